@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { operatorCaller } from '../src/core/caller.js';
 import { type Stoa, openStoa } from '../src/index.js';
-import { chainBytes } from '../src/kernel/backup-chain.js';
-import { backup } from '../src/kernel/backup.js';
+import { chainBytes } from '../src/homes/directory/kernel/backup/chain.js';
+import { backup } from '../src/homes/directory/kernel/backup/backup.js';
 import { type Bench, type Row, median } from './frame.js';
 
 const documents = 100_000;

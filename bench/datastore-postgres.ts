@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { messageOf } from '../src/errors.js';
+import { messageOf } from '../src/core/errors.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';
 import { type Bench, byTurns, rateInFlight } from './frame.js';

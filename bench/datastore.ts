@@ -2,13 +2,13 @@
 import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { EmbeddedDataStore, dataFamilies } from '../src/backends/embedded/datastore.js';
+import { DirectoryDataStore, dataFamilies } from '../src/homes/directory/datastore/datastore.js';
 import { DataService } from '../src/datastore/service.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { operatorCaller } from '../src/core/caller.js';
-import { type Kernel, openKernel } from '../src/kernel/kernel.js';
-import type { Transaction } from '../src/kernel/transaction.js';
-import { limitsWith } from '../src/limits.js';
+import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
+import type { Transaction } from '../src/homes/directory/kernel/transaction.js';
+import { limitsWith } from '../src/core/settings/limits.js';
 import { type Bench, type Row, byTurns, rateInFlight } from './frame.js';
 import { openRawLmdb } from './raw-engines.js';
 
@@ -179,7 +179,7 @@ async function openFilled(path: string, count: number): Promise<DocumentSet> {
     families: [...Object.values(dataFamilies), rawFamily],
     limits: limitsWith(),
   });
-  const port = new EmbeddedDataStore({ kernel });
+  const port = new DirectoryDataStore({ kernel });
   const data = new DataService({ port, writer: new DirectoryWriter(kernel), limits: limitsWith() });
   if (!existsSync(mark)) {
     for (let first = 0; first < count; first += 1_000) {

@@ -2,12 +2,12 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openEngine } from '../src/kernel/engines/index.js';
-import { type EngineName, storeConfigDefaults } from '../src/kernel/engine.js';
-import { kernelFamilies } from '../src/kernel/families.js';
-import { encodeRedo, positionKey } from '../src/kernel/log.js';
-import { Store } from '../src/kernel/store.js';
-import { limitsWith } from '../src/limits.js';
+import { openEngine } from '../src/homes/directory/kernel/engines/index.js';
+import { type EngineName, storeConfigDefaults } from '../src/core/settings/store-config.js';
+import { kernelFamilies } from '../src/homes/directory/kernel/families.js';
+import { encodeRedo, positionKey } from '../src/homes/directory/kernel/feed/log.js';
+import { Store } from '../src/homes/directory/kernel/store.js';
+import { limitsWith } from '../src/core/settings/limits.js';
 import { type Bench, type Row, byTurns, rateInFlight, rateOf } from './frame.js';
 import { type OpenRawEngine, type RawEngine, openRawLmdb, openRawRocksdb } from './raw-engines.js';
 import { startRedis } from './redis.js';

@@ -2,7 +2,7 @@
 import Fastify from 'fastify';
 import { aicqSignedText, verifySignature } from '../src/identity/signatures.js';
 import { openStoa } from '../src/index.js';
-import { limitDefinitions, limitsWith } from '../src/limits.js';
+import { limitDefinitions, limitsWith } from '../src/core/settings/limits.js';
 import { createApp } from '../src/server/app.js';
 import { settleProcess } from '../src/server/process-settings.js';
 import { serve } from './child-server.js';

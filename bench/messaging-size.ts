@@ -2,15 +2,18 @@
 import { existsSync } from 'node:fs';
 import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { embeddedFamilies, embeddedHotFamilies } from '../src/backends/embedded/families.js';
-import { type EmbeddedMessaging, openEmbeddedMessaging } from '../src/backends/embedded/messaging.js';
-import { postMessage } from '../src/backends/embedded/messaging-rooms.js';
+import { embeddedFamilies, embeddedHotFamilies } from '../src/homes/directory/families.js';
+import {
+  type DirectoryMessaging,
+  openDirectoryMessaging,
+} from '../src/homes/directory/messaging/messaging.js';
+import { postMessage } from '../src/homes/directory/messaging/rooms.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { type Writer, writeOne } from '../src/core/write.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { signingKeysOf } from '../src/identity/signatures.js';
-import { type Kernel, openKernel } from '../src/kernel/kernel.js';
-import { limitsWith } from '../src/limits.js';
+import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../src/core/settings/limits.js';
 import { globalRoomId } from '../src/messaging/uuid.js';
 import { type Row, byTurns, rateInFlight } from './frame.js';
 
@@ -21,7 +24,7 @@ const many = Number(process.env['BENCH_MESSAGES'] ?? 1_000_000);
 interface MessageSet {
   kernel: Kernel;
   writer: Writer;
-  port: EmbeddedMessaging;
+  port: DirectoryMessaging;
   agent: string;
 }
 
@@ -171,7 +174,7 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
     hotFamilies: embeddedHotFamilies,
     limits,
   });
-  const port = await openEmbeddedMessaging(kernel);
+  const port = await openDirectoryMessaging(kernel);
   const publicKey = signingKeysOf(Buffer.alloc(32, 7)).publicKey.toString('base64');
   const writer = new DirectoryWriter(kernel);
   const registering = port.register({ publicKey, name: 'bench', email: null, proven: true });

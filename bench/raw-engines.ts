@@ -1,8 +1,8 @@
 /** The packages below the engines, used as directly as they allow: what the kernel is measured against. */
 import { mkdir } from 'node:fs/promises';
 import { type Database, open } from 'lmdb';
-import { storeConfigDefaults } from '../src/kernel/engine.js';
-import { kernelFamilies } from '../src/kernel/families.js';
+import { storeConfigDefaults } from '../src/core/settings/store-config.js';
+import { kernelFamilies } from '../src/homes/directory/kernel/families.js';
 
 interface Put {
   key: Buffer;

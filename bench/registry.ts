@@ -2,13 +2,13 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { EmbeddedRegistry, registryFamilies } from '../src/backends/embedded/registry.js';
-import { embeddedFamilies, embeddedScatteredFamilies } from '../src/backends/embedded/families.js';
+import { DirectoryRegistry, registryFamilies } from '../src/homes/directory/registry/registry.js';
+import { embeddedFamilies, embeddedScatteredFamilies } from '../src/homes/directory/families.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { userKey } from '../src/identity/user-key.js';
-import { type Kernel, openKernel } from '../src/kernel/kernel.js';
-import { limitsWith } from '../src/limits.js';
+import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../src/core/settings/limits.js';
 import { makeAgentId } from '../src/registry/ids.js';
 import { RegistryService } from '../src/registry/service.js';
 import { type Bench, type Row, byTurns } from './frame.js';
@@ -117,7 +117,7 @@ async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: nu
     scatteredFamilies: embeddedScatteredFamilies,
     limits,
   });
-  const port = new EmbeddedRegistry(kernel);
+  const port = new DirectoryRegistry(kernel);
   const mark = `${dataDir}.filled`;
   if (!existsSync(mark)) {
     await fill(kernel, port, count);
@@ -142,7 +142,7 @@ function readThrough(kernel: Kernel): void {
   for (const family of Object.values(registryFamilies)) for (const _ of kernel.root.range(family, {}));
 }
 
-async function fill(kernel: Kernel, port: EmbeddedRegistry, count: number): Promise<void> {
+async function fill(kernel: Kernel, port: DirectoryRegistry, count: number): Promise<void> {
   const usersPerTransaction = 10;
   const users = count / agentsPerUser;
   for (let first = 0; first < users; first += usersPerTransaction) {

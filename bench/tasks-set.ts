@@ -1,14 +1,17 @@
 /** A project with so many ready tasks, kept between runs. */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { embeddedFamilies, embeddedHotFamilies } from '../src/backends/embedded/families.js';
-import { type EmbeddedWorkspaces, openEmbeddedWorkspaces } from '../src/backends/embedded/workspaces.js';
+import { embeddedFamilies, embeddedHotFamilies } from '../src/homes/directory/families.js';
+import {
+  type DirectoryWorkspaces,
+  openDirectoryWorkspaces,
+} from '../src/homes/directory/workspaces/workspaces.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { type Step, writeOne } from '../src/core/write.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
-import type { EngineName } from '../src/kernel/engine.js';
-import { type Kernel, openKernel } from '../src/kernel/kernel.js';
-import { limitsWith } from '../src/limits.js';
+import type { EngineName } from '../src/core/settings/store-config.js';
+import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../src/core/settings/limits.js';
 import { openSecrets } from '../src/secrets/secrets.js';
 import { newId } from '../src/workspaces/ids.js';
 
@@ -17,7 +20,7 @@ const tasksPerTransaction = 500;
 
 export interface TaskSet {
   kernel: Kernel;
-  port: EmbeddedWorkspaces;
+  port: DirectoryWorkspaces;
   write<Result>(step: Step<Result>): Promise<Result>;
   projectId: string;
   sessionId: string;
@@ -34,7 +37,7 @@ export async function openFilled(dataDir: string, engine: EngineName, count: num
     sweepIntervalMs: 3_600_000,
   });
   const { sealer } = await openSecrets({ dataDir: null });
-  const port = await openEmbeddedWorkspaces(kernel, { sealer });
+  const port = await openDirectoryWorkspaces(kernel, { sealer });
   const writer = new DirectoryWriter(kernel);
   const request = { caller: operatorCaller(owner) };
   const write = <Result>(step: Step<Result>): Promise<Result> => writeOne(writer, request, step);

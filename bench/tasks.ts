@@ -1,7 +1,7 @@
 /** Tasks: what a claim costs however many wait, what creating costs, and claims over HTTP. */
 import { join } from 'node:path';
-import type { EngineName } from '../src/kernel/engine.js';
-import type { Transaction } from '../src/kernel/transaction.js';
+import type { EngineName } from '../src/core/settings/store-config.js';
+import type { Transaction } from '../src/homes/directory/kernel/transaction.js';
 import { newId } from '../src/workspaces/ids.js';
 import { type Bench, type Row, byTurns, median, rateInFlight } from './frame.js';
 import { claimsOverHttp } from './tasks-http.js';

@@ -7,5 +7,5 @@ import { install, requireNode, root } from './install.js';
 requireNode();
 install(root);
 await build();
-const { settingsPage } = await import('../dist/settings-page.js');
+const { settingsPage } = await import('../dist/core/settings/page.js');
 writeFileSync(join(root, 'docs', 'configuration.md'), settingsPage());

@@ -1,46 +1,46 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
-import { type BackendCall, timedPort } from './backends/timed.js';
-import { openDataBackend } from './backends/open-datastore.js';
-import { EmbeddedDataStore } from './backends/embedded/datastore.js';
-import { checkFenceFromOutside } from './backends/embedded/fence.js';
-import { EmbeddedIdentity } from './backends/embedded/identity.js';
-import { LeaseCount } from './backends/embedded/lease-count.js';
+import { type BackendCall, timedPort } from './open/timed.js';
+import { openDataBackend } from './open/datastore.js';
+import { DirectoryDataStore } from './homes/directory/datastore/datastore.js';
+import { checkFenceFromOutside } from './homes/directory/fence.js';
+import { DirectoryIdentity } from './homes/directory/identity/identity.js';
+import { LeaseCount } from './homes/directory/lease-count.js';
 import {
   embeddedFamilies,
   embeddedHotFamilies,
   embeddedScatteredFamilies,
-} from './backends/embedded/families.js';
-import { openCommit } from './backends/open-commit.js';
-import { openMessagingBackend } from './backends/open-messaging.js';
-import { openWorkspaces } from './backends/open-workspaces.js';
-import { EmbeddedMessaging } from './backends/embedded/messaging.js';
-import { EmbeddedOutboxGate } from './backends/embedded/outbox-gate.js';
-import { EmbeddedRegistry } from './backends/embedded/registry.js';
-import { messagingRecords } from './backends/embedded/transfer-messaging.js';
-import { registryRecords } from './backends/embedded/transfer-registry.js';
-import { UserVerbs } from './backends/embedded/registry-users.js';
-import type { PostgresMessaging } from './backends/postgres/messaging.js';
+} from './homes/directory/families.js';
+import { openCommit } from './open/commit.js';
+import { openMessagingBackend } from './open/messaging.js';
+import { openWorkspaces } from './open/workspaces.js';
+import { DirectoryMessaging } from './homes/directory/messaging/messaging.js';
+import { DirectoryOutboxGate } from './homes/directory/outbox-gate.js';
+import { DirectoryRegistry } from './homes/directory/registry/registry.js';
+import { messagingRecords } from './homes/directory/transfer/messaging.js';
+import { registryRecords } from './homes/directory/transfer/registry.js';
+import { UserVerbs } from './homes/directory/registry/users.js';
+import type { PostgresMessaging } from './homes/postgres/messaging/messaging.js';
 import type { CommitService } from './commit/service.js';
-import { ChangesService } from './changes/service.js';
+import { ChangesService } from './feed/service.js';
 import type { Documents } from './datastore/port.js';
 import { DataService } from './datastore/service.js';
-import { messageOf } from './errors.js';
+import { messageOf } from './core/errors.js';
 import type { Writer } from './core/write.js';
 import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
 import { LongWork } from './homes/directory/long-work.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
-import { IdentityLinks } from './identity/links.js';
+import { IdentityLinks } from './messaging/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
 import { userKey } from './identity/user-key.js';
-import type { EngineName, StoreConfig } from './kernel/engine.js';
-import { type BackupSchedule, BackupScheduler } from './kernel/backup-schedule.js';
-import { type Kernel, openKernel } from './kernel/kernel.js';
-import type { GroupFacts } from './kernel/store.js';
+import type { EngineName, StoreConfig } from './core/settings/store-config.js';
+import { type BackupSchedule, BackupScheduler } from './homes/directory/kernel/backup/schedule.js';
+import { type Kernel, openKernel } from './homes/directory/kernel/kernel.js';
+import type { GroupFacts } from './homes/directory/kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
 import type { Change } from './core/change.js';
-import { type Limits, limitsWith } from './limits.js';
+import { type Limits, limitsWith } from './core/settings/limits.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
@@ -50,7 +50,7 @@ import type { RecordStore } from './transfer/port.js';
 import { TransferService } from './transfer/service.js';
 import type { WorkspacesService } from './workspaces/service.js';
 
-export { StoaError } from './errors.js';
+export { StoaError } from './core/errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
 
 export interface StoaOptions {
@@ -120,7 +120,7 @@ export interface Stoa {
  *
  * @example
  * const stoa = await openStoa({ data: './data' });
- * const page = stoa.changes.read(operatorCaller(), {});
+ * const page = await stoa.changes.read(operatorCaller(), {});
  * await stoa.close();
  */
 export async function openStoa(options: StoaOptions): Promise<Stoa> {
@@ -153,7 +153,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const operatorToken =
       kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
     const writer = new DirectoryWriter(kernel);
-    const identityPort = new EmbeddedIdentity(kernel, (tokenId) => identity.forget(tokenId));
+    const identityPort = new DirectoryIdentity(kernel, (tokenId) => identity.forget(tokenId));
     const identity = new IdentityService({
       writer,
       port: identityPort,
@@ -166,7 +166,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       dataDir: kernel.manifest.engine === 'memory' ? null : options.data,
       environment: options.secretKeys ?? undefined,
     });
-    const registryPort = new EmbeddedRegistry(kernel);
+    const registryPort = new DirectoryRegistry(kernel);
     const registry = new RegistryService({ writer, port: registryPort, limits });
     const { users, leases } = registryPort.verbs;
     const {
@@ -313,7 +313,7 @@ async function openMessaging(
     redis: options.redis ?? null,
     onError,
   });
-  if (backend.port instanceof EmbeddedMessaging) return backend;
+  if (backend.port instanceof DirectoryMessaging) return backend;
   const timed = <T extends object>(one: T): T => timedPort(one, 'messaging', 'postgres+redis', onCall);
   return { writer: timed(backend.writer), port: timed(backend.port) };
 }
@@ -336,7 +336,7 @@ async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly 
 async function openData(
   kernel: Kernel,
   url: string,
-  identity: EmbeddedIdentity,
+  identity: DirectoryIdentity,
   onCall: OnCall,
   onError: (error: unknown, about: string) => void,
 ): Promise<DataService> {
@@ -346,7 +346,7 @@ async function openData(
   const documents: Documents =
     url === 'embedded'
       ? {
-          port: new EmbeddedDataStore({
+          port: new DirectoryDataStore({
             kernel,
             ensureUser: (tx, user) => void users.ensure(tx, user),
             checkUser: (user) => identity.checkUser(user),
@@ -356,7 +356,7 @@ async function openData(
       : await openDataBackend(url, {
           limits,
           nowMs,
-          gate: new EmbeddedOutboxGate(kernel),
+          gate: new DirectoryOutboxGate(kernel),
           notes: new DirectoryStoreNotes(kernel),
           checkFence: (caller) => checkFenceFromOutside(kernel, caller),
           onCall,
@@ -368,7 +368,7 @@ async function openData(
 /** Every kind of record, wherever it is kept. */
 function openTransfer(
   kernel: Kernel,
-  registry: EmbeddedRegistry,
+  registry: DirectoryRegistry,
   data: DataService,
   workspacesRecords: readonly [type: string, store: RecordStore][],
   messaging: MessagingService,
@@ -378,7 +378,7 @@ function openTransfer(
     ...registryRecords(kernel, registry),
     ['data.document', erased(new DocumentRecords(data))] as const,
     ...workspacesRecords,
-    ...(messaging.port instanceof EmbeddedMessaging
+    ...(messaging.port instanceof DirectoryMessaging
       ? messagingRecords(kernel)
       : (messaging.port as PostgresMessaging).records()),
   ]);

@@ -1,7 +1,7 @@
 /** How an operation is called: the types of what it takes and answers, and the request that a call becomes. No schemas at run time. */
 import type { z } from 'zod';
-import { StoaError } from '../errors.js';
-import { encodeSegment } from '../path-segment.js';
+import { StoaError } from '../core/errors.js';
+import { encodeSegment } from '../core/text/path-segment.js';
 import type * as data from './data/operations.js';
 import type * as dataSchemas from './data/schemas.js';
 import type * as feed from './feed/operations.js';
@@ -11,8 +11,8 @@ import type * as messagingSchemas from './messaging/schemas.js';
 import type { Method, Operation, OperationTable } from './operation.js';
 import type * as registry from './registry/operations.js';
 import type * as registrySchemas from './registry/schemas.js';
-import type * as server from './server/operations.js';
-import type * as serverSchemas from './server/schemas.js';
+import type * as server from './admin/operations.js';
+import type * as serverSchemas from './admin/schemas.js';
 import type * as work from './workspaces/operations.js';
 import type * as workSchemas from './workspaces/schemas.js';
 

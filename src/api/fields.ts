@@ -1,6 +1,6 @@
 /** Schemas that the operations of several groups share: parameters of paths and queries, and pages. */
 import { z } from 'zod';
-import { decodeSegment } from '../path-segment.js';
+import { decodeSegment } from '../core/text/path-segment.js';
 
 /** A path parameter that may be written with `~`. The router has undone the percent-encoding before. */
 export const pathSegment = z

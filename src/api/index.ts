@@ -4,7 +4,7 @@ import { changes, commits } from './feed/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
 import type { Operation } from './operation.js';
 import { agents, links, tokens, users } from './registry/operations.js';
-import { backups, blocks, server } from './server/operations.js';
+import { backups, blocks, server } from './admin/operations.js';
 import { projects, sessions, tasks, workspaces } from './workspaces/operations.js';
 import type { GroupName, OperationName } from './call.js';
 

@@ -1,6 +1,6 @@
 /** What describes an operation: a row of its group's table, and the schemas under the same name. */
 import type { z } from 'zod';
-import type { LimitName } from '../limits.js';
+import type { LimitName } from '../core/settings/limits.js';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 

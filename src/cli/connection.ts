@@ -13,12 +13,12 @@ import {
 } from '../api/call.js';
 import { operationNamed } from '../api/index.js';
 import type { Stoa as Client } from '../client/index.js';
-import type { Config } from '../config.js';
-import { StoaError, messageOf } from '../errors.js';
+import type { Config } from '../core/settings/config.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import { operatorTokenPath } from '../identity/operator-token.js';
 import type { Stoa } from '../index.js';
-import { readLock } from '../kernel/lock.js';
-import { readManifest } from '../kernel/manifest.js';
+import { readLock } from '../homes/directory/kernel/directory/lock.js';
+import { readManifest } from '../homes/directory/kernel/directory/manifest.js';
 import { answerOf, lastOf } from './answers.js';
 import { type Answer, sendRequest } from './request.js';
 

@@ -1,7 +1,7 @@
 /** What a command is made of; `main.ts` builds the parser from it and loads the code only when it runs. */
 import type { OperationName } from '../api/call.js';
-import { StoaError } from '../errors.js';
-import { flagOf } from '../settings.js';
+import { StoaError } from '../core/errors.js';
+import { flagOf } from '../core/settings/settings.js';
 import type { AbsentStore, Connection } from './connection.js';
 import type { Output } from './output.js';
 

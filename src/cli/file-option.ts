@@ -1,7 +1,7 @@
 /** Options that name a file to read; `-` is standard input. */
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import { type Options, textOption } from './definition.js';
 
 export async function readText(options: Options, name: string): Promise<string | undefined> {

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /** The `stoa` program: reads the command line, runs one command, ends with the exit status of its error. */
 import { Command, CommanderError, Option } from 'commander';
-import { clientVariables, loadConfig } from '../config.js';
-import { StoaError, messageOf } from '../errors.js';
+import { clientVariables, loadConfig } from '../core/settings/config.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import { version } from '../version.js';
 import { type AbsentStore, type Connection, connect } from './connection.js';
 import { type CommandDefinition, type Options, textOption } from './definition.js';

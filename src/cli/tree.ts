@@ -1,5 +1,5 @@
 /** Every command: its words, options and examples. The code of each is loaded only when it runs. */
-import { flagOf, settingNames, settings } from '../settings.js';
+import { flagOf, settingNames, settings } from '../core/settings/settings.js';
 import { agentCommands, agentSessionCommands } from '../api/registry/commands.js';
 import type { CommandDefinition } from './definition.js';
 import { derivedCommands } from './derive.js';

@@ -2,7 +2,7 @@
 import { requestOf } from '../api/call.js';
 import { documents } from '../api/data/operations.js';
 import { tokens, users } from '../api/registry/operations.js';
-import { backups, blocks, server } from '../api/server/operations.js';
+import { backups, blocks, server } from '../api/admin/operations.js';
 import type { CallSettings, InputOf, AnswerOf } from '../api/call.js';
 import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport.js';

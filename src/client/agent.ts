@@ -1,5 +1,5 @@
 /** An agent that signs for itself: messaging, and all that its user has when it is linked. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { type AnswerOf, type CallSettings, requestOf } from '../api/call.js';
 import { identities } from '../api/messaging/operations.js';
 import { Door } from './door.js';

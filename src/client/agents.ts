@@ -1,7 +1,7 @@
 /** The registry through a server: agents, their sessions, and leases that renew themselves. */
 import type { AnswerOf, CallSettings } from '../api/call.js';
 import { agents, links } from '../api/registry/operations.js';
-import type { StoaError } from '../errors.js';
+import type { StoaError } from '../core/errors.js';
 import type { LinkConsent } from './agent.js';
 import { type Methods, methodsOf } from './methods.js';
 import { type LostEvent, Renewal } from './renewal.js';

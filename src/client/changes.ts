@@ -1,8 +1,8 @@
 /** The change feed of a server: what happened, then what happens, over broken connections without a gap. */
-import type { ChangeAnswer, ChangePage as Page } from '../changes/schemas.js';
+import type { ChangeAnswer, ChangePage as Page } from '../feed/schemas.js';
 import { requestOf } from '../api/call.js';
 import { changes } from '../api/feed/operations.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { type OnLost, reconnecting } from './follow.js';
 import { methodsOf } from './methods.js';
 import type { Transport } from './transport.js';

@@ -10,7 +10,7 @@ import type { CallSettings } from '../api/call.js';
 import { data, mergePatchType } from '../api/data/operations.js';
 import type { DocumentChange } from '../datastore/watch.js';
 import { checkIsJson } from '../datastore/json.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 import { ChangesClient } from './changes.js';

@@ -1,7 +1,7 @@
 /** Streams, connection after connection: the position goes along, so that nothing is missed and nothing comes twice. */
 import { requestOf } from '../api/call.js';
 import type { Operation } from '../api/operation.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { ServerEvent } from './server-events.js';
 import type { Transport } from './transport.js';
 

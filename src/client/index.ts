@@ -6,7 +6,7 @@ import { Door } from './door.js';
 import type { AgentKeys } from './keys.js';
 import { Transport, type TransportOptions } from './transport.js';
 
-export { type ErrorCode, StoaError } from '../errors.js';
+export { type ErrorCode, StoaError } from '../core/errors.js';
 export type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 export type { DataDocument, JsonValue, KeySummary, NamespaceSummary } from '../datastore/model.js';
 export type { DocumentChange } from '../datastore/watch.js';

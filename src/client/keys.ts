@@ -1,7 +1,7 @@
 /** An agent's Ed25519 keys: they sign its requests and open its direct messages. No Node built-ins. */
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
 import { ed25519, x25519 } from '@noble/curves/ed25519.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { fromBase64, toBase64 } from './base64.js';
 
 const seedBytes = 32;

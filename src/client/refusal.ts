@@ -1,5 +1,5 @@
 /** A refusal on the wire as the error that the server meant. No Node built-ins. */
-import { type ErrorCode, StoaError, errorKinds } from '../errors.js';
+import { type ErrorCode, StoaError, errorKinds } from '../core/errors.js';
 
 export function refusalOf(status: number, text: string, retryAfterSeconds?: number): StoaError {
   const problem = problemIn(text);

@@ -1,5 +1,5 @@
 /** A lease that renews itself three times in its life, until it is let go of or lost. No Node built-ins. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 /** The lease is lost: it lapsed, or what it was on is gone or another's. */
 export class LostEvent extends Event {

@@ -1,7 +1,7 @@
 /** Requests to a Stoa server: who calls, what is tried again, and errors as the server meant them. No Node built-ins. */
 import type { CallRequest } from '../api/call.js';
-import { StoaError, messageOf } from '../errors.js';
-import { percentEncoded } from '../path-segment.js';
+import { StoaError, messageOf } from '../core/errors.js';
+import { percentEncoded } from '../core/text/path-segment.js';
 import { refusalOf } from './refusal.js';
 import { type ServerEvent, ServerEvents } from './server-events.js';
 

@@ -4,7 +4,7 @@ import { agents } from '../api/registry/operations.js';
 import { projects, sessions, tasks } from '../api/workspaces/operations.js';
 import type { DataDocument } from '../datastore/model.js';
 import { type DocumentChange, namedIn } from '../datastore/watch.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { AgentAnswer } from '../registry/schemas.js';
 import type { Task } from '../workspaces/model.js';
 import type { ChangeItem } from './changes.js';

@@ -1,6 +1,6 @@
 /** What the reader of a snapshot holds while it is made, so that of the changes meanwhile it is told those that it lacks. */
 import { compareCodePoints } from '../datastore/code-point-order.js';
-import { documentPath } from '../path-segment.js';
+import { documentPath } from '../core/text/path-segment.js';
 import type { ChangeItem } from './changes.js';
 
 export interface ItemState {

@@ -1,6 +1,6 @@
 /** What is there, then what happens to it: a snapshot and the change feed joined without a gap or a repeat. No Node built-ins. */
-import { StoaError } from '../errors.js';
-import type { ChangePage } from '../changes/schemas.js';
+import { StoaError } from '../core/errors.js';
+import type { ChangePage } from '../feed/schemas.js';
 import type { ChangeItem, ChangesClient, ChangesFilter } from './changes.js';
 import { pause } from './follow.js';
 import { WatchView, type ItemState } from './watch-view.js';

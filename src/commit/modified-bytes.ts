@@ -1,6 +1,6 @@
 /** How much the increments and appends of one commit may work on: a short request must not make the server write without end. */
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 
 export class ModifiedBytes {
   readonly #max: number;

@@ -1,7 +1,7 @@
 /** Which home a commit runs in: the one that keeps every domain it touches. */
 import type { Caller } from '../core/caller.js';
 import type { Step, Writer } from '../core/write.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { MessageOperation } from './operations.js';
 import type { Check, Operation } from './schemas.js';
 

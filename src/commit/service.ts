@@ -2,9 +2,9 @@
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { Outdated, type Refused, type Step, prepareAndWrite } from '../core/write.js';
-import { type ErrorCode, StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { validate } from '../validate.js';
+import { type ErrorCode, StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
+import { validate } from '../core/validate.js';
 import { ModifiedBytes } from './modified-bytes.js';
 import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
 import { type CommitHome, type Placement, homeOf } from './placement.js';

@@ -1,5 +1,5 @@
 /** The refusal of a write whose check of a version does not hold, in all domains alike. */
-import { StoaError } from '../errors.js';
+import { StoaError } from './errors.js';
 
 /** Zero stands for nothing there. */
 export function versionFailure(what: string, current: number, expected: number): StoaError {

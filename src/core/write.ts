@@ -1,5 +1,5 @@
 /** The one way to write: ports make steps, and only a home runs them, all in one transaction or none. */
-import { StoaError } from '../errors.js';
+import { StoaError } from './errors.js';
 import type { Caller } from './caller.js';
 import type { Idempotency } from './idempotency.js';
 

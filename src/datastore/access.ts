@@ -1,7 +1,7 @@
 /** Which namespaces a caller reaches, and what it may do there. */
 import type { Caller } from '../core/caller.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { Scope } from './model.js';
 import { checkNamespace } from './names.js';
 

@@ -1,6 +1,6 @@
 /** What the data store announces in the change feed: names and versions, never values. */
 import type { Change } from '../core/change.js';
-import { documentPath, encodeSegment } from '../path-segment.js';
+import { documentPath, encodeSegment } from '../core/text/path-segment.js';
 import type { Scope } from './model.js';
 
 export function documentSet(scope: Scope, key: string, version: number): Change {

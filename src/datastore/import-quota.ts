@@ -1,5 +1,5 @@
 /** What an import would add to the quotas of its users, counted before its first document is written. */
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { sizeOf } from './merge-document.js';
 import type { DocumentRecord } from './model.js';
 import type { DataPort } from './port.js';

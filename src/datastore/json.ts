@@ -1,5 +1,5 @@
 /** What is JSON and what is not. Every refusal says what it found and where. Free of Node built-ins: the client uses it in browsers. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 /** No door takes it: not every reader of JSON can hold a member of this name. */
 const prototypeName = '__proto__';

@@ -1,7 +1,7 @@
 /** The rules of a write: what a document becomes. Every backend calls these, or says the same in its own language. */
 import { versionFailure } from '../core/version-failure.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { DocumentRecord, Scope } from './model.js';
 import type { DocumentWrite, ExpectedVersion, WriteResult } from './port.js';
 import { msOf, timeOfMs } from './times.js';

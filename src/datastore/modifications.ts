@@ -1,5 +1,5 @@
 /** What increment, append and merge patch make of a value: pure functions of the current one. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { JsonObject, JsonValue } from './model.js';
 
 /** A missing document counts as 0. */

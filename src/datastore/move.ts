@@ -1,6 +1,6 @@
 /** Copies every document from one backend to another, then proves that both hold the same. */
-import { StoaError, messageOf } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError, messageOf } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { documentId } from './document-id.js';
 import { isLive } from './merge-document.js';
 import type { DocumentRecord, Scope } from './model.js';

@@ -1,6 +1,6 @@
 /** The rules for keys, namespaces and agents' names. */
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;

@@ -1,7 +1,7 @@
 /** A handle on one namespace of one user, for one agent: the library's way to the data store. */
-import type { Cancellation } from '../cancellation.js';
+import type { Cancellation } from '../core/waiting/cancellation.js';
 import type { Caller } from '../core/caller.js';
-import type { Page, PageRequest } from '../paging.js';
+import type { Page, PageRequest } from '../core/paging.js';
 import {
   type DataDocument,
   type JsonValue,

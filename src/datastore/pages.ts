@@ -1,7 +1,7 @@
 /** Pages of a namespace: from a cursor to the next, within a number of items and of bytes. */
-import type { Cancellation } from '../cancellation.js';
-import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
+import type { Cancellation } from '../core/waiting/cancellation.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import type { DocumentRecord, Scope } from './model.js';
 import { checkPrefix } from './names.js';
 import type { DocumentReads, KeyRange, MaybePromise } from './port.js';

@@ -1,6 +1,6 @@
 /** What the data store needs of storage: the port of a home, or a store beside the home. The rules are not in it. */
-import type { Cancellation } from '../cancellation.js';
-import { StoaError } from '../errors.js';
+import type { Cancellation } from '../core/waiting/cancellation.js';
+import { StoaError } from '../core/errors.js';
 import type { Change } from '../core/change.js';
 import type { Step, Writer } from '../core/write.js';
 import type { DocumentRecord, JsonObject, KeySummary, NamespaceSummary, Scope } from './model.js';

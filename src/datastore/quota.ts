@@ -1,6 +1,6 @@
 /** Quotas of a user: documents, bytes and namespaces. */
-import { StoaError } from '../errors.js';
-import type { LimitName, Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
 
 /** What a user has in all, kept, not counted. */
 export interface Usage {

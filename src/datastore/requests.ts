@@ -1,6 +1,6 @@
 /** What callers ask for, checked and put into the port's terms. */
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { checkAgent, checkKey } from './names.js';
 import type { DocumentWrite, ExpectedVersion } from './port.js';
 import { expiryOfMs, latestMs, msOf } from './times.js';

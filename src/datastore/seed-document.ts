@@ -1,5 +1,5 @@
 /** Documents in the seed's own shape: how they are stored elsewhere, exported and imported. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { documentId } from './document-id.js';
 import type { DataDocument, DocumentRecord, JsonObject, JsonValue } from './model.js';
 import { expiryOfMs, msOf, normaliseTime } from './times.js';

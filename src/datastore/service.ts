@@ -1,13 +1,13 @@
 /** The data store: checks and authorises, then asks the port. It holds no storage logic. */
-import { type Cancellation, checkWanted } from '../cancellation.js';
-import { StoaError, messageOf } from '../errors.js';
+import { type Cancellation, checkWanted } from '../core/waiting/cancellation.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
-import type { ChangeFeed } from '../kernel/changes.js';
-import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../paging.js';
-import { Slices } from '../yielding.js';
+import type { Feed } from '../feed/port.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../core/paging.js';
+import { Slices } from '../core/waiting/yielding.js';
 import { readableScope, writableScope } from './access.js';
 import type {
   DataDocument,
@@ -46,7 +46,7 @@ export interface DataServiceOptions extends Documents {
   limits: Limits;
   nowMs?: () => number;
   /** Where `watch` listens. */
-  feed?: ChangeFeed | undefined;
+  feed?: Feed | undefined;
   /** Shared by services over the same documents; a new one unless given. */
   tracker?: AccessTracker;
   /** Faults that no caller waits for: counted reads that could not be written yet. */
@@ -65,7 +65,7 @@ export class DataService {
   readonly #writer: Writer;
   readonly #rules: RequestRules;
   readonly #retries: VersionRetries;
-  readonly #feed: ChangeFeed | undefined;
+  readonly #feed: Feed | undefined;
   readonly #onError: (error: unknown, about: string) => void;
   #sweeping: NodeJS.Timeout | undefined;
   /** The sweep that is under way. */

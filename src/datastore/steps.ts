@@ -2,7 +2,7 @@
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { Step } from '../core/write.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { readableScope, writableScope } from './access.js';
 import { isLive } from './merge-document.js';
 import type { DocumentRecord, JsonValue, Scope } from './model.js';

@@ -3,9 +3,9 @@ import type { Caller } from '../core/caller.js';
 import type { Change } from '../core/change.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { Results, Step, WriteRequest, Writer } from '../core/write.js';
-import { StoaError } from '../errors.js';
-import { KeyQueue } from '../key-queue.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import { KeyQueue } from '../core/waiting/key-queue.js';
+import type { Limits } from '../core/settings/limits.js';
 import { StorePort, StoreStep } from './store-port.js';
 import type { Documents, DocumentStore } from './port.js';
 

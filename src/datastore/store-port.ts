@@ -1,9 +1,9 @@
 /** A store of documents as a port: its writes as steps, its changes made for the feed. */
-import type { Cancellation } from '../cancellation.js';
+import type { Cancellation } from '../core/waiting/cancellation.js';
 import type { Change } from '../core/change.js';
 import type { Step } from '../core/write.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { documentDeleted, documentImported, documentSet, namespaceCleared } from './changes.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from './model.js';
 import {

@@ -1,5 +1,5 @@
 /** Times as the seed writes them: ISO 8601 in UTC. A time without a zone counts as UTC. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 const pattern =
   /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d+))?\s*([Zz]|[+-]\d{2}(?::?\d{2})?)?$/;

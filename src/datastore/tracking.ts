@@ -1,5 +1,5 @@
 /** Counted reads: added up in memory, written in batches, never in the way of the read itself. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { compareCodePoints } from './code-point-order.js';
 import { type AccessRead, type DocumentReads, PartlyRecorded } from './port.js';
 import type { DocumentRecord, Scope } from './model.js';

@@ -1,9 +1,9 @@
 /** Whole documents in and out, exactly as they are: export, import, and what a move is verified by. */
 import { createHash } from 'node:crypto';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import { type Caller } from '../core/caller.js';
 import { checkUserId } from '../identity/user-key.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import {
   type Page,
   type PageRequest,
@@ -11,8 +11,8 @@ import {
   encodeCursor,
   invalidCursor,
   pageLimit,
-} from '../paging.js';
-import { Slices } from '../yielding.js';
+} from '../core/paging.js';
+import { Slices } from '../core/waiting/yielding.js';
 import { documentId } from './document-id.js';
 import { ImportQuota } from './import-quota.js';
 import { idCollision, sizeOf } from './merge-document.js';

@@ -1,6 +1,6 @@
 /** What may be stored: JSON within its limits. */
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { jsonText, notJson } from './json.js';
 import type { JsonObject } from './model.js';
 

@@ -1,6 +1,6 @@
 /** Read, change, write by version: tried again whenever another writer was faster. */
-import { StoaError } from '../errors.js';
-import { KeyQueue } from '../key-queue.js';
+import { StoaError } from '../core/errors.js';
+import { KeyQueue } from '../core/waiting/key-queue.js';
 import type { Scope } from './model.js';
 
 export class VersionRetries {

@@ -1,6 +1,6 @@
 /** Changes of a namespace as they happen, from the change feed. */
-import { StoaError } from '../errors.js';
-import type { ChangeFeed } from '../kernel/changes.js';
+import { StoaError } from '../core/errors.js';
+import type { Feed } from '../feed/port.js';
 import type { Change } from '../core/change.js';
 import type { Scope } from './model.js';
 
@@ -36,7 +36,7 @@ const kinds: Readonly<Record<string, DocumentChange['kind']>> = {
 const idleMs = 60_000;
 
 export async function* watchNamespace(
-  feed: ChangeFeed,
+  feed: Feed,
   scope: Scope,
   options: WatchOptions,
 ): AsyncGenerator<DocumentChange> {
@@ -53,7 +53,7 @@ export async function* watchNamespace(
   };
   const interest = { ...scope, prefix };
   for await (const page of feed.follow({
-    since: options.since ?? feed.position,
+    since: options.since,
     accept,
     interest,
     signal: options.signal,

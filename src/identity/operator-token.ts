@@ -1,8 +1,8 @@
 /** The operator's token: made at the first start, kept in a file that only its owner can read. */
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../errors.js';
-import { privateFile, writeDurably } from '../kernel/files.js';
+import { StoaError, messageOf } from '../core/errors.js';
+import { privateFile, writeDurably } from '../core/files.js';
 import { isOperatorToken, newOperatorToken } from './tokens.js';
 
 export const operatorTokenFile = 'operator.token';

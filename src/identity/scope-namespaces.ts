@@ -1,6 +1,6 @@
 /** The namespaces that a token or a link is narrowed to: such as could be, and not without end. */
-import type { Limits } from '../limits.js';
-import { type FieldError, invalidFields } from '../validate.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type FieldError, invalidFields } from '../core/validate.js';
 
 export function checkScopeNamespaces(
   namespaces: readonly string[] | null,

@@ -1,8 +1,8 @@
 /** Who a bearer token belongs to, and the tokens of users: made, listed, revoked. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Idempotency } from '../core/idempotency.js';
-import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { type Caller, type Scopes, defaultUser, fullScopes, operatorCaller } from '../core/caller.js';
 import { type Writer, writeOne } from '../core/write.js';
 import type { IdentityPort } from './port.js';

@@ -1,9 +1,9 @@
 /** The writes of identity as steps: checked, allowed, and with the answer that their caller sees. */
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { invalidFields, validate } from '../validate.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
+import { invalidFields, validate } from '../core/validate.js';
 import type { IdentityPort } from './port.js';
 import {
   type CreateTokenInput,

@@ -1,6 +1,6 @@
 /** The 32 bytes under which a user's things are stored and sharded. */
-import { StoaError } from '../errors.js';
-import { blake3 } from '../kernel/blake3.js';
+import { StoaError } from '../core/errors.js';
+import { blake3 } from '../core/blake3.js';
 
 const hex64 = /^[0-9a-f]{64}$/i;
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

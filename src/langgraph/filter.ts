@@ -1,5 +1,5 @@
 /** Filters as LangGraph means them: members of a value, equal to something or compared by operators. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 type Test = (found: unknown, wanted: unknown) => boolean;
 

@@ -16,7 +16,7 @@ import {
   maxChannelVersion,
 } from '@langchain/langgraph-checkpoint';
 import type { DataClient, Stoa } from '../client/index.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { matches } from './filter.js';
 import { pathPrefix, reversed } from './keys.js';
 import { type Packed, furtherKeys, pack, packWhole, unpack } from './packing.js';

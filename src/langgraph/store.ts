@@ -12,7 +12,7 @@ import {
   type SearchOperation,
 } from '@langchain/langgraph-checkpoint';
 import type { DataClient, DataDocument, Stoa } from '../client/index.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { matches } from './filter.js';
 import { itemKey, parseItemKey, pathPrefix } from './keys.js';
 import { requireWritten } from './written.js';

@@ -1,6 +1,6 @@
 /** Backends that cannot write all or nothing answer key by key; LangGraph knows only success. */
 import type { KeyResult } from '../client/index.js';
-import { type ErrorCode, StoaError, errorKinds } from '../errors.js';
+import { type ErrorCode, StoaError, errorKinds } from '../core/errors.js';
 
 export function requireWritten(results: Readonly<Record<string, KeyResult>>): void {
   for (const result of Object.values(results)) {

@@ -1,9 +1,9 @@
 /** One call of a tool, and what it answers. */
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
-import { validate } from '../validate.js';
+import { validate } from '../core/validate.js';
 import { version } from '../version.js';
 import { tools } from './tools/index.js';
 

@@ -1,6 +1,6 @@
 /** Who calls, carried beside a request through the protocol's own notion of it. */
 import type { AuthInfo, Server, ServerContext } from '@modelcontextprotocol/server';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 
 /** The proof stays here; the protocol's layers only pass the key to it along. */

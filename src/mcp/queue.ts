@@ -1,5 +1,5 @@
 /** Tasks without the tree above them: a project is found or made by its name, and holds a session that is its queue. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Task, TaskStatus } from '../workspaces/model.js';
 import type { WorkspacesService } from '../workspaces/service.js';

@@ -1,11 +1,11 @@
 /** Keys and rooms as resources: what their URIs are, what is in them, and which change touches which. */
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { toDocument } from '../datastore/seed-document.js';
 import type { Change } from '../core/change.js';
 import { canonicalRoomId } from '../messaging/uuid.js';
-import { decodeSegment, documentPath, encodeSegment } from '../path-segment.js';
+import { decodeSegment, documentPath, encodeSegment } from '../core/text/path-segment.js';
 
 export type Target =
   | { kind: 'document'; namespace: string; key: string }

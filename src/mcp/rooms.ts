@@ -1,5 +1,5 @@
 /** Rooms by name: agents say "build", not a UUID. The most recently active public room of a name is meant. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { Room } from '../messaging/model.js';

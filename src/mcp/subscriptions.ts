@@ -1,7 +1,7 @@
 /** From the change feed to the resources that a client asked about: only what its caller may see. */
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { changesList, targetOf, touchedBy, uriOf } from './resources.js';
 
 export interface ResourceListener {
@@ -66,11 +66,8 @@ export class ResourceWatch {
 
   async #run(signal: AbortSignal): Promise<void> {
     try {
-      for await (const page of this.#stoa.changes.follow(
-        this.#caller,
-        { topics: ['data', 'messaging'] },
-        signal,
-      )) {
+      const pages = await this.#stoa.changes.follow(this.#caller, { topics: ['data', 'messaging'] }, signal);
+      for await (const page of pages) {
         const changes = page.commits.flatMap((commit) => commit.changes);
         const touched = new Set(changes.flatMap(touchedBy).map(uriOf));
         for (const uri of touched)

@@ -1,6 +1,6 @@
 /** Addresses of callers: ranges, proxies that may speak for others, and one spelling for each. */
 import { BlockList, isIP } from 'node:net';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 /** Answers kept in memory; when there are more, all are forgotten. */
 const answersMax = 10_000;

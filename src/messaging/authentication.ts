@@ -7,7 +7,7 @@ import {
   parseSignatures,
   signatureBase,
 } from '../identity/signatures-rfc9421.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { Identity } from './model.js';
 import type { MessagingPort } from './port.js';
 import type { CheckedSignature } from './proof.js';

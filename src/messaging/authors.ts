@@ -1,7 +1,7 @@
 /** In whose name a caller writes: its own signed identity, or one that the server keeps for it. */
 import { createHash, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Writer, writeOne } from '../core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../identity/signatures.js';

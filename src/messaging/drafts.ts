@@ -1,7 +1,7 @@
 /** Messages before their write: room, key, author and proof are settled while no transaction is open. */
 import type { Caller } from '../core/caller.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { SignatureCheck } from './authentication.js';
 import type { Authors } from './authors.js';
 import { wellFormed } from './names.js';

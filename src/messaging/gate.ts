@@ -1,8 +1,8 @@
 /** The gate before every messaging route: blocked addresses, load from one address, rates of endpoints. */
 import type { Caller } from '../core/caller.js';
 import { isIP } from 'node:net';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
 import { BlockWatch } from './block-watch.js';
 import type { Block } from './model.js';

@@ -1,10 +1,10 @@
 /** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller, Scopes } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
 import { checkScopeNamespaces } from '../identity/scope-namespaces.js';
 import { decodePublicKey, decodeSignature, linkText, verifySignature } from '../identity/signatures.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { SignedRequest } from './authentication.js';
 import type { Identity, IdentityKey } from './model.js';
 import type { MessagingPort } from './port.js';

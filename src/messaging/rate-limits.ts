@@ -1,5 +1,5 @@
 /** How often each endpoint may be called, and which row of the table a request falls under. */
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 
 export interface RateLimit {
   /** Names the counter. */

@@ -1,5 +1,5 @@
 /** The exact sentences of messaging's refusals: clients compare them, so they live in one table. */
-import { type ErrorCode, type ErrorOptions, StoaError } from '../errors.js';
+import { type ErrorCode, type ErrorOptions, StoaError } from '../core/errors.js';
 
 const refusals = {
   // Signatures, in the order in which they are checked.

@@ -1,5 +1,5 @@
 /** The two counters that a post moves: the room's time, and the bytes that its author has left. */
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { refuse } from './refusals.js';
 
 /** The next time in a room or an inbox: the clock's, or just after the last one when that is later. */

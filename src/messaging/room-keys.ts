@@ -2,7 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
 import type { Caller } from '../core/caller.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { countedAddress } from './addresses.js';
 import type { Room } from './model.js';
 import type { MessagingPort, RateKey } from './port.js';

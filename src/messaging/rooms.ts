@@ -1,7 +1,7 @@
 /** Rooms: made, listed, read, posted to, searched; private ones only with their key. */
 import type { Caller } from '../core/caller.js';
 import type { Step, Writer } from '../core/write.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { RoomPlace, RoomText } from './drafts.js';
 import type { MessageHub } from './hub.js';
 import type { Message, Room } from './model.js';

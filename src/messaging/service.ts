@@ -1,8 +1,8 @@
 /** Messaging as the doors use it: who signed, who may pass, and what is said. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { AddressRanges } from './addresses.js';
 import { SignatureCheck } from './authentication.js';
 import { Authors, type SecretSealer } from './authors.js';

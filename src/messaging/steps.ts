@@ -2,7 +2,7 @@
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { SignatureCheck, SignedRequest } from './authentication.js';
 import type { Authors } from './authors.js';
 import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './drafts.js';

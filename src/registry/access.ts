@@ -1,8 +1,8 @@
 /** Which of the registry's things a caller reaches. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import { checkUserId } from '../identity/user-key.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { UserScope } from './port.js';
 
 export function requireWrite(caller: Caller): void {

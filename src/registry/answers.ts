@@ -1,5 +1,5 @@
 /** The registry's records as callers see them: words for states, the lease as it is by now. */
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { type CountedLease, presenceOf } from './lease.js';
 import {
   type AgentRecord,

@@ -1,7 +1,7 @@
 /** What an agent is after something happened to it: pure, so that every backend decides alike. */
-import { StoaError } from '../errors.js';
-import { type Outage, extendedByOutages } from '../kernel/outages.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import { type Outage, extendedByOutages } from '../core/outages.js';
+import type { Limits } from '../core/settings/limits.js';
 import {
   type AgentSpecRecord,
   type AgentState,

@@ -1,6 +1,6 @@
 /** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their shortest form. */
 import { Encoder } from 'cbor-x';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import {
   type AgentRecord,
   type SessionRecord,

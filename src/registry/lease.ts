@@ -1,7 +1,7 @@
 /** The rules of leases: who holds one, until when, and which writes come too late. */
-import { StoaError } from '../errors.js';
-import { type Outage, extendedByOutages } from '../kernel/outages.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import { type Outage, extendedByOutages } from '../core/outages.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { Lease } from './model.js';
 
 export interface LeaseTimes {

@@ -1,6 +1,6 @@
 /** What names, labels and messages may look like. */
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { AgentSpecRecord } from './model.js';
 
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for

@@ -2,10 +2,10 @@
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
-import { validate } from '../validate.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
+import { validate } from '../core/validate.js';
 import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';

@@ -1,9 +1,9 @@
 /** Reads of agents' sessions, as the service offers them. */
 import type { Caller } from '../core/caller.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { type Page, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
-import { validate } from '../validate.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type Page, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
+import { validate } from '../core/validate.js';
 import { scopeOf, userScopeOf } from './access.js';
 import { sessionAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';

@@ -1,9 +1,9 @@
 /** The registry's writes as steps: checked, allowed, and with the answer that their caller sees. */
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { validate } from '../validate.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
+import { validate } from '../core/validate.js';
 import {
   reachUser,
   requireOperator,

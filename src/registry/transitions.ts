@@ -1,5 +1,5 @@
 /** The lifecycle of an agent as a table, and the verbs as ways through it. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { AgentState } from './model.js';
 
 /** From each state, the states that may follow it. */

@@ -1,8 +1,8 @@
 /** Reads of users and of the identities that speak for agents, as the service offers them. */
 import type { Caller } from '../core/caller.js';
-import type { Limits } from '../limits.js';
-import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../paging.js';
-import { validate } from '../validate.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
+import { validate } from '../core/validate.js';
 import { reachUser, requireOperator, scopeOf, userNotFound } from './access.js';
 import { userAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';

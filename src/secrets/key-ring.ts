@@ -1,9 +1,9 @@
 /** The keys that secrets are encrypted with: from the environment, or a 0600 file beside the database. */
 import { createHash, randomBytes } from 'node:crypto';
 import { chmod, readFile, stat } from 'node:fs/promises';
-import { StoaError, messageOf } from '../errors.js';
-import { KeyQueue } from '../key-queue.js';
-import { privateFile, writeDurably } from '../kernel/files.js';
+import { StoaError, messageOf } from '../core/errors.js';
+import { KeyQueue } from '../core/waiting/key-queue.js';
+import { privateFile, writeDurably } from '../core/files.js';
 
 export interface KeyRingOptions {
   /** Null keeps the keys in memory only, for a store that keeps nothing either. */

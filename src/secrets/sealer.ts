@@ -1,6 +1,6 @@
 /** Encrypts and decrypts single secrets with AES-256-GCM. */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { KeyRing } from './key-ring.js';
 
 const cipher = 'aes-256-gcm';

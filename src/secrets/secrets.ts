@@ -1,8 +1,8 @@
 /** All secrets of a data directory: the key ring, the sealer, and re-keying of everybody who holds sealed texts. */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { KeyQueue } from '../key-queue.js';
-import { writeDurably } from '../kernel/files.js';
+import { KeyQueue } from '../core/waiting/key-queue.js';
+import { writeDurably } from '../core/files.js';
 import { type KeyRing, openKeyRing } from './key-ring.js';
 import { Sealer } from './sealer.js';
 

@@ -4,7 +4,7 @@ import type { ServerOptions as HttpsOptions } from 'node:https';
 import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Stoa } from '../index.js';
 import type { Tracer } from '../tracing/tracer.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';

@@ -1,10 +1,10 @@
 /** From the headers of a request to its caller: each kind of credentials has an authenticator. */
 import type { FastifyRequest } from 'fastify';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
 import { checkUserId } from '../identity/user-key.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { addressOf } from './caller-address.js';
 
 export interface Authenticator {

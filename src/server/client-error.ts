@@ -2,8 +2,8 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { randomUUID } from 'node:crypto';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { securityHeaders } from './answer-writer.js';
 import { openToAllSites } from './cors.js';
 import { problemOf } from './problem.js';

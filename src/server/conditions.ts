@@ -1,6 +1,6 @@
 /** Conditional requests: `ETag` is the quoted version; `If-Match` and `If-None-Match` are read here. */
 import type { IncomingHttpHeaders } from 'node:http';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 export interface Conditions {
   /** 0: it must not exist yet. */

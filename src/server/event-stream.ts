@@ -1,8 +1,8 @@
 /** Server-sent events: bounded for slow readers, kept alive while idle, ended when the server stops. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { countedAddress, plainAddress } from '../messaging/addresses.js';
 import type { Identity } from '../messaging/model.js';
 

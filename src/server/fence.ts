@@ -1,5 +1,5 @@
 /** `Stoa-Fence` at the door: of whose lease it speaks, and whether it comes too late. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { RegistryService } from '../registry/service.js';
 import type { Route } from './route.js';

@@ -1,6 +1,6 @@
 /** Callers who hang up before they have their answer. */
 import type { FastifyReply } from 'fastify';
-import type { Cancellation } from '../cancellation.js';
+import type { Cancellation } from '../core/waiting/cancellation.js';
 
 /** For work that looks from time to time whether somebody still waits for it. */
 export function goneOf(reply: FastifyReply): Cancellation {

@@ -1,7 +1,7 @@
 /** Routes that share how they answer errors and prove who calls. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import type { StoaError } from '../errors.js';
+import type { StoaError } from '../core/errors.js';
 import type { SharedHeaders } from './answer-writer.js';
 import type { Authenticator } from './authentication.js';
 import type { Route } from './route.js';

@@ -1,6 +1,6 @@
 /** The defence against DNS rebinding: a page that made its own name point here is told apart by Host and Origin. */
 import type { FastifyRequest } from 'fastify';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 const loopbackNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 

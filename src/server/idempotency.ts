@@ -1,10 +1,10 @@
 /** `Idempotency-Key`: bound to its caller and to what was asked. */
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 
 export function idempotencyOf(
   request: FastifyRequest,

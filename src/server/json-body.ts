@@ -1,8 +1,8 @@
 /** Bytes of a request to a JSON value: strict about what the bytes are, silent about what they mean. */
 import { isUtf8 } from 'node:buffer';
-import { StoaError, jsonFaultOf } from '../errors.js';
-import type { Limits } from '../limits.js';
-import { hasPrototypeKey } from '../prototype-keys.js';
+import { StoaError, jsonFaultOf } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
+import { hasPrototypeKey } from '../core/text/prototype-keys.js';
 
 const quote = 0x22;
 const backslash = 0x5c;

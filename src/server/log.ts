@@ -1,6 +1,6 @@
 /** Structured logs, without secrets. */
 import { type DestinationStream, type Logger, pino } from 'pino';
-import type { LogLevel } from '../settings.js';
+import type { LogLevel } from '../core/settings/settings.js';
 
 /** Where a secret could stand in anything that is logged. */
 const secretPaths = ['authorization', 'cookie', 'token', 'secret', 'key', 'password'].flatMap((name) => [

@@ -1,7 +1,7 @@
 /** What the server counts of itself, for Prometheus. No ids are labels: the number of series stays small. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Stoa } from '../index.js';
-import type { GroupFacts } from '../kernel/store.js';
+import type { GroupFacts } from '../homes/directory/kernel/store.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from './event-stream.js';
 import { measureTogether } from './shared-gauges.js';
@@ -195,8 +195,18 @@ export class Metrics {
   }
 }
 
-function gauge(registers: Registry[], name: string, help: string, read: () => number): void {
-  const metric: Gauge = new Gauge({ name, help, registers, collect: (): void => metric.set(read()) });
+function gauge(
+  registers: Registry[],
+  name: string,
+  help: string,
+  read: () => number | Promise<number>,
+): void {
+  const metric: Gauge = new Gauge({
+    name,
+    help,
+    registers,
+    collect: async (): Promise<void> => metric.set(await read()),
+  });
 }
 
 /** Shows a number that is counted elsewhere. */

@@ -1,12 +1,12 @@
 /** One request through one route: who, what, whether, then the handler and its answer. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { ProvenPrincipal } from '../identity/service.js';
 import type { Stoa } from '../index.js';
-import type { Limits } from '../limits.js';
-import { type FieldError, check, fieldErrors, invalidFields } from '../validate.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type FieldError, check, fieldErrors, invalidFields } from '../core/validate.js';
 import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
 import { addressOf } from './caller-address.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';

@@ -1,9 +1,9 @@
 /** Errors on the wire: RFC 9457 problem details, made from the one error table. */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
-import { type ErrorCode, StoaError, errorKinds } from '../errors.js';
-import type { LimitName, Limits } from '../limits.js';
-import { type FieldError, fieldErrors, invalidFields } from '../validate.js';
+import { type ErrorCode, StoaError, errorKinds } from '../core/errors.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
+import { type FieldError, fieldErrors, invalidFields } from '../core/validate.js';
 
 export const problemSchema = z
   .object({

@@ -1,6 +1,6 @@
 /** The optional limit on requests a minute on /v1, by caller: a bucket that refills as time passes. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import { countedAddress, plainAddress } from '../messaging/addresses.js';
 

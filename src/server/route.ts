@@ -15,7 +15,7 @@ import {
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { Idempotency } from '../core/idempotency.js';
-import type { LimitName } from '../limits.js';
+import type { LimitName } from '../core/settings/limits.js';
 import type { EventStreams } from './event-stream.js';
 
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;

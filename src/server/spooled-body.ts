@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyRequest } from 'fastify';
-import { StoaError } from '../errors.js';
-import { type LimitName, type Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import { type LimitName, type Limits } from '../core/settings/limits.js';
 import { holderOf } from './event-stream.js';
 
 type SpoolLimit = Extract<

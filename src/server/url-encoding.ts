@@ -1,6 +1,6 @@
 /** The percent-encoding of URLs: what it stands for must be UTF-8, or two texts would become one. */
-import { StoaError } from '../errors.js';
-import { type FieldError, invalidFields } from '../validate.js';
+import { StoaError } from '../core/errors.js';
+import { type FieldError, invalidFields } from '../core/validate.js';
 
 const reason = 'is not percent-encoded UTF-8; "%" itself is %25';
 const shownCharactersMax = 100;

@@ -1,5 +1,5 @@
 /** What OpenTelemetry's own variables say about traces: where they go, as whose, how many. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 
 export interface TracingConfig {
   /** Where batches are posted. */

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import type { TracingConfig } from './environment.js';
 import { otlpBody } from './otlp.js';
 import type { Span } from './span.js';

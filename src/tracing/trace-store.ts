@@ -1,7 +1,7 @@
 /** Spans of what a request waits for: transactions of the kernel, and calls of databases outside this process. */
 import type { Stoa } from '../index.js';
-import type { GroupFacts } from '../kernel/store.js';
-import type { Transaction } from '../kernel/transaction.js';
+import type { GroupFacts } from '../homes/directory/kernel/store.js';
+import type { Transaction } from '../homes/directory/kernel/transaction.js';
 import type { Tracer } from './tracer.js';
 
 /** Puts itself in front of the stores. Without traces nobody does, and a transaction costs what it always does. */

@@ -3,7 +3,7 @@ import { documentId } from '../datastore/document-id.js';
 import type { DocumentRecord } from '../datastore/model.js';
 import { isOversized } from '../datastore/transfer.js';
 import type { DataService } from '../datastore/service.js';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import { fileLines, parsedLine } from './file-lines.js';
 

@@ -4,7 +4,7 @@ import type { DocumentRecord } from '../datastore/model.js';
 import { toSeedFields } from '../datastore/seed-document.js';
 import type { DataService } from '../datastore/service.js';
 import { contentHash } from '../datastore/transfer.js';
-import { StoaError, messageOf } from '../errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import { operatorCaller } from '../core/caller.js';
 import type { DocumentLine } from './kinds.js';
 import type { Conflict, OnConflict, Outcome } from './model.js';

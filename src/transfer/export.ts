@@ -1,7 +1,7 @@
 /** An export as lines of JSON: a header, every record, and a last line by which a cut shows. */
 import { createHash } from 'node:crypto';
-import { StoaError } from '../errors.js';
-import { Slices } from '../yielding.js';
+import { StoaError } from '../core/errors.js';
+import { Slices } from '../core/waiting/yielding.js';
 import { recordKinds } from './kinds.js';
 import {
   type Header,

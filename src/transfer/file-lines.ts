@@ -1,9 +1,9 @@
 /** Files of JSON, a value on each line: read in pieces, strict about what the bytes are. */
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
-import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
-import { hasPrototypeKey } from '../prototype-keys.js';
-import { Slices } from '../yielding.js';
+import { StoaError, jsonFaultOf, messageOf } from '../core/errors.js';
+import { hasPrototypeKey } from '../core/text/prototype-keys.js';
+import { Slices } from '../core/waiting/yielding.js';
 
 export interface FileLine {
   /** From 1. */

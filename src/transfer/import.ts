@@ -1,7 +1,7 @@
 /** An import: the whole file is read and judged before the first record is written, then written in bounded steps. */
 import { stat } from 'node:fs/promises';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import type { RecordStores } from './export.js';
 import { mapIds } from './id-map.js';
 import { KnownIds } from './known-ids.js';

@@ -1,6 +1,6 @@
 /** What stands in the way of a record, and what becomes of it: the same on every backend. */
 import { isDeepStrictEqual } from 'node:util';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from './model.js';
 import type { RecordStore } from './port.js';
 

@@ -1,6 +1,6 @@
 /** The ids that a file defines, in eight bytes each: a file may hold millions, and texts would take ten times as much. */
 import { createHash, randomBytes } from 'node:crypto';
-import { type Hash, HashSet } from '../hash-set.js';
+import { type Hash, HashSet } from '../core/hash-set.js';
 
 /**
  * Hashes with a secret of their own, so that nobody can make two ids that meet. Of ten million ids two

@@ -1,8 +1,8 @@
 /** An export read back: line by line, each checked, the whole compared with its last line. */
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
-import { StoaError } from '../errors.js';
-import { fieldErrors } from '../validate.js';
+import { StoaError } from '../core/errors.js';
+import { fieldErrors } from '../core/validate.js';
 import { fileLines, parsedLine } from './file-lines.js';
 import { type RecordKind, recordKinds } from './kinds.js';
 import { type Header, type Trailer, type TransferRecord, formatName, formatVersion } from './model.js';

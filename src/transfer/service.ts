@@ -1,7 +1,7 @@
 /** Export and import of everything, for the operator. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
-import type { Limits } from '../limits.js';
+import type { Limits } from '../core/settings/limits.js';
 import { type ExportOptions, type RecordStores, exportLines } from './export.js';
 import { type ImportOptions, importFile } from './import.js';
 import type { ImportReport } from './model.js';

@@ -1,6 +1,6 @@
 /** Whose things a caller reaches, and in whose name it acts. */
 import type { Caller } from '../core/caller.js';
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Owner, Reporter } from './port.js';
 
 export function ownerOf(caller: Caller): Owner {

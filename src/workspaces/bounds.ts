@@ -1,6 +1,6 @@
 /** The lengths and numbers that workspaces allow; every one is a setting. */
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { secretMask } from '../secrets/sealer.js';
 import type {
   ClaimRequest,

@@ -1,5 +1,5 @@
 /** What is said of a check that does not hold, on every backend alike. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { type HeldTask, type LeaseEnd, renewLease } from './tasks.js';
 
 /** Why a number does not hold a task: what a late write would be told. `held` is undefined where there is no such task. */

@@ -1,5 +1,5 @@
 /** A claim that may wait for a task, on every home alike. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Claim } from './model.js';
 import type { ClaimOutcome } from './port.js';
 import type { ReadyWaiters } from './ready-waiters.js';

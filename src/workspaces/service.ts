@@ -2,10 +2,10 @@
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
-import type { Limits } from '../limits.js';
-import { type Page, decodeTextCursor, encodeCursor } from '../paging.js';
+import type { Limits } from '../core/settings/limits.js';
+import { type Page, decodeTextCursor, encodeCursor } from '../core/paging.js';
 import type { Sealer } from '../secrets/sealer.js';
-import { validate } from '../validate.js';
+import { validate } from '../core/validate.js';
 import { checkWrites, ownerOf } from './authorise.js';
 import { checkListBounds } from './bounds.js';
 import { claimOrWait } from './claiming.js';

@@ -1,6 +1,6 @@
 /** What may happen to a work session, as pure functions that every backend calls. */
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { type SessionStatus, type Task, type WorkSession, holdsSlot, isoTime } from './model.js';
 import type { NewSession, SessionPatch } from './schemas.js';
 import { given } from './tasks.js';

@@ -1,10 +1,10 @@
 /** Writes of workspaces: checked, normalised, authorised, and made into steps of the home. */
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
-import { validate } from '../validate.js';
+import { validate } from '../core/validate.js';
 import { checkOwnName, checkWrites, holderOf, ownerOf, reporterOf } from './authorise.js';
 import {
   checkCharacters,

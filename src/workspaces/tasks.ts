@@ -1,7 +1,7 @@
 /** What may happen to a task and its lease, as pure functions that every backend calls. */
 import { createHash } from 'node:crypto';
-import { StoaError } from '../errors.js';
-import type { Limits } from '../limits.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 import { type ClaimLease, type Task, type TaskLease, isOpen, isoTime } from './model.js';
 import type { Reporter } from './port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from './schemas.js';

@@ -1,5 +1,5 @@
 /** Which status may follow which. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import type { Entity, SessionStatus, TaskStatus } from './model.js';
 
 export const sessionTransitions: Readonly<Record<SessionStatus, readonly SessionStatus[]>> = {

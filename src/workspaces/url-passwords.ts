@@ -1,6 +1,6 @@
 /** Passwords in URLs: found wherever they stand, refused where nothing is encrypted, and never shown. */
-import { StoaError } from '../errors.js';
-import { withoutPassword } from '../printable-url.js';
+import { StoaError } from '../core/errors.js';
+import { withoutPassword } from '../core/text/printable-url.js';
 import { secretMask } from '../secrets/sealer.js';
 import type { JsonObject, JsonValue, Project } from './model.js';
 

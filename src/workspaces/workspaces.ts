@@ -1,5 +1,5 @@
 /** What may happen to a workspace or a project, as pure functions that every backend calls. */
-import { StoaError } from '../errors.js';
+import { StoaError } from '../core/errors.js';
 import { keepMasked } from './config-secrets.js';
 import { type Project, type Workspace, isoTime } from './model.js';
 import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from './schemas.js';

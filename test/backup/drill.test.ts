@@ -4,20 +4,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
-import { embeddedFamilies } from '../../src/backends/embedded/families.js';
+import { embeddedChecks } from '../../src/homes/directory/doctor/doctor.js';
+import { embeddedFamilies } from '../../src/homes/directory/families.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
-import { verifyBackups } from '../../src/kernel/backup-read.js';
-import { backup } from '../../src/kernel/backup.js';
-import { examineAll } from '../../src/kernel/doctor.js';
-import type { EngineName } from '../../src/kernel/engine.js';
-import { kernelFamilies } from '../../src/kernel/families.js';
-import type { FeedCommit } from '../../src/kernel/changes.js';
-import { restore } from '../../src/kernel/restore.js';
-import type { RestorePoint } from '../../src/kernel/restore-chain.js';
+import { verifyBackups } from '../../src/homes/directory/kernel/backup/read.js';
+import { backup } from '../../src/homes/directory/kernel/backup/backup.js';
+import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
+import type { EngineName } from '../../src/core/settings/store-config.js';
+import { kernelFamilies } from '../../src/homes/directory/kernel/families.js';
+import type { FeedCommit } from '../../src/feed/port.js';
+import { restore } from '../../src/homes/directory/kernel/backup/restore.js';
+import type { RestorePoint } from '../../src/homes/directory/kernel/backup/restore-chain.js';
 import type { DirectMessage } from '../../src/messaging/model.js';
-import { documentPath } from '../../src/path-segment.js';
+import { documentPath } from '../../src/core/text/path-segment.js';
 
 const isLong = process.env['DRILL'] === 'full';
 const size = isLong
@@ -373,12 +373,12 @@ describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineNa
         // The backup runs in the middle of the load: what came before it and what comes during it are both there.
         const running = load.run(size.operationsPerRound);
         for (let index = 0; index < 20; index += 1) await turn();
-        marks.push({ to: { position: stoa.changes.position }, acknowledged: model.count, bytes: null });
+        marks.push({ to: { position: await stoa.changes.newest() }, acknowledged: model.count, bytes: null });
         await backup(stoa.kernel, { directory: backups, kind: round === 0 ? 'full' : 'incremental' });
         marks.push({ to: { timeMs: stoa.kernel.nowMs() }, acknowledged: 0, bytes: null });
         await running;
         marks.push({
-          to: { position: stoa.changes.position },
+          to: { position: await stoa.changes.newest() },
           acknowledged: model.count,
           bytes: bytes(stoa),
         });

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { embeddedFamilies } from '../../src/backends/embedded/families.js';
+import { embeddedFamilies } from '../../src/homes/directory/families.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
-import { backup } from '../../src/kernel/backup.js';
-import { restore } from '../../src/kernel/restore.js';
+import { backup } from '../../src/homes/directory/kernel/backup/backup.js';
+import { restore } from '../../src/homes/directory/kernel/backup/restore.js';
 
 const ada = operatorCaller('ada');
 const dayMs = 24 * 3_600_000;

@@ -1,7 +1,7 @@
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { withoutPassword } from '../../src/printable-url.js';
+import { withoutPassword } from '../../src/core/text/printable-url.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { type RunningServer, useProgram } from './program.js';
 

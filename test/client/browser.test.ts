@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { type OutputChunk, rolldown } from 'rolldown';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { errorKinds } from '../../src/errors.js';
+import { errorKinds } from '../../src/core/errors.js';
 import { Running } from '../server/running.js';
 import type { Setting } from './browser-app.js';
 

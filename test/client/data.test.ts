@@ -259,7 +259,7 @@ test('a watch tells changes of its namespace and prefix, also after the connecti
   const data = client().data<number>('watched');
   const through = client({ url: gate.url }).data<number>('watched');
   await data.set('seed', 0);
-  const since = opened.changes.position;
+  const since = await opened.changes.newest();
   const seen: string[] = [];
   const watching = (async () => {
     for await (const change of through.watch({ prefix: 'k', since, signal: end.signal })) {

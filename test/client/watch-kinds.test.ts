@@ -45,8 +45,8 @@ async function overwritten(change: () => Promise<unknown>): Promise<void> {
 }
 
 /** What the feed holds since a position, for those who may see everything. */
-function feedSince(since: string): ChangeItem[] {
-  return running.stoa.changes.read(operatorCaller(), { since, limit: 1_000 }).items;
+async function feedSince(since: string): Promise<ChangeItem[]> {
+  return (await running.stoa.changes.read(operatorCaller(), { since, limit: 1_000 })).items;
 }
 
 function factsOf({ kind, key, version }: DocumentChange): unknown[] {
@@ -70,9 +70,7 @@ async function expectTold(
   isMeant: (change: ChangeItem) => boolean,
   kinds: readonly string[],
 ): Promise<void> {
-  const expected = feedSince(since)
-    .filter(isMeant)
-    .map(({ kind, id, seq }) => [kind, id, seq]);
+  const expected = (await feedSince(since)).filter(isMeant).map(({ kind, id, seq }) => [kind, id, seq]);
   expect([...new Set(expected.map(([kind]) => kind))].toSorted()).toEqual(kinds.toSorted());
   await vi.waitFor(
     () => expect(watched.changes.map(({ kind, id, seq }) => [kind, id, seq])).toEqual(expected),
@@ -94,7 +92,7 @@ test('the watch of a project hands on every kind of change of its tasks', async 
   const watched = await new Watched((signal) =>
     alice.watch({ tasks: { project: project.id }, signal }),
   ).live();
-  const since = running.stoa.changes.position;
+  const since = await running.stoa.changes.newest();
   const first = await alice.tasks.create(session.id, { command: 'first', priority: 9 });
   await alice.tasks.create(session.id, { command: 'depends', depends_on: [first.id], max_attempts: 2 });
   await (await alice.tasks.claim(project.id))?.complete();
@@ -157,7 +155,7 @@ test('the watch of agents hands on every kind of change of an agent', async () =
     })
   ).identity;
   const watched = await new Watched((signal) => alice.watch({ agents: {}, signal })).live();
-  const since = running.stoa.changes.position;
+  const since = await running.stoa.changes.newest();
   const { agent_id: id } = await alice.agents.create({ name: 'all-kinds' });
   await alice.agents.start(id);
   await overwritten(() => alice.agents.update(id, { labels: { changed: 'yes' } }));
@@ -166,9 +164,12 @@ test('the watch of agents hands on every kind of change of an agent', async () =
   await alice.agents.heartbeat(id, { holder: 'first' });
   await running.stoa.registry.releaseLease(caller, id);
   await alice.agents.heartbeat(id, { holder: 'second' });
-  await vi.waitFor(() => expect(feedSince(since).some(({ kind }) => kind === 'agent.lost')).toBe(true), {
-    timeout: 20_000,
-  });
+  await vi.waitFor(
+    async () => expect((await feedSince(since)).some(({ kind }) => kind === 'agent.lost')).toBe(true),
+    {
+      timeout: 20_000,
+    },
+  );
   await alice.agents.hibernate(id);
   await alice.agents.openSession(id);
   await alice.agents.update(id, { status: 'error' });
@@ -203,9 +204,12 @@ test('the watch of a namespace hands on sets, deletions, expiries, imports and c
   await data.set('a', 1);
   await data.delete('a');
   await data.set('soon', 1, { ttl: 0.05 });
-  await vi.waitFor(() => expect(watched.changes.at(-1)).toMatchObject({ kind: 'deleted', key: 'soon' }), {
-    timeout: 20_000,
-  });
+  await vi.waitFor(
+    async () => expect(watched.changes.at(-1)).toMatchObject({ kind: 'deleted', key: 'soon' }),
+    {
+      timeout: 20_000,
+    },
+  );
   await data.set('kept', 1);
   await data.set('kept', 2);
   await overwritten(() => data.set('kept', 3));
@@ -221,7 +225,7 @@ test('the watch of a namespace hands on sets, deletions, expiries, imports and c
     ['set', 'kept', 2],
     ['cleared', null, null],
   ];
-  await vi.waitFor(() => expect(watched.changes.map(factsOf)).toEqual(expected), { timeout: 10_000 });
+  await vi.waitFor(async () => expect(watched.changes.map(factsOf)).toEqual(expected), { timeout: 10_000 });
   await watched.stop();
 });
 
@@ -233,7 +237,7 @@ test('the watch of a room tells of messages and deletions, and begins anew when 
   const watched = await new Watched((signal) => room.watch({ signal })).live();
   await room.post('second');
   await overwritten(() => room.delete(id));
-  await vi.waitFor(() => expect(watched.events.some(({ kind }) => kind === 'resync')).toBe(true), {
+  await vi.waitFor(async () => expect(watched.events.some(({ kind }) => kind === 'resync')).toBe(true), {
     timeout: 10_000,
   });
   await vi.waitFor(
@@ -246,7 +250,7 @@ test('the watch of a room tells of messages and deletions, and begins anew when 
     { timeout: 10_000 },
   );
   await room.post('third');
-  await vi.waitFor(() => expect(watched.changes.map(wordsOf)).toEqual(['second', 'deleted', 'third']), {
+  await vi.waitFor(async () => expect(watched.changes.map(wordsOf)).toEqual(['second', 'deleted', 'third']), {
     timeout: 10_000,
   });
   await watched.stop();

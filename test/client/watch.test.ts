@@ -232,10 +232,11 @@ describe('who sees what', () => {
     );
     await expect(others.done).rejects.toMatchObject({ code: 'not_found' });
     // A position of one's own opens nothing of another's either.
+    const since = await running.stoa.changes.newest();
     const resumed = new Watched((signal) =>
       (users[0] as Stoa).watch({
         tasks: { project: projects[1]?.project.id ?? '' },
-        since: running.stoa.changes.position,
+        since,
         signal,
       }),
     );
@@ -249,8 +250,9 @@ describe('who sees what', () => {
     await expect(
       new Watched((signal) => scoped.watch({ data: { namespace: 'closed' }, signal })).done,
     ).rejects.toMatchObject({ code: 'forbidden' });
+    const since = await running.stoa.changes.newest();
     const resumed = await new Watched((signal) =>
-      scoped.watch({ data: { namespace: 'closed' }, since: running.stoa.changes.position, signal }),
+      scoped.watch({ data: { namespace: 'closed' }, since, signal }),
     ).live();
     await whole.data('closed').set('k', 1);
     await whole.data('open').set('k', 1);
@@ -518,7 +520,7 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
     const stoa = new Stoa({ url: small.url, token: small.alice, retryDelayMs: 5 });
     const data = stoa.data<number>('n');
     await data.set('k', 1);
-    const old = small.stoa.changes.position;
+    const old = await small.stoa.changes.newest();
     const flood = async () => {
       const id = 'x'.repeat(1_000);
       for (let made = 0; made < 40; made += 1) {

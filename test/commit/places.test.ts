@@ -1,11 +1,11 @@
 /** Every mixture of places that domains can be kept in: what one commit holds there, and how the rest is refused. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CommitInput } from '../../src/commit/schemas.js';
-import { StoaError } from '../../src/errors.js';
+import { StoaError } from '../../src/core/errors.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
-import { dropTable, dynamodb } from '../datastore/dynamodb-table.js';
+import { dropTable, dynamodb } from '../stores/dynamodb/table.js';
 import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
 
 const ada = operatorCaller('ada', 'planner');

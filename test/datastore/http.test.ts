@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
-import { encodeSegment } from '../../src/path-segment.js';
+import { encodeSegment } from '../../src/core/text/path-segment.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 
 interface Reply {

@@ -6,15 +6,15 @@ import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { openDynamodbDataStore } from '../../src/backends/dynamodb/datastore.js';
+import { openDynamodbDataStore } from '../../src/stores/dynamodb/datastore.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
-import { limitsWith } from '../../src/limits.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
 import { importDocumentFile } from '../../src/transfer/document-file.js';
 import { useProgram } from '../cli/program.js';
 import { Running } from '../server/running.js';
 import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
-import { dropTable, dynamodb } from './dynamodb-table.js';
+import { dropTable, dynamodb } from '../stores/dynamodb/table.js';
 
 const program = useProgram();
 const ada = operatorCaller('ada');

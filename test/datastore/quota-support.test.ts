@@ -1,8 +1,8 @@
 /** Quotas on a backend that cannot keep them: refused at the start, never ignored. */
 import { expect, test } from 'vitest';
-import { openDataBackend } from '../../src/backends/open-datastore.js';
+import { openDataBackend } from '../../src/open/datastore.js';
 import { openStoa } from '../../src/index.js';
-import { limitsWith } from '../../src/limits.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
 import { sharedServer } from '../servers/shared.js';
 
 const quotas = ['dataDocumentsPerUserMax', 'dataBytesPerUserMax', 'dataNamespacesPerUserMax'] as const;

@@ -1,14 +1,14 @@
 /** Writes of the data store as steps: several in one write, with checks. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EmbeddedDataStore, dataFamilies } from '../../src/backends/embedded/datastore.js';
-import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
+import { DirectoryDataStore, dataFamilies } from '../../src/homes/directory/datastore/datastore.js';
+import { openPostgresDataStore } from '../../src/homes/postgres/datastore/datastore.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { Writer } from '../../src/core/write.js';
 import type { Documents } from '../../src/datastore/port.js';
 import { DataService } from '../../src/datastore/service.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
-import { openKernel } from '../../src/kernel/kernel.js';
-import { limitsWith } from '../../src/limits.js';
+import { openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
 import { sharedPostgres } from '../servers/shared.js';
 
 const limits = limitsWith();
@@ -21,7 +21,7 @@ const homes: Readonly<Record<string, () => Promise<Documents & { close?: () => P
       families: Object.values(dataFamilies),
       limits,
     });
-    const port = new EmbeddedDataStore({ kernel });
+    const port = new DirectoryDataStore({ kernel });
     return { port, writer: new DirectoryWriter(kernel), close: () => kernel.close() };
   },
   PostgreSQL: async () => {

@@ -1,13 +1,13 @@
 /** Counted reads: exact to the last one, however slow or faulty the database is that takes them. */
 import { type Socket, type AddressInfo, createConnection, createServer } from 'node:net';
 import { expect, test, vi } from 'vitest';
-import { MemoryDataStore } from '../../src/backends/memory/datastore.js';
-import { openPostgresDataStore } from '../../src/backends/postgres/datastore.js';
+import { MemoryDataStore } from '../../src/stores/memory/datastore.js';
+import { openPostgresDataStore } from '../../src/homes/postgres/datastore/datastore.js';
 import type { AccessRead, BatchResult, ClearStep, WriteBatch } from '../../src/datastore/port.js';
 import type { Scope } from '../../src/datastore/model.js';
 import type { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
-import { type Limits, limitsWith } from '../../src/limits.js';
+import { type Limits, limitsWith } from '../../src/core/settings/limits.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { dataOver } from './data-over.js';
 

@@ -1,7 +1,7 @@
 /** What may be stored, and how a refusal names what it found. */
 import { describe, expect, it } from 'vitest';
 import { checkMetadata, valueJson } from '../../src/datastore/value.js';
-import { limitsWith } from '../../src/limits.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
 
 const limits = limitsWith();
 const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);

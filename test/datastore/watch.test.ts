@@ -18,7 +18,7 @@ test.each([
     const notes = stoa.data.open(operatorCaller('ada', 'writer'), 'notes');
     const stop = new AbortController();
     const seen: DocumentChange[] = [];
-    const start = stoa.kernel.feed.position;
+    const start = stoa.kernel.feed.newest();
     const watching = (async () => {
       for await (const change of notes.watch({ prefix: 'a/', since: start, signal: stop.signal })) {
         seen.push(change);

@@ -1,21 +1,21 @@
 import { EventEmitter, once } from 'node:events';
 import { afterEach, expect, test } from 'vitest';
-import { EmbeddedIdentity } from '../../src/backends/embedded/identity.js';
-import { embeddedFamilies } from '../../src/backends/embedded/families.js';
+import { DirectoryIdentity } from '../../src/homes/directory/identity/identity.js';
+import { embeddedFamilies } from '../../src/homes/directory/families.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { IdentityService } from '../../src/identity/service.js';
 import type { TokenRecord } from '../../src/identity/tokens.js';
 import { newOperatorToken } from '../../src/identity/tokens.js';
-import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
-import { limitsWith } from '../../src/limits.js';
+import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
 
 const operator = operatorCaller();
 let kernel: Kernel;
 afterEach(() => kernel.close());
 
 /** Answers a token only after the gate has opened, as a database over a network may. */
-class SlowIdentity extends EmbeddedIdentity {
+class SlowIdentity extends DirectoryIdentity {
   gate: Promise<unknown> = Promise.resolve();
 
   override async findToken(id: string): Promise<TokenRecord | undefined> {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { families } from '../../src/backends/embedded/messaging-rows.js';
+import { families } from '../../src/homes/directory/messaging/rows.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { generations, TestClient } from '../mcp/client.js';
 import { type Agent, Desk, roomy } from './kit.js';

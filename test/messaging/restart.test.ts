@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { StoaError } from '../../src/errors.js';
+import { StoaError } from '../../src/core/errors.js';
 import { Agent, type Answer, Desk, roomy } from './kit.js';
 
 let data: string;

@@ -1,7 +1,7 @@
 /** Writes of messaging as steps: whole or not at all, once for a key, and never with what has changed meanwhile. */
 import { randomBytes } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
-import { families } from '../../src/backends/embedded/messaging-rows.js';
+import { families } from '../../src/homes/directory/messaging/rows.js';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { Outdated, writeOne } from '../../src/core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';

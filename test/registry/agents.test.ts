@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { registryFamilies } from '../../src/backends/embedded/registry.js';
+import { registryFamilies } from '../../src/homes/directory/registry/registry.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { countKinds } from '../../src/registry/keys.js';
 import { type AgentState, agentStateBytes, agentStates } from '../../src/registry/model.js';

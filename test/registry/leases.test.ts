@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { registryFamilies } from '../../src/backends/embedded/registry.js';
+import { registryFamilies } from '../../src/homes/directory/registry/registry.js';
 import { decodeAgent } from '../../src/registry/codec.js';
 import type { StoredAgent } from '../../src/registry/model.js';
 import {

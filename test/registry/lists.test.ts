@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { userKey } from '../../src/identity/user-key.js';
-import { encodeCursor } from '../../src/paging.js';
+import { encodeCursor } from '../../src/core/paging.js';
 import type { ListAgentsInput } from '../../src/registry/schemas.js';
 import type { Caller } from '../../src/core/caller.js';
 import { type TestRegistry, openRegistry, operator, userCaller } from './open-registry.js';

@@ -1,9 +1,9 @@
 /** Random histories against a model that is simple enough to be right by looking at it. */
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { registryChecks } from '../../src/backends/embedded/doctor-registry.js';
-import { StoaError } from '../../src/errors.js';
-import { examineAll } from '../../src/kernel/doctor.js';
+import { registryChecks } from '../../src/homes/directory/doctor/registry/registry.js';
+import { StoaError } from '../../src/core/errors.js';
+import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import { type AgentState, agentStates } from '../../src/registry/model.js';
 import { type TestRegistry, openRegistry, operator, userCaller } from './open-registry.js';
 

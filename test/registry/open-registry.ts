@@ -2,15 +2,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { embeddedFamilies } from '../../src/backends/embedded/families.js';
-import { EmbeddedRegistry } from '../../src/backends/embedded/registry.js';
+import { embeddedFamilies } from '../../src/homes/directory/families.js';
+import { DirectoryRegistry } from '../../src/homes/directory/registry/registry.js';
 import type { Caller } from '../../src/core/caller.js';
 import { fullScopes, operatorCaller } from '../../src/core/caller.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
-import type { EngineName } from '../../src/kernel/engine.js';
-import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
+import type { EngineName } from '../../src/core/settings/store-config.js';
+import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
 import type { Change } from '../../src/core/change.js';
-import { type Limits, limitsWith } from '../../src/limits.js';
+import { type Limits, limitsWith } from '../../src/core/settings/limits.js';
 import { RegistryService } from '../../src/registry/service.js';
 
 /** 2026-01-15T10:30:00Z, the time of the vectors. */
@@ -18,7 +18,7 @@ export const startMs = 1_768_473_000_000;
 
 export interface TestRegistry {
   kernel: Kernel;
-  port: EmbeddedRegistry;
+  port: DirectoryRegistry;
   writer: DirectoryWriter;
   registry: RegistryService;
   clock: { nowMs: number };
@@ -59,7 +59,7 @@ export async function openRegistry({
         throw error;
       },
     });
-    const port = new EmbeddedRegistry(kernel);
+    const port = new DirectoryRegistry(kernel);
     const writer = new DirectoryWriter(kernel);
     return { kernel, port, writer, registry: new RegistryService({ writer, port, limits }) };
   };

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import { kernelFamilies } from '../../src/kernel/families.js';
+import { kernelFamilies } from '../../src/homes/directory/kernel/families.js';
 import { type TestRegistry, openRegistry, operator, userCaller } from './open-registry.js';
 
 let opened: TestRegistry;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
-import { readLock } from '../../src/kernel/lock.js';
+import { readLock } from '../../src/homes/directory/kernel/directory/lock.js';
 
 const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 let running: ChildProcess | undefined;

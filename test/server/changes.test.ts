@@ -109,11 +109,11 @@ test('pages go through everything once, in order', async () => {
 
 test('a page carries the position it has looked to, also when nothing fits', async () => {
   const { json } = await running.ask('GET', '/v1/changes?topics=workspaces', { as: running.alice });
-  expect(json).toEqual({ items: [], next_cursor: null, position: running.stoa.changes.position });
+  expect(json).toEqual({ items: [], next_cursor: null, position: await running.stoa.changes.newest() });
 });
 
 test("a caller sees its own changes and nobody else's; the operator sees all", async () => {
-  const since = running.stoa.changes.position;
+  const since = await running.stoa.changes.newest();
   const mine = await create('alice', 'mine');
   const theirs = await create('bob', 'theirs');
   const idsFor = async (as: string, headers = {}) =>
@@ -133,7 +133,7 @@ test('tokens are announced to the operator only', async () => {
 });
 
 test('a stream resumes after a cut without gap or repeat', async () => {
-  const since = running.stoa.changes.position;
+  const since = await running.stoa.changes.newest();
   const expected: string[] = [];
   const writer = (async () => {
     for (let made = 0; made < 150; made += 1)
@@ -159,9 +159,9 @@ test('a stream resumes after a cut without gap or repeat', async () => {
 
 test('a stream without a position begins at the newest, and tells where it is while idle', async () => {
   const stream = await new Stream().open('/v1/changes?topics=workspaces', running.alice);
-  const before = running.stoa.changes.position;
+  const before = await running.stoa.changes.newest();
   await create('alice', 'unseen');
-  const after = running.stoa.changes.position;
+  const after = await running.stoa.changes.newest();
   expect(after).not.toBe(before);
   await vi.waitFor(() =>
     expect(stream.events.at(-1)).toEqual({ event: 'position', id: after, data: { position: after } }),
@@ -203,9 +203,9 @@ test('a stream ends with the token that opened it, revoked or expired, and other
 
 test('a page can be of one namespace, prefix, project or thing, and end at a position', async () => {
   const alice = operatorCaller('alice');
-  const since = running.stoa.changes.position;
+  const since = await running.stoa.changes.newest();
   await running.stoa.data.set(alice, 'n', 'a/1', 1);
-  const until = running.stoa.changes.position;
+  const until = await running.stoa.changes.newest();
   await running.stoa.data.set(alice, 'n', 'b', 1);
   await running.stoa.data.set(alice, 'other', 'a/1', 1);
   await running.stoa.data.set(operatorCaller('bob'), 'n', 'a/1', 1);
@@ -227,7 +227,7 @@ test('a page can be of one namespace, prefix, project or thing, and end at a pos
     (await running.ask('GET', `/v1/changes?since=${since}&until=nonsense`, { as: running.alice })).status,
   ).toBe(400);
   const page = await running.ask('GET', '/v1/data/n', { as: running.alice });
-  expect(page.headers.get('stoa-position')).toBe(running.stoa.changes.position);
+  expect(page.headers.get('stoa-position')).toBe(await running.stoa.changes.newest());
 });
 
 test('a bad position is refused before the stream begins', async () => {
@@ -238,7 +238,7 @@ test('a bad position is refused before the stream begins', async () => {
 });
 
 test('a position that has left the feed is 410 resync, for pages and streams', async () => {
-  const old = running.stoa.changes.position;
+  const old = await running.stoa.changes.newest();
   // More than the feed keeps in memory for readers that are near its end.
   for (let made = 0; made < 40; made += 1) {
     await running.stoa.kernel.root.transact((tx) => {
@@ -251,7 +251,7 @@ test('a position that has left the feed is 410 resync, for pages and streams', a
   expect(page.json).toMatchObject({
     code: 'resync',
     status: 410,
-    details: { position: running.stoa.changes.position },
+    details: { position: await running.stoa.changes.newest() },
   });
   expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': old })).status).toBe(410);
 });

@@ -1,15 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { EmbeddedWorkspaces } from '../../src/backends/embedded/workspaces.js';
-import {
-  type PostgresSql,
-  openPostgres,
-  query,
-  transaction,
-} from '../../src/backends/postgres/connection.js';
+import type { DirectoryWorkspaces } from '../../src/homes/directory/workspaces/workspaces.js';
+import { type PostgresSql, openPostgres, query, transaction } from '../../src/homes/postgres/connection.js';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
-import { shardOf } from '../../src/kernel/manifest.js';
+import { shardOf } from '../../src/homes/directory/kernel/directory/manifest.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { ReadyWaiters } from '../../src/workspaces/ready-waiters.js';
 import { sharedPostgres } from '../servers/shared.js';
@@ -167,7 +162,7 @@ test('a claim that waited for a task is refused when the lease was lost meanwhil
   const project = await running.stoa.workspaces.createProject(alice, workspace.id, { name: 'waiting' });
   const session = await running.stoa.workspaces.createSession(alice, project.id, { status: 'active' });
   const { lease } = await running.stoa.registry.heartbeat(alice, agentId, { holder: 'waiting' });
-  const { waiters } = running.stoa.workspaces.port as EmbeddedWorkspaces;
+  const { waiters } = running.stoa.workspaces.port as DirectoryWorkspaces;
   const claiming = write(`/v1/projects/${project.id}/tasks/claim`, { wait: 30 }, lease.fence);
   await vi.waitFor(() => expect(waiters.size).toBe(1));
   nowMs += 91_000;
@@ -181,7 +176,7 @@ test('a claim that is refused leaves the task to the next in the line', async ()
   const { workspaces, registry } = running.stoa;
   const { project, session } = await projectOf(running.stoa, 'line');
   const { lease } = await registry.heartbeat(alice, agentId, { holder: 'line' });
-  const { waiters } = workspaces.port as EmbeddedWorkspaces;
+  const { waiters } = workspaces.port as DirectoryWorkspaces;
   const late = write(`/v1/projects/${project}/tasks/claim`, { wait: 30 }, lease.fence);
   await vi.waitFor(() => expect(waiters.size).toBe(1));
   const next = running.ask('POST', `/v1/projects/${project}/tasks/claim`, {

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type SmallDisk, mountSmallDisk } from '../kernel/small-disk.js';
+import { type SmallDisk, mountSmallDisk } from '../homes/directory/kernel/small-disk.js';
 import { builtProgram } from '../servers/shared.js';
 
 interface Answer {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { StoaError, errorKinds } from '../../src/errors.js';
+import { StoaError, errorKinds } from '../../src/core/errors.js';
 import type { RouteGroup } from '../../src/server/group.js';
 import { problemSchema } from '../../src/server/problem.js';
 import { anyone } from '../../src/api/operation.js';

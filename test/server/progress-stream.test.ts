@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connect } from '../../src/cli/connection.js';
-import { loadConfig } from '../../src/config.js';
+import { loadConfig } from '../../src/core/settings/config.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { Running } from './running.js';
 

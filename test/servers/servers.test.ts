@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'vitest';
-import { callCouchdb } from '../datastore/couchdb-database.js';
+import { callCouchdb } from '../stores/couchdb/database.js';
 import { start as startFirestore } from './firestore.js';
 import { noteServer, sharedPostgres, sharedServer, uniqueName } from './shared.js';
 

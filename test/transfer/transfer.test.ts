@@ -3,13 +3,13 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { embeddedChecks } from '../../src/backends/embedded/doctor.js';
+import { embeddedChecks } from '../../src/homes/directory/doctor/doctor.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../src/index.js';
-import type { Limits } from '../../src/limits.js';
-import { examineAll } from '../../src/kernel/doctor.js';
-import type { EngineName } from '../../src/kernel/engine.js';
+import type { Limits } from '../../src/core/settings/limits.js';
+import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
+import type { EngineName } from '../../src/core/settings/store-config.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from './kit.js';
 
 let directory: string;

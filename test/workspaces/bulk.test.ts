@@ -3,17 +3,17 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { workspaceChecks } from '../../src/backends/embedded/doctor-workspaces.js';
+import { workspaceChecks } from '../../src/homes/directory/doctor/workspaces.js';
 import {
-  type EmbeddedWorkspaces,
-  openEmbeddedWorkspaces,
+  type DirectoryWorkspaces,
+  openDirectoryWorkspaces,
   workspacesFamilies,
-} from '../../src/backends/embedded/workspaces.js';
+} from '../../src/homes/directory/workspaces/workspaces.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
-import { examine } from '../../src/kernel/doctor.js';
-import type { EngineName } from '../../src/kernel/engine.js';
-import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
-import { limitsWith } from '../../src/limits.js';
+import { examine } from '../../src/homes/directory/kernel/inspect/doctor.js';
+import type { EngineName } from '../../src/core/settings/store-config.js';
+import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
 import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';
 import { makePlace, makeTasks, userCaller } from './fixture.js';
@@ -29,7 +29,7 @@ afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 interface Opened {
   kernel: Kernel;
-  port: EmbeddedWorkspaces;
+  port: DirectoryWorkspaces;
   service: WorkspacesService;
   secrets: Secrets;
 }
@@ -43,7 +43,7 @@ async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T
     sweepIntervalMs: 3_600_000,
   });
   const secrets = await openSecrets({ dataDir });
-  const port = await openEmbeddedWorkspaces(kernel, { sealer: secrets.sealer });
+  const port = await openDirectoryWorkspaces(kernel, { sealer: secrets.sealer });
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
   const service = new WorkspacesService({
     writer: new DirectoryWriter(kernel),

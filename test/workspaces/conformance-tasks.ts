@@ -1,7 +1,7 @@
 /** What tasks do on every backend: claimed once, given back when the holder is lost, closed to late writes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
-import { encodeCursor } from '../../src/paging.js';
+import { encodeCursor } from '../../src/core/paging.js';
 import type { Claim, Task } from '../../src/workspaces/model.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './fixture.js';

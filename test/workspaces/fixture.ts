@@ -3,17 +3,17 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  type EmbeddedWorkspaces,
-  openEmbeddedWorkspaces,
+  type DirectoryWorkspaces,
+  openDirectoryWorkspaces,
   workspacesFamilies,
-} from '../../src/backends/embedded/workspaces.js';
-import { dataFamilies } from '../../src/backends/embedded/datastore-rows.js';
+} from '../../src/homes/directory/workspaces/workspaces.js';
+import { dataFamilies } from '../../src/homes/directory/datastore/rows.js';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import type { Writer } from '../../src/core/write.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
-import type { EngineName } from '../../src/kernel/engine.js';
-import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
-import { type Limits, limitsWith } from '../../src/limits.js';
+import type { EngineName } from '../../src/core/settings/store-config.js';
+import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { type Limits, limitsWith } from '../../src/core/settings/limits.js';
 import type { Sealer } from '../../src/secrets/sealer.js';
 import { type RekeyReport, openSecrets } from '../../src/secrets/secrets.js';
 import type { Task } from '../../src/workspaces/model.js';
@@ -45,7 +45,7 @@ export interface Bench {
 
 export interface EmbeddedBench extends Bench {
   kernel: Kernel;
-  port: EmbeddedWorkspaces;
+  port: DirectoryWorkspaces;
 }
 
 export type OpenBench = (limits?: Partial<Limits>) => Promise<Bench>;
@@ -71,7 +71,7 @@ export async function openEmbedded(
   });
   const secrets = await openSecrets({ dataDir });
   const { sealer } = secrets;
-  const port = await openEmbeddedWorkspaces(kernel, { sealer });
+  const port = await openDirectoryWorkspaces(kernel, { sealer });
   const writer = new DirectoryWriter(kernel);
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
   return {

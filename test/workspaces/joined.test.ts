@@ -1,6 +1,6 @@
 /** Workspaces together with the other domains: one commit, lost agents, users that come to be. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { kernelFamilies } from '../../src/kernel/families.js';
+import { kernelFamilies } from '../../src/homes/directory/kernel/families.js';
 import { type Stoa, openStoa, operatorCaller } from '../../src/index.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { type Place, makePlace } from './fixture.js';
@@ -183,7 +183,10 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
     // Of PostgreSQL the changes follow right after their commit.
     await expect
       .poll(
-        () => stoa.changes.read(operatorCaller(), { topics: ['workspaces'] }).items.map(({ kind }) => kind),
+        async () =>
+          (await stoa.changes.read(operatorCaller(), { topics: ['workspaces'] })).items.map(
+            ({ kind }) => kind,
+          ),
         { timeout: 10_000 },
       )
       .toEqual(

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import {
-  EmbeddedWorkspaces,
-  openEmbeddedWorkspaces,
+  DirectoryWorkspaces,
+  openDirectoryWorkspaces,
   workspacesFamilies,
-} from '../../src/backends/embedded/workspaces.js';
-import { buckets } from '../../src/backends/embedded/workspaces-keys.js';
-import { type Migration, workspaceMigrations } from '../../src/backends/embedded/workspaces-migrations.js';
+} from '../../src/homes/directory/workspaces/workspaces.js';
+import { buckets } from '../../src/homes/directory/workspaces/keys.js';
+import { type Migration, workspaceMigrations } from '../../src/homes/directory/workspaces/migrations.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
-import { type Kernel, openKernel } from '../../src/kernel/kernel.js';
-import { limitsWith } from '../../src/limits.js';
+import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../../src/core/settings/limits.js';
 import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';
 import { makePlace, makeTasks, userCaller } from './fixture.js';
@@ -31,7 +31,7 @@ afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 async function open(migrations?: readonly Migration[]): Promise<WorkspacesService> {
   kernel = await openKernel({ dataDir, families: workspacesFamilies, limits, sweepIntervalMs: 3_600_000 });
-  const port: EmbeddedWorkspaces = await openEmbeddedWorkspaces(kernel, {
+  const port: DirectoryWorkspaces = await openDirectoryWorkspaces(kernel, {
     sealer: secrets.sealer,
     ...(migrations && { migrations }),
   });

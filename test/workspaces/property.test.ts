@@ -1,12 +1,12 @@
 /** Random histories against a model in memory, on every backend: whatever happens, both agree, and the doctor finds nothing. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { workspaceChecks } from '../../src/backends/embedded/doctor-workspaces.js';
-import { StoaError } from '../../src/errors.js';
-import { examine } from '../../src/kernel/doctor.js';
+import { workspaceChecks } from '../../src/homes/directory/doctor/workspaces.js';
+import { StoaError } from '../../src/core/errors.js';
+import { examine } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { type Bench, type EmbeddedBench, makePlace, openEmbedded, userCaller } from './fixture.js';
-import { openPostgresBench } from './postgres-fixture.js';
+import { openPostgresBench } from '../homes/postgres/workspaces/fixture.js';
 
 const ada = userCaller('ada');
 

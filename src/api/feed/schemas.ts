@@ -1,6 +1,6 @@
 /** The change feed, and the commit across all domains: the schemas of their operations. */
 import { z } from 'zod';
-import { changePageSchema } from '../../changes/schemas.js';
+import { changePageSchema } from '../../feed/schemas.js';
 import { commitAnswerSchema, commitSchema } from '../../commit/schemas.js';
 import { queryInteger } from '../fields.js';
 import type { SchemasOf } from '../operation.js';

@@ -1,9 +1,9 @@
 /** `stoa backup …`: backups while the server runs or without one, and a look at those that there are. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../../config.js';
-import { StoaError } from '../../errors.js';
-import type { BackupSummaries, BackupSummary } from '../../kernel/backup-chain.js';
+import { loadConfig } from '../../core/settings/config.js';
+import { StoaError } from '../../core/errors.js';
+import type { BackupSummaries, BackupSummary } from '../../homes/directory/kernel/backup/chain.js';
 import { type Action, type Options, numberOption, textOption } from '../definition.js';
 import { type Column, type Output, sizeText } from '../output.js';
 import { settingFlags } from '../setting-flags.js';
@@ -43,8 +43,8 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     return;
   }
   const [{ backup: makeBackup }, { summaryOf }] = await Promise.all([
-    import('../../kernel/backup.js'),
-    import('../../kernel/backup-chain.js'),
+    import('../../homes/directory/kernel/backup/backup.js'),
+    import('../../homes/directory/kernel/backup/chain.js'),
   ]);
   const { kernel, secrets, keptElsewhere } = connection.stoa;
   const target = directory ?? join(resolve(kernel.dataDir), 'backups');
@@ -82,7 +82,7 @@ export const ls: Action = async ({ connect, output, globals }, [given]) => {
     show(output, await (await connect()).call('backups.list', { directory: given }));
     return;
   }
-  const { summariesIn } = await import('../../kernel/backup-chain.js');
+  const { summariesIn } = await import('../../homes/directory/kernel/backup/chain.js');
   show(output, { next_cursor: null, ...(await summariesIn(directoryOf(given, globals))) });
 };
 
@@ -93,7 +93,7 @@ function show(output: Output, found: BackupSummaries & { next_cursor: null }): v
 
 export const verify: Action = async ({ output, globals }, [given]) => {
   const directory = directoryOf(given, globals);
-  const { verifyBackups } = await import('../../kernel/backup-read.js');
+  const { verifyBackups } = await import('../../homes/directory/kernel/backup/read.js');
   const progress = output.progress('Verifying');
   let verdicts: Awaited<ReturnType<typeof verifyBackups>>;
   try {
@@ -132,9 +132,9 @@ export const prune: Action = async ({ output, globals }, [given], options) => {
     );
   const directory = directoryOf(given, globals);
   const [{ listBackups }, { removeUnfinished }, { pruneChains }] = await Promise.all([
-    import('../../kernel/backup-chain.js'),
-    import('../../kernel/backup-leftovers.js'),
-    import('../../kernel/backup-schedule.js'),
+    import('../../homes/directory/kernel/backup/chain.js'),
+    import('../../homes/directory/kernel/backup/leftovers.js'),
+    import('../../homes/directory/kernel/backup/schedule.js'),
   ]);
   const stores = new Set((await listBackups(directory)).map((description) => description.store));
   const removed = await removeUnfinished(directory);

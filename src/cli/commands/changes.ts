@@ -1,6 +1,6 @@
 /** `stoa changes`: the feed, as a page or as it happens. */
 import type { ChangeItem, ChangesClient } from '../../client/index.js';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import { type Action, numberOption, textOption } from '../definition.js';
 import type { Column, Output } from '../output.js';
 import { untilInterrupted } from './watch.js';

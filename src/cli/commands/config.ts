@@ -1,5 +1,5 @@
 /** `stoa config`: every setting, its value and where the value came from. */
-import { loadConfig } from '../../config.js';
+import { loadConfig } from '../../core/settings/config.js';
 import type { Action } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
 

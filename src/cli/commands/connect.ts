@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { chmod, copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { loadConfig } from '../../config.js';
-import { StoaError } from '../../errors.js';
+import { loadConfig } from '../../core/settings/config.js';
+import { StoaError } from '../../core/errors.js';
 import { packageRoot } from '../../version.js';
-import { didYouMean } from '../../nearest.js';
+import { didYouMean } from '../../core/text/nearest.js';
 import { type Action, type Context, type Options, textOption } from '../definition.js';
 import { type McpServerEntry, editors, thisPlace } from '../editors.js';
 import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../merge-settings.js';

@@ -4,7 +4,7 @@ import { access, constants, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { StoaError, messageOf } from '../../errors.js';
+import { StoaError, messageOf } from '../../core/errors.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type DocumentFileReport, importDocumentFile } from '../../transfer/document-file.js';
 import type { Connection } from '../connection.js';

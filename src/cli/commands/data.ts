@@ -2,7 +2,7 @@
 import { mergePatchType } from '../../api/data/operations.js';
 import type { JsonValue, KeySummary, NamespaceSummary } from '../../datastore/model.js';
 import { defaultNamespace } from '../../datastore/model.js';
-import { StoaError, messageOf } from '../../errors.js';
+import { StoaError, messageOf } from '../../core/errors.js';
 import {
   type Action,
   type Options,

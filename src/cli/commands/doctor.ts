@@ -1,8 +1,8 @@
 /** `stoa doctor`: finds rows that do not fit each other, and mends them. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../config.js';
-import { StoaError } from '../../errors.js';
-import { acceptLosses, isLoss } from '../../kernel/durable-note.js';
+import { loadConfig } from '../../core/settings/config.js';
+import { StoaError } from '../../core/errors.js';
+import { acceptLosses, isLoss } from '../../homes/directory/kernel/directory/durable-note.js';
 import type { Connection } from '../connection.js';
 import type { Action, Context } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';

@@ -1,6 +1,6 @@
 /** `stoa mcp`: the tools of the running server over this process's pipes; a server is started when none runs. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../config.js';
+import { loadConfig } from '../../core/settings/config.js';
 import { bearer, identityHeaders, operatorToken } from '../connection.js';
 import { type Action, textOption } from '../definition.js';
 import { ensureServer } from '../server-starter.js';

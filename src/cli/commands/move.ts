@@ -2,12 +2,12 @@
 import { createHash } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { loadConfig } from '../../config.js';
+import { loadConfig } from '../../core/settings/config.js';
 import { type MoveResult, moveDocuments, surveyDocuments } from '../../datastore/move.js';
-import { StoaError, messageOf } from '../../errors.js';
-import type { Limits } from '../../limits.js';
-import { withoutPassword } from '../../printable-url.js';
-import { type OpenedStore, capacityOf, openDataStoreAt } from '../../backends/open-datastore.js';
+import { StoaError, messageOf } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { withoutPassword } from '../../core/text/printable-url.js';
+import { type OpenedStore, capacityOf, openDataStoreAt } from '../../open/datastore.js';
 import { type Action, textOption } from '../definition.js';
 import type { Output } from '../output.js';
 import { settingFlags } from '../setting-flags.js';

@@ -1,7 +1,7 @@
 /** `stoa reshard`: a closed data directory into a new one with another number of shards. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../config.js';
-import { StoaError } from '../../errors.js';
+import { loadConfig } from '../../core/settings/config.js';
+import { StoaError } from '../../core/errors.js';
 import { type Action, numberOption, textOption } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
 
@@ -19,7 +19,7 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
       `--shards must be from 1 to ${config.limits.shardsMax}, not ${shards}.`,
     );
   const from = resolve(textOption(options, 'from') ?? config.data);
-  const { reshardDirectory } = await import('../../backends/embedded/reshard.js');
+  const { reshardDirectory } = await import('../../homes/directory/reshard.js');
   const progress = output.progress('Re-sharding');
   try {
     const report = await reshardDirectory({

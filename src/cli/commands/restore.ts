@@ -1,8 +1,8 @@
 /** `stoa restore`: a chain of backups into a new data directory. */
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../../config.js';
-import { StoaError } from '../../errors.js';
-import type { RestorePoint } from '../../kernel/restore-chain.js';
+import { loadConfig } from '../../core/settings/config.js';
+import { StoaError } from '../../core/errors.js';
+import type { RestorePoint } from '../../homes/directory/kernel/backup/restore-chain.js';
 import { keyFileName } from '../../secrets/secrets.js';
 import { type Action, type Options, textOption } from '../definition.js';
 import { settingFlags } from '../setting-flags.js';
@@ -15,9 +15,9 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   const to = pointOf(options);
   const withKey = options['withKey'] === true;
   const [{ restore: restoreBackup }, { embeddedFamilies }, { writeDurably }] = await Promise.all([
-    import('../../kernel/restore.js'),
-    import('../../backends/embedded/families.js'),
-    import('../../kernel/files.js'),
+    import('../../homes/directory/kernel/backup/restore.js'),
+    import('../../homes/directory/families.js'),
+    import('../../core/files.js'),
   ]);
   const data = resolve(config.data);
   const progress = output.progress('Restoring');

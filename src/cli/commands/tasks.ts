@@ -1,5 +1,5 @@
 /** `stoa tasks claim`: a task for a worker that is a shell script. */
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import { type Action, durationOption } from '../definition.js';
 
 /** Exit status 4 when nothing is ready, so that a loop in a shell can tell. */

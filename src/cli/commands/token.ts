@@ -1,5 +1,5 @@
 /** `stoa token …`: bearer tokens of users. */
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { Token } from '../../identity/schemas.js';
 import {
   type Action,

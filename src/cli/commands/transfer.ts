@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { StoaError, messageOf } from '../../errors.js';
+import { StoaError, messageOf } from '../../core/errors.js';
 import { operatorCaller } from '../../core/caller.js';
 import {
   type ImportReport,

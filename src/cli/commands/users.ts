@@ -1,5 +1,5 @@
 /** `stoa users …`: who has used this server, and their quotas. */
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { UserAnswer } from '../../registry/schemas.js';
 import { type Action, numberOption, pageQuery, present, textOption } from '../definition.js';
 import type { Column } from '../output.js';

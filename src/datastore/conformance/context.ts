@@ -1,9 +1,9 @@
 /** What every test of the conformance suite works with. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { type ErrorCode, StoaError } from '../../errors.js';
+import { type ErrorCode, StoaError } from '../../core/errors.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';
-import { type Limits, limitsWith } from '../../limits.js';
+import { type Limits, limitsWith } from '../../core/settings/limits.js';
 import type { Documents, DocumentStore } from '../port.js';
 import { DataService } from '../service.js';
 import { storeDocuments } from '../store-documents.js';

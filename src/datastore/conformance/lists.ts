@@ -1,6 +1,6 @@
 /** Conformance: many documents: batches, lists, namespaces, clear. */
 import assert from 'node:assert/strict';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import { compareCodePoints } from '../code-point-order.js';
 import type { DataService } from '../service.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';

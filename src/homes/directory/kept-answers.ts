@@ -1,13 +1,13 @@
 /** Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's bytes. */
 import type { Idempotency } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
-import { StoaError } from '../../errors.js';
-import { blake3 } from '../../kernel/blake3.js';
-import { kernelFamilies as families } from '../../kernel/families.js';
-import type { TimerHandler } from '../../kernel/sweeper.js';
-import type { Reader, Transaction } from '../../kernel/transaction.js';
-import type { Limits } from '../../limits.js';
-import { readUsage } from '../../backends/embedded/datastore-rows.js';
+import { StoaError } from '../../core/errors.js';
+import { blake3 } from '../../core/blake3.js';
+import { kernelFamilies as families } from './kernel/families.js';
+import type { TimerHandler } from './kernel/sweeper.js';
+import type { Reader, Transaction } from './kernel/transaction.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { readUsage } from './datastore/rows.js';
 
 export interface KeptAnswer {
   fingerprint: string;

@@ -2,8 +2,8 @@
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Writer } from '../../core/write.js';
-import { StoaError } from '../../errors.js';
-import type { Kernel } from '../../kernel/kernel.js';
+import { StoaError } from '../../core/errors.js';
+import type { Kernel } from './kernel/kernel.js';
 import { step } from './step.js';
 
 interface Running {

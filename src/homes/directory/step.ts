@@ -1,8 +1,8 @@
 /** A step of the directory home: a synchronous function of the kernel's transaction. */
 import type { Step } from '../../core/write.js';
-import { StoaError } from '../../errors.js';
-import type { Store } from '../../kernel/store.js';
-import type { Transaction } from '../../kernel/transaction.js';
+import { StoaError } from '../../core/errors.js';
+import type { Store } from './kernel/store.js';
+import type { Transaction } from './kernel/transaction.js';
 
 /** A transaction is never open across an await: a body that answers a promise does not compile. */
 export type Now<T> = T extends PromiseLike<unknown> ? never : T;

@@ -1,12 +1,12 @@
 /** What the directory keeps for a store of documents beside it: the feed, answers under a key, and leases. */
-import { UserVerbs } from '../../backends/embedded/registry-users.js';
-import { checkFenceFromOutside } from '../../backends/embedded/fence.js';
+import { UserVerbs } from './registry/users.js';
+import { checkFenceFromOutside } from './fence.js';
 import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { StoreNotes } from '../../datastore/store-documents.js';
 import { userKey } from '../../identity/user-key.js';
-import type { Kernel } from '../../kernel/kernel.js';
+import type { Kernel } from './kernel/kernel.js';
 import { dropAnswer, findAnswer, keepEnd, keepStart } from './kept-answers.js';
 
 export class DirectoryStoreNotes implements StoreNotes {

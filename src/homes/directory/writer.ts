@@ -2,12 +2,12 @@
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import { userKey } from '../../identity/user-key.js';
-import type { Kernel } from '../../kernel/kernel.js';
-import type { Store } from '../../kernel/store.js';
-import type { Transaction } from '../../kernel/transaction.js';
-import { checkCallerFence } from '../../backends/embedded/fence.js';
+import type { Kernel } from './kernel/kernel.js';
+import type { Store } from './kernel/store.js';
+import type { Transaction } from './kernel/transaction.js';
+import { checkCallerFence } from './fence.js';
 import { findAnswer, forgetAnswer, keepAnswer, keptAnswerTimer } from './kept-answers.js';
 import { type DirectoryStep, directorySteps } from './step.js';
 

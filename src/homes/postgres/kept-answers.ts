@@ -1,9 +1,9 @@
 /** Answers under an Idempotency-Key in PostgreSQL: written by the transaction that they answer. */
-import { type PostgresSql, type Queryable, query } from '../../backends/postgres/connection.js';
-import { migrate } from '../../backends/postgres/migrate.js';
+import { type PostgresSql, type Queryable, query } from './connection.js';
+import { migrate } from './migrate.js';
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { Work } from './work.js';
 
 const answerTables = `

@@ -1,6 +1,6 @@
 /** A step of the PostgreSQL home: an asynchronous function of one database transaction. */
 import type { Step } from '../../core/write.js';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { Work } from './work.js';
 
 /** What a step locks before the first statement of its write: rows of all steps are locked in one order. */

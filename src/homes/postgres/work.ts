@@ -1,7 +1,7 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
-import { type Parameter, query } from '../../backends/postgres/connection.js';
-import type { Limits } from '../../limits.js';
+import { type Parameter, query } from './connection.js';
+import type { Limits } from '../../core/settings/limits.js';
 
 export class Work {
   readonly sql: TransactionSql;

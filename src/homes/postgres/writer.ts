@@ -2,14 +2,9 @@
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
-import {
-  type PostgresSql,
-  TryAgain,
-  isConcurrency,
-  transaction,
-} from '../../backends/postgres/connection.js';
-import { StoaError } from '../../errors.js';
-import type { Limits } from '../../limits.js';
+import { type PostgresSql, TryAgain, isConcurrency, transaction } from './connection.js';
+import { StoaError } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
 import { type CheckAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';

@@ -1,6 +1,6 @@
 /** Which agents there are, and whether they are alive. */
 import { z } from 'zod';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
 import type { Stoa } from '../../index.js';
 import { type AgentAnswer, agentStatusSchema } from '../../registry/schemas.js';

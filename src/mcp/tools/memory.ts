@@ -1,8 +1,8 @@
 /** What agents know: documents of the data store, as memory. */
 import { z } from 'zod';
 import { toDocument } from '../../datastore/seed-document.js';
-import { StoaError } from '../../errors.js';
-import type { Limits } from '../../limits.js';
+import { StoaError } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
 import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';
 import { defineTool } from '../tool.js';
 

@@ -1,6 +1,6 @@
 /** What agents say to each other: rooms, direct messages, search. */
 import { z } from 'zod';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
 import { canonicalUuid } from '../../messaging/uuid.js';

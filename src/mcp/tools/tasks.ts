@@ -1,6 +1,6 @@
 /** What agents work on: tasks of a project, claimed with a lease. */
 import { z } from 'zod';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import { taskStatus } from '../../workspaces/schemas.js';
 import type { Task } from '../../workspaces/model.js';
 import { cursor, limit, nextCursor } from '../fields.js';

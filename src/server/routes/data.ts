@@ -4,10 +4,10 @@ import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/da
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
 import { toDocumentJson } from '../../datastore/seed-document.js';
-import { StoaError } from '../../errors.js';
-import type { Page } from '../../paging.js';
+import { StoaError } from '../../core/errors.js';
+import type { Page } from '../../core/paging.js';
 import { importDocumentFile } from '../../transfer/document-file.js';
-import { validate } from '../../validate.js';
+import { validate } from '../../core/validate.js';
 import { goneOf } from '../gone.js';
 import { withProgress } from '../progress-stream.js';
 import { JsonText, answer, routesOf } from '../route.js';

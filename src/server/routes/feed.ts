@@ -1,26 +1,22 @@
 /** The change feed, and the commit across all domains: what their operations do. */
 import { changes, commits } from '../../api/feed/operations.js';
 import { changeSchemas, commitSchemas } from '../../api/feed/schemas.js';
-import { changesOf } from '../../changes/schemas.js';
-import { StoaError, messageOf } from '../../errors.js';
-import type { FeedPage } from '../../kernel/changes.js';
+import { changesOf } from '../../feed/schemas.js';
+import { StoaError, messageOf } from '../../core/errors.js';
+import type { FeedPage } from '../../feed/port.js';
 import type { EventStream } from '../event-stream.js';
 import { routesOf, streaming } from '../route.js';
 
 const changeRoutes = routesOf('changes', changes, changeSchemas, {
-  read: ({ stoa, caller, query, headers, request, reply, streams }) => {
+  read: async ({ stoa, caller, query, headers, request, reply, streams }) => {
     const topics = query.topics?.split(',').map((topic) => topic.trim());
     if (!wantsStream(request.method, request.headers.accept))
       return stoa.changes.read(caller, { ...query, topics });
-    const since = headers['last-event-id'] ?? query.since;
+    const since = headers['last-event-id'] ?? query.since ?? (await stoa.changes.newest());
     const stop = new AbortController();
-    const pages = stoa.changes.follow(caller, { ...query, since, topics }, stop.signal);
+    const pages = await stoa.changes.follow(caller, { ...query, since, topics }, stop.signal);
     const stream = streams.open(reply, { onEnd: () => stop.abort() });
-    stream.send({
-      event: 'position',
-      id: since ?? stoa.changes.position,
-      data: { position: since ?? stoa.changes.position },
-    });
+    stream.send({ event: 'position', id: since, data: { position: since } });
     void forward(pages, stream, (error) => stoa.onError(error, 'a stream of changes'));
     return streaming;
   },

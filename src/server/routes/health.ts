@@ -1,8 +1,8 @@
 /** Whether the server lives, can work, and how it feels: for probes and for AICQ clients. */
 import { z } from 'zod';
 import { type OperationTable, anyone } from '../../api/operation.js';
-import { messageOf } from '../../errors.js';
-import { kernelFamilies } from '../../kernel/families.js';
+import { messageOf } from '../../core/errors.js';
+import { kernelFamilies } from '../../homes/directory/kernel/families.js';
 import type { Stoa } from '../../index.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { version } from '../../version.js';

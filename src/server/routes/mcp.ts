@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Method, Operation, OperationTable } from '../../api/operation.js';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { Stoa } from '../../index.js';
 import type { McpEndpoint } from '../../mcp/endpoint.js';
 import type { EventStreams } from '../event-stream.js';

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import type { Signer, SignedRequest } from '../../messaging/authentication.js';
 import type { RoomAccess } from '../../messaging/room-doors.js';
 import type { Identity } from '../../messaging/model.js';

@@ -4,6 +4,6 @@ import { type Answer, answer } from '../route.js';
 
 /** The position is from before the read: everything up to it is in the page, and what comes after it can be followed. */
 export async function positioned<Body>(stoa: Stoa, read: () => Promise<Body>): Promise<Answer<Body>> {
-  const { position } = stoa.changes;
+  const position = await stoa.changes.newest();
   return answer(200, await read(), { 'stoa-position': position });
 }

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { type OperationTable, type SchemasOf, anyone, authenticated } from '../../api/operation.js';
-import { errorKinds } from '../../errors.js';
+import { errorKinds } from '../../core/errors.js';
 import { packageRoot } from '../../version.js';
 import { missingCredentials } from '../authentication.js';
 import { routesOf } from '../route.js';

@@ -3,24 +3,24 @@ import { readFile } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import type { z } from 'zod';
-import { backups, blocks, server } from '../../api/server/operations.js';
+import { backups, blocks, server } from '../../api/admin/operations.js';
 import {
   backupSchemas,
   blockSchemas,
   type findingSchema,
   ndjson,
   serverSchemas,
-} from '../../api/server/schemas.js';
-import { embeddedChecks } from '../../backends/embedded/doctor.js';
-import { concealsEmbedded, decodeEmbeddedEntry } from '../../backends/embedded/inspect.js';
-import { StoaError } from '../../errors.js';
+} from '../../api/admin/schemas.js';
+import { embeddedChecks } from '../../homes/directory/doctor/doctor.js';
+import { concealsEmbedded, decodeEmbeddedEntry } from '../../homes/directory/inspect.js';
+import { StoaError } from '../../core/errors.js';
 import type { Stoa } from '../../index.js';
-import { type BackupSummaries, summariesIn, summaryOf } from '../../kernel/backup-chain.js';
-import { backup } from '../../kernel/backup.js';
-import { examineAll } from '../../kernel/doctor.js';
-import { keyBytesMax } from '../../kernel/engine.js';
-import { countedStats, familyNamed, inspectFamily } from '../../kernel/inspect.js';
-import { decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../../paging.js';
+import { type BackupSummaries, summariesIn, summaryOf } from '../../homes/directory/kernel/backup/chain.js';
+import { backup } from '../../homes/directory/kernel/backup/backup.js';
+import { examineAll } from '../../homes/directory/kernel/inspect/doctor.js';
+import { keyBytesMax } from '../../homes/directory/kernel/engine.js';
+import { countedStats, familyNamed, inspectFamily } from '../../homes/directory/kernel/inspect/inspect.js';
+import { decodeCursor, encodeCursor, invalidCursor, pageLimit } from '../../core/paging.js';
 import { version } from '../../version.js';
 import { withProgress } from '../progress-stream.js';
 import { answer, routesOf, streaming } from '../route.js';
@@ -47,7 +47,7 @@ const stateRoutes = routesOf('server', server, serverSchemas, {
       sync_writes: stoa.syncWrites,
       uptime_seconds: Math.round((Date.now() - startedAtMs) / 1_000),
       writes: kernel.writes,
-      position: stoa.changes.position,
+      position: await stoa.changes.newest(),
       feed_bytes: kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
       expiry_backlog_ms: kernel.expiryBacklogMs(),
       streams: streams.count,

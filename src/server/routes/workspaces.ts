@@ -1,5 +1,5 @@
 /** Workspaces, projects, work sessions and tasks: what their operations do. */
-import { StoaError } from '../../errors.js';
+import { StoaError } from '../../core/errors.js';
 import { projects, sessions, tasks, workspaces } from '../../api/workspaces/operations.js';
 import {
   projectSchemas,

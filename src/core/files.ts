@@ -1,0 +1,133 @@
+/** Files and directories that outlive a power cut, and that only their owner reads. */
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, chmod, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { StoaError, messageOf } from './errors.js';
+
+/** Every file is for its owner alone, also in a directory that others can enter. */
+export const privateFile = 0o600;
+const privateDirectory = 0o700;
+
+const draftName = /\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.draft$/;
+
+/**
+ * Replaces a file so that after a power cut it is the old one or the new one, never a part. Each call has a
+ * draft of its own, so that of two at once one wins and neither gets a part of the other.
+ */
+export async function writeDurably(path: string, content: string | Uint8Array): Promise<void> {
+  const draft = `${path}.${randomUUID()}.draft`;
+  await writeWhole(draft, content, 'wx');
+  try {
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw fileFailure(dirname(path), error);
+  }
+  await syncDirectory(dirname(path));
+}
+
+/** Removes the drafts that a process which was killed left in a directory. Only while nobody else writes there. */
+export async function removeDrafts(directory: string): Promise<void> {
+  for (const name of await readdir(directory))
+    if (draftName.test(name)) await rm(join(directory, name), { force: true });
+}
+
+/** Takes a directory of Stoa's own, and the files in it, away from everybody but their owner. */
+export async function makePrivate(directory: string): Promise<void> {
+  await chmod(directory, privateDirectory);
+  for (const entry of await readdir(directory, { withFileTypes: true }))
+    if (entry.isFile()) await chmodThere(join(directory, entry.name));
+}
+
+/** An engine may delete a file of its own meanwhile. */
+async function chmodThere(path: string): Promise<void> {
+  try {
+    await chmod(path, privateFile);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+}
+
+/** Writes a file and waits for the disk; one that could not be written to its end is taken away again. */
+export async function writeWhole(
+  path: string,
+  content: string | Uint8Array,
+  flag: 'w' | 'wx',
+): Promise<void> {
+  let file: FileHandle;
+  try {
+    file = await open(path, flag, privateFile);
+  } catch (error) {
+    throw fileFailure(dirname(path), error);
+  }
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } catch (error) {
+    await rm(path, { force: true });
+    throw fileFailure(dirname(path), error);
+  } finally {
+    await file.close();
+  }
+}
+
+const noRoom: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT']);
+const noRight: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'EROFS']);
+const noHandle: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE']);
+
+/** What a file system refuses for a reason that somebody can change, as an error that says what to do; anything else as it is. */
+export function fileFailure(directory: string, error: unknown): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (noRoom.has(code)) {
+    return new StoaError('disk_full', `The disk of ${directory} is full.`, {
+      cause: error,
+      fix: 'Free some space on it, then try again.',
+    });
+  }
+  if (noHandle.has(code)) {
+    return new StoaError('overloaded', `No file can be opened in ${directory}: too many files are open.`, {
+      cause: error,
+      fix: 'Try again with fewer connections, or let the server open more files (ulimit -n).',
+    });
+  }
+  if (noRight.has(code)) {
+    return new StoaError('invalid_config', `${directory} cannot be written: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Let the user that runs Stoa write there, or choose another directory.',
+    });
+  }
+  return error;
+}
+
+/** Makes a directory's list of names durable: a rename is not on disk before that. */
+export async function syncDirectory(path: string): Promise<void> {
+  // Windows cannot open a directory, and makes names durable by itself.
+  if (process.platform === 'win32') return;
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+/**
+ * Makes a directory that only its owner can enter, with its parents; one that is there stays as it
+ * is. Step by step, because Node's recursive `mkdir` never returns where the file system denies
+ * with ENOENT, as /proc does.
+ */
+export async function makePrivateDirectory(path: string): Promise<void> {
+  await makeDirectory(resolve(path), privateDirectory);
+}
+
+async function makeDirectory(path: string, mode: number): Promise<void> {
+  try {
+    await mkdir(path, { mode });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    if (code !== 'ENOENT' || dirname(path) === path) throw error;
+    await makeDirectory(dirname(path), 0o777);
+    await mkdir(path, { mode });
+  }
+}

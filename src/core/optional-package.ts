@@ -1,0 +1,30 @@
+/** Loads a package that only some configurations need. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { StoaError } from './errors.js';
+
+/**
+ * The module of an optional package: from beside Stoa, or from the program that runs it. The type
+ * is what the caller relies on; the package itself need not be there when Stoa is compiled. `major`
+ * is the version that it was tried with: the newest may ask for a newer Node.
+ */
+export async function importOptional<Module>(name: string, major: number): Promise<Module> {
+  const path = find(name, import.meta.url) ?? find(name, join(process.cwd(), 'package.json'));
+  if (path === undefined) {
+    throw new StoaError('missing_package', `The package ${name} is not installed.`, {
+      fix: `Run: npm install ${name}@${major}`,
+      details: { package: name },
+    });
+  }
+  return (await import(pathToFileURL(path).href)) as Module;
+}
+
+function find(name: string, from: string): string | undefined {
+  try {
+    return createRequire(from).resolve(name);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND') return undefined;
+    throw error;
+  }
+}

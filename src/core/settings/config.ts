@@ -1,0 +1,258 @@
+/** The configuration: flags over the environment over the file over defaults, each value with its origin. */
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { resolve } from 'node:path';
+import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
+import { type LimitName, type Limits, limitBoundsOf, limitDefinitions, limitsWith } from './limits.js';
+import { didYouMean } from '../text/nearest.js';
+import { withoutPassword } from '../text/printable-url.js';
+import {
+  type SettingName,
+  type SettingType,
+  type SettingValues,
+  flagOf,
+  isPostgres,
+  keyOf,
+  limitVariableOf,
+  settingNames,
+  settings,
+  variableOf,
+  wholeNumber,
+} from './settings.js';
+
+export interface Config extends SettingValues {
+  readonly limits: Limits;
+}
+
+/** Where a value came from: a flag, a variable, the file's path, or `default`. */
+export interface ConfigRow {
+  name: string;
+  value: unknown;
+  origin: string;
+  about: string;
+}
+
+export interface LoadedConfig {
+  config: Config;
+  rows: ConfigRow[];
+  /** Sentences for the log at start: choices that trade something away. */
+  warnings: string[];
+}
+
+export interface ConfigSources {
+  /** By the setting's name, as text; `config` is the path of the file. */
+  flags?: Readonly<Partial<Record<SettingName | 'config', unknown>>>;
+  environment?: Readonly<Record<string, string | undefined>>;
+  /** Where `stoa.config.json` is looked for; null looks nowhere. */
+  directory?: string | null;
+}
+
+/** Variables that are no settings of a server: how a command finds one, and as whom. */
+export const clientVariables = [
+  'STOA_URL',
+  'STOA_TOKEN',
+  'STOA_USER',
+  'STOA_AGENT',
+  'STOA_CONFIG',
+  'STOA_ROOM_KEY',
+] as const;
+
+const limitNames = Object.keys(limitDefinitions) as readonly LimitName[]; // Object.keys forgets the type of the keys.
+const fileName = 'stoa.config.json';
+
+interface Given {
+  value: unknown;
+  origin: string;
+}
+
+/** Reads all sources. Unknown names anywhere are errors, with the name that was likely meant. */
+export function loadConfig({
+  flags = {},
+  environment = {},
+  directory = '.',
+}: ConfigSources = {}): LoadedConfig {
+  const file = readConfigFile(flags.config ?? environment['STOA_CONFIG'], directory);
+  checkNames(
+    Object.keys(file.settings),
+    [...settingNames.map(keyOf), 'limits', '$schema'],
+    `a key in ${file.path}`,
+  );
+  checkNames(Object.keys(file.limits), limitNames, `a limit in ${file.path}`);
+  const variables = [...settingNames.map(variableOf), ...limitNames.map(limitVariableOf), ...clientVariables];
+  checkNames(
+    Object.keys(environment).filter((name) => name.startsWith('STOA_')),
+    variables,
+    'an environment variable',
+  );
+
+  const fromEnvironment = (variable: string): Given | undefined => {
+    const value = environment[variable];
+    // An empty variable is how shells and compose files say "not set".
+    return value === undefined || value === '' ? undefined : { value, origin: variable };
+  };
+  const fromFile = (values: Readonly<Record<string, unknown>>, key: string): Given | undefined =>
+    values[key] === undefined ? undefined : { value: values[key], origin: file.path };
+
+  const rows: ConfigRow[] = [];
+  const values: Record<string, unknown> = {};
+  for (const name of settingNames) {
+    const { type, about, default: fallback } = settings[name];
+    const flag = flags[name] === undefined ? undefined : { value: flags[name], origin: flagOf(name) };
+    const given = flag ?? fromEnvironment(variableOf(name)) ?? fromFile(file.settings, keyOf(name));
+    values[name] =
+      given === undefined
+        ? fallback
+        : readValue<unknown>(type, keyOf(name), given, (value) => printable(name, value));
+    rows.push({
+      name: keyOf(name),
+      value: printable(name, values[name]),
+      origin: given?.origin ?? 'default',
+      about,
+    });
+  }
+  const limits: Partial<Record<LimitName, number>> = {};
+  for (const name of limitNames) {
+    const given = fromEnvironment(limitVariableOf(name)) ?? fromFile(file.limits, name);
+    if (given !== undefined) limits[name] = readValue(limitType(name), `limits.${name}`, given);
+    rows.push({
+      name: `limits.${name}`,
+      value: limits[name] ?? limitDefinitions[name].default,
+      origin: given?.origin ?? 'default',
+      about: limitDefinitions[name].about,
+    });
+  }
+  // The loop above gave every setting a value that its own type has read.
+  const config = { ...(values as unknown as SettingValues), limits: limitsWith(limits) };
+  checkTogether(config);
+  return { config, rows, warnings: warningsOf(config) };
+}
+
+function limitType(name: LimitName): SettingType<number> {
+  const { min, max } = limitBoundsOf(name);
+  return max === Number.MAX_SAFE_INTEGER
+    ? wholeNumber(min, max, `a whole number, ${min} or more`)
+    : wholeNumber(min, max);
+}
+
+function readValue<Value>(
+  type: SettingType<Value>,
+  name: string,
+  { value, origin }: Given,
+  shown = (refused: unknown): unknown => refused,
+): Value {
+  const read = type.read(value);
+  if ('value' in read) return read.value;
+  throw new StoaError(
+    'invalid_config',
+    `${name} ${read.complaint}, not ${JSON.stringify(shown(value))} (from ${origin}).`,
+    { details: { setting: name, origin } },
+  );
+}
+
+/** Rules over more than one setting. */
+function checkTogether(config: Config): void {
+  if ((config.tlsCert === null) !== (config.tlsKey === null)) {
+    throw new StoaError('invalid_config', 'TLS needs both tls_cert and tls_key; only one is set.', {
+      fix: 'Give both files, or neither.',
+    });
+  }
+  if (!isLoopback(config.host) && config.tlsCert === null && !config.allowPublic) {
+    throw new StoaError(
+      'invalid_config',
+      `Listening on ${config.host} would show tokens and data to the network in clear text.`,
+      {
+        fix: 'Give --tls-cert and --tls-key, or --allow-public where a proxy in front adds TLS, or keep to --host 127.0.0.1.',
+      },
+    );
+  }
+  if (config.redis !== null && !isPostgres(config.messaging ?? config.backend)) {
+    throw new StoaError(
+      'invalid_config',
+      'redis is set, but messaging is not kept in PostgreSQL, so nothing would use it.',
+      {
+        fix: 'Set --messaging to a postgres:// URL, or leave --redis away.',
+      },
+    );
+  }
+}
+
+function warningsOf(config: Config): string[] {
+  const warnings: string[] = [];
+  if (!config.syncWrites)
+    warnings.push('sync_writes is off: a crash or power cut can lose writes that were acknowledged.');
+  if (config.engine === 'memory')
+    warnings.push('The engine "memory" keeps nothing: everything is gone when the server ends.');
+  if (!isLoopback(config.host) && config.tlsCert === null)
+    warnings.push(`Listening on ${config.host} without TLS: a proxy in front must add it.`);
+  return warnings;
+}
+
+function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host === '::1') return true;
+  return isIP(host) === 4 && host.startsWith('127.');
+}
+
+function checkNames(given: readonly string[], known: readonly string[], kind: string): void {
+  const set = new Set(known);
+  for (const name of given) {
+    if (set.has(name)) continue;
+    throw new StoaError(
+      'invalid_config',
+      `There is no setting "${name}", given as ${kind}.${didYouMean(name, known)}`,
+      {
+        fix: 'Correct the name or take it away; docs/configuration.md lists every setting and limit.',
+        details: { unknown: name },
+      },
+    );
+  }
+}
+
+/** Passwords and keys are not for screens. */
+function printable(name: SettingName, value: unknown): unknown {
+  if (settings[name].secret === true && value !== null) return '(set)';
+  return typeof value === 'string' ? withoutPassword(value) : value;
+}
+
+interface ConfigFile {
+  path: string;
+  settings: Record<string, unknown>;
+  limits: Record<string, unknown>;
+}
+
+function readConfigFile(given: unknown, directory: string | null): ConfigFile {
+  if (directory === null) return { path: fileName, settings: {}, limits: {} };
+  const asked = typeof given === 'string' && given !== '';
+  const path = asked ? resolve(directory, given) : resolve(directory, fileName);
+  let content: string;
+  try {
+    content = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (!asked && (error as NodeJS.ErrnoException).code === 'ENOENT')
+      return { path, settings: {}, limits: {} };
+    throw new StoaError(
+      'invalid_config',
+      `The configuration file ${path} cannot be read: ${messageOf(error)}.`,
+      { cause: error },
+    );
+  }
+  const parsed = parseObject(content, path);
+  const { limits = {} } = parsed;
+  if (typeof limits !== 'object' || limits === null || Array.isArray(limits)) {
+    throw new StoaError(
+      'invalid_config',
+      `"limits" in ${path} must be an object of limit names and numbers.`,
+    );
+  }
+  return { path, settings: parsed, limits: { ...limits } };
+}
+
+function parseObject(content: string, path: string): Record<string, unknown> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(content);
+  } catch (error) {
+    throw new StoaError('invalid_config', `${path} is not JSON: ${jsonFaultOf(error)}.`, { cause: error });
+  }
+  if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed };
+  throw new StoaError('invalid_config', `${path} must hold one JSON object.`);
+}

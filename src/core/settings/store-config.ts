@@ -1,0 +1,23 @@
+/** What an operator chooses of the storage engine of a data directory. */
+
+export type EngineName = 'lmdb' | 'rocksdb' | 'memory';
+export const engineNames: readonly EngineName[] = ['lmdb', 'rocksdb', 'memory'];
+
+/** The seed's store configuration, with its names and defaults. */
+export interface StoreConfig {
+  /** Directory of this one database. */
+  data_dir: string;
+  /** Wait for the disk on every commit. `false` trades durability away and is never the default. */
+  sync_writes: boolean;
+  /** How many files the engine may hold open. LMDB has two, and the package of RocksDB has no such option: neither heeds it. */
+  max_open_files: number;
+  /** Memory for caching blocks, over all families together, where the engine has the notion. */
+  block_cache_bytes: number;
+}
+
+export const storeConfigDefaults: StoreConfig = {
+  data_dir: './data',
+  sync_writes: true,
+  max_open_files: 1000,
+  block_cache_bytes: 128 * 1024 * 1024,
+};

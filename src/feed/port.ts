@@ -1,0 +1,54 @@
+/** The change feed as a home keeps it: every commit in one order, readable from any kept position. */
+import type { Change } from '../core/change.js';
+
+/** The changes of one write. They are never split between pages. */
+export interface Commit {
+  readonly seq: number;
+  readonly atMs: number;
+  readonly changes: readonly Change[];
+}
+
+export interface FeedCommit extends Commit {
+  /** Where to go on after this commit. Opaque to clients. */
+  position: string;
+}
+
+export interface FeedPage {
+  commits: FeedCommit[];
+  /** How far this page has looked, also where nothing was accepted: a reader with a narrow filter does not fall behind. */
+  position: string;
+  /** True when there is more to read right now. */
+  more: boolean;
+}
+
+/** The most that a filter can accept: the object with this id, or the documents of a namespace whose keys begin with a prefix. */
+export type Interest =
+  | { readonly id: string }
+  | { readonly user: string; readonly namespace: string; readonly prefix: string };
+
+export interface FeedReadOptions {
+  /** Exclusive; undefined reads from the oldest entry that is kept. */
+  since?: string | undefined;
+  /** Inclusive: later commits are left out. */
+  until?: string | undefined;
+  /** Changes on a page. A commit is never split, so the last one may go over it. */
+  limit?: number;
+  accept?: (change: Change) => boolean;
+  /** The reader sleeps through commits outside of this; `accept` decides on the rest. */
+  interest?: Interest | undefined;
+}
+
+export interface FollowOptions extends FeedReadOptions {
+  signal: AbortSignal;
+  /** After this time without accepted changes the page is empty and only carries the position. */
+  idleMs: number;
+}
+
+export interface Feed {
+  /** The newest position. */
+  newest(): string | Promise<string>;
+  /** One page after a position. Throws `resync` when the feed no longer holds what comes next. */
+  read(options: FeedReadOptions): FeedPage | Promise<FeedPage>;
+  /** Pages without end: first what is kept, then what happens. Without a position it begins with the next commit after this call. */
+  follow(options: FollowOptions): AsyncGenerator<FeedPage>;
+}

@@ -1,0 +1,41 @@
+/** The change feed as the wire shows it. */
+import { z } from 'zod';
+import type { FeedCommit } from './port.js';
+
+export const changeSchema = z
+  .object({
+    seq: z.int().describe('The number of the commit; all changes of one commit share it'),
+    at: z.int().describe('Unix time in milliseconds'),
+    domain: z.enum(['data', 'registry', 'workspaces', 'messaging', 'identity']),
+    kind: z.string().describe('What happened, like `agent.created`'),
+    id: z.string(),
+    user: z.string().nullable(),
+    version: z.int().nullable(),
+    facts: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).optional(),
+  })
+  .meta({ id: 'Change' });
+
+export type ChangeAnswer = z.output<typeof changeSchema>;
+
+export const changePageSchema = z
+  .object({
+    items: z.array(changeSchema),
+    next_cursor: z.string().nullable().describe('Where to go on, or null when nothing more has happened yet'),
+    position: z.string().describe('How far this page has looked; pass it as `since`'),
+  })
+  .meta({ id: 'ChangePage' });
+
+export type ChangePage = z.output<typeof changePageSchema>;
+
+export function changesOf(commit: FeedCommit): ChangeAnswer[] {
+  return commit.changes.map(({ domain, kind, id, user, version, facts }) => ({
+    seq: commit.seq,
+    at: commit.atMs,
+    domain,
+    kind,
+    id,
+    user,
+    version,
+    ...(facts === undefined ? {} : { facts }),
+  }));
+}

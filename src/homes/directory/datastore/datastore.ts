@@ -1,0 +1,299 @@
+/** The data store on the kernel: the default backend. */
+import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
+import type {
+  AccessRead,
+  ClearStep,
+  DataBatch,
+  DataBatchResult,
+  DataCapabilities,
+  DataPort,
+  Decide,
+  ExportPage,
+  KeyRange,
+  StoredValue,
+  WriteResult,
+} from '../../../datastore/port.js';
+import type { Usage } from '../../../datastore/quota.js';
+import { timeOfMs } from '../../../datastore/times.js';
+import type { Entry, RangeOptions, WriteOperation } from '../kernel/engine.js';
+import { keyAfterPrefix, keyBytesMax, prefixRange } from '../kernel/engine.js';
+import { keptBytes } from '../kept-answers.js';
+import { type DirectoryStep, step } from '../step.js';
+import type { Kernel } from '../kernel/kernel.js';
+import { RowCache } from '../kernel/row-cache.js';
+import type { Store } from '../kernel/store.js';
+import { invalidCursor } from '../../../core/paging.js';
+import { Slices } from '../../../core/waiting/yielding.js';
+import {
+  cachedUserKey,
+  checkKeyLimits,
+  dataFamilies as families,
+  decodeNamespace,
+  documentKey,
+  expiryTimer,
+  isApart,
+  isLiveRow,
+  namesOf,
+  namespaceKey,
+  readUsage,
+  summaryOf,
+  valueJsonOf,
+} from './rows.js';
+import { DataVerbs, type DataVerbsOptions, readDocument } from './verbs.js';
+
+export { dataFamilies } from './rows.js';
+
+export interface DirectoryDataStoreOptions extends Partial<Pick<DataVerbsOptions, 'ensureUser'>> {
+  kernel: Kernel;
+  /** Refuses a second spelling of a known user, which would stand for the same rows; asked before any row of the user is looked at. */
+  checkUser?: (user: string) => void;
+}
+
+/** Rows that are looked at before other requests may have a turn: at most some milliseconds. */
+const rowsPerTurn = 200;
+
+export class DirectoryDataStore implements DataPort {
+  readonly capabilities: DataCapabilities = {
+    backend: 'embedded',
+    atomicBatches: true,
+    changes: 'same-commit',
+    quotas: true,
+    valueBytesMax: null,
+    accessFlushMs: 1_000,
+    tellsAccessVisible: true,
+    sharedIds: false,
+  };
+  readonly verbs: DataVerbs;
+  readonly #kernel: Kernel;
+  readonly #checkUser: (user: string) => void;
+  /** Documents as they were last read, by the bytes of their row key. */
+  readonly #recent: RowCache<DocumentRecord>;
+
+  constructor(options: DirectoryDataStoreOptions, shares?: DirectoryDataStore) {
+    this.#kernel = options.kernel;
+    this.#checkUser = options.checkUser ?? (() => undefined);
+    if (shares !== undefined) {
+      this.#recent = shares.#recent;
+      this.verbs = shares.verbs;
+      return;
+    }
+    checkKeyLimits(options.kernel.limits);
+    this.#recent = new RowCache(options.kernel.stores, options.kernel.limits.documentsCachedMax, rowNameOf);
+    this.verbs = new DataVerbs({
+      limits: options.kernel.limits,
+      ensureUser: options.ensureUser ?? (() => undefined),
+    });
+    this.#kernel.handleTimer(expiryTimer, (tx, reference) => this.verbs.expire(tx, reference));
+  }
+
+  /** The same store over another face of its kernel. */
+  over(kernel: Kernel): DirectoryDataStore {
+    return new DirectoryDataStore({ kernel, checkUser: this.#checkUser }, this);
+  }
+
+  get(scope: Scope, key: string): DocumentRecord | undefined {
+    const store = this.#storeOf(scope);
+    const rowKey = documentKey(scope, key);
+    const name = rowKey.toString('latin1');
+    const known = this.#recent.get(name);
+    if (known !== undefined) return known;
+    const row = store.get(families.documents, rowKey);
+    if (row === undefined || !isLiveRow(row, store.nowMs())) return undefined;
+    const record = readDocument(store, rowKey, row, { namespace: scope.namespace, key });
+    // What is large or expires is read again each time.
+    if (record.expiresAt === null && !isApart(row)) this.#recent.set(name, record);
+    return record;
+  }
+
+  /** One look at one row: neither the other fields nor the counts are read. */
+  getValue(scope: Scope, key: string): StoredValue | undefined {
+    const store = this.#storeOf(scope);
+    const rowKey = documentKey(scope, key);
+    const row = store.get(families.documents, rowKey);
+    if (row === undefined || !isLiveRow(row, store.nowMs())) return undefined;
+    return { valueJson: valueJsonOf(store, rowKey, row), accessCount: 0 };
+  }
+
+  getMany(scope: Scope, keys: readonly string[]): (DocumentRecord | undefined)[] {
+    return keys.map((key) => this.get(scope, key));
+  }
+
+  write(scope: Scope, batch: DataBatch): DirectoryStep<DataBatchResult> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.write(tx, scope, batch));
+  }
+
+  modify(scope: Scope, key: string, decide: Decide): DirectoryStep<WriteResult> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.modify(tx, scope, key, decide));
+  }
+
+  requireVersion(scope: Scope, key: string, version: number): DirectoryStep<void> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.requireVersion(tx, scope, key, version));
+  }
+
+  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+    return this.#list(scope, range, ({ key, value }) => summaryOf(key, value));
+  }
+
+  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
+    const store = this.#storeOf(scope);
+    return this.#list(scope, range, ({ key, value }) => readDocument(store, key, value));
+  }
+
+  listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
+    const store = this.#storeOf({ user });
+    const bounds = prefixRange(cachedUserKey(user));
+    const start =
+      after === null
+        ? bounds
+        : { gt: namespaceKey({ user, namespace: after }), ...(bounds.lt !== undefined && { lt: bounds.lt }) };
+    const found: NamespaceSummary[] = [];
+    let agents = 0;
+    // What is left over comes with the next call: whoever asks goes on until nothing is found.
+    for (const { key, value } of store.range(families.namespaces, {
+      ...start,
+      limit: Math.min(limit, rowsPerTurn),
+    })) {
+      const summary = this.#describe({ user, namespace: key.toString('utf8', 32) }, value);
+      found.push(summary);
+      agents += summary.agents.length;
+      if (agents >= rowsPerTurn) break;
+    }
+    return found;
+  }
+
+  describeNamespaces(user: string, names: readonly string[]): NamespaceSummary[] {
+    const store = this.#storeOf({ user });
+    return names.flatMap((namespace) => {
+      const scope = { user, namespace };
+      const row = store.get(families.namespaces, namespaceKey(scope));
+      return row === undefined ? [] : [this.#describe(scope, row)];
+    });
+  }
+
+  #describe(scope: Scope, row: Buffer): NamespaceSummary {
+    const agents = Array.from(
+      this.#storeOf(scope).range(families.agents, {
+        ...prefixRange(documentKey(scope, '')),
+        limit: this.#kernel.limits.namespaceAgentsListedMax,
+      }),
+      ({ key }) => namesOf(key).key,
+    );
+    const { count, sizeBytes, updatedAtMs } = decodeNamespace(row);
+    return { namespace: scope.namespace, count, sizeBytes, agents, updatedAt: timeOfMs(updatedAtMs) };
+  }
+
+  clear(scope: Scope, after: string | null, limit: number): DirectoryStep<ClearStep> {
+    return step(this.#storeOf(scope), (tx) => this.verbs.clearStep(tx, scope, after, limit));
+  }
+
+  async recordAccess(
+    reads: readonly AccessRead[],
+    onVisible?: (reads: readonly AccessRead[]) => void,
+  ): Promise<void> {
+    for (const store of this.#kernel.stores) {
+      const ofStore = reads.filter(({ scope }) => this.#storeOf(scope) === store);
+      if (ofStore.length === 0) continue;
+      await store.transact((tx) => {
+        for (const read of ofStore) this.verbs.recordAccess(tx, read);
+        tx.onDurable(() => onVisible?.(ofStore));
+      });
+    }
+  }
+
+  /** The position is the shard and the last row's key. */
+  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
+    const [, shardText = '', keyText = ''] = exportPosition.exec(after ?? '0.') ?? [];
+    if (shardText === '' || keyText.length > 2 * keyBytesMax) throw invalidCursor();
+    const shard = Number(shardText);
+    const store = this.#kernel.stores[shard];
+    if (store === undefined) return { documents: [], after: null };
+    const documents: DocumentRecord[] = [];
+    const bounds: RangeOptions = keyText === '' ? {} : { gt: Buffer.from(keyText, 'hex') };
+    let last: Buffer | undefined;
+    let looked = 0;
+    for (const { key, value } of store.range(families.documents, { ...bounds, limit })) {
+      if (isLiveRow(value, store.nowMs())) documents.push(readDocument(store, key, value));
+      last = key;
+      looked += 1;
+    }
+    if (looked === limit && last !== undefined)
+      return { documents, after: `${shard}.${last.toString('hex')}` };
+    return { documents, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}.` : null };
+  }
+
+  usage(user: string): Usage {
+    const [store, key] = [this.#storeOf({ user }), cachedUserKey(user)];
+    const documents = readUsage(store, key);
+    return { ...documents, sizeBytes: documents.sizeBytes + keptBytes(store, key) };
+  }
+
+  /** One step a shard. */
+  restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): DirectoryStep<void>[] {
+    return this.#kernel.stores.flatMap((store) => {
+      const ofStore = documents.filter(({ userId }) => this.#storeOf({ user: userId }) === store);
+      if (ofStore.length === 0) return [];
+      const restored = step(store, (tx) => {
+        for (const record of ofStore) this.verbs.restore(tx, record, isCounted);
+      });
+      return [restored];
+    });
+  }
+
+  /** The row of a document is keyed by its owner. */
+  async heldByOthers(): Promise<DocumentRecord[]> {
+    return [];
+  }
+
+  /** A change and its announcement are one commit. */
+  async settleFeed(): Promise<void> {}
+
+  /** The kernel belongs to the caller that opened it. */
+  async close(): Promise<void> {
+    for (const store of this.#kernel.stores) await store.flush();
+  }
+
+  #storeOf({ user }: Pick<Scope, 'user'>): Store {
+    this.#checkUser(user);
+    return this.#kernel.storeOf(cachedUserKey(user));
+  }
+
+  /** Over rows that have expired it goes on until the page is full or the end is reached, with a turn for others in between. */
+  async #list<Item>(
+    scope: Scope,
+    { prefix, after, limit }: KeyRange,
+    read: (row: Entry) => Item,
+  ): Promise<Item[]> {
+    const store = this.#storeOf(scope);
+    const first = documentKey(scope, prefix);
+    const lt = keyAfterPrefix(first);
+    const afterKey = after === null ? undefined : documentKey(scope, after);
+    let start: RangeOptions =
+      afterKey === undefined || Buffer.compare(afterKey, first) < 0 ? { gte: first } : { gt: afterKey };
+    const items: Item[] = [];
+    const slices = new Slices();
+    for (;;) {
+      let looked = 0;
+      for (const entry of store.range(families.documents, {
+        ...start,
+        ...(lt !== undefined && { lt }),
+        limit: rowsPerTurn,
+      })) {
+        looked += 1;
+        start = { gt: entry.key };
+        if (!isLiveRow(entry.value, store.nowMs())) continue;
+        items.push(read(entry));
+        if (items.length === limit) return items;
+      }
+      if (looked < rowsPerTurn) return items;
+      await slices.pause();
+    }
+  }
+}
+
+/** The number of a shard, and a key in hexadecimal. */
+const exportPosition = /^(\d{1,3})\.((?:[0-9a-f]{2})*)$/;
+
+/** A document is made of these rows; a value that stands apart is not kept. */
+function rowNameOf({ family, key }: WriteOperation): string | undefined {
+  return family === families.documents || family === families.access ? key.toString('latin1') : undefined;
+}

@@ -1,0 +1,42 @@
+/** What a row of the data store says, for whoever looks into the files. */
+import { toDocument } from '../../../datastore/seed-document.js';
+import {
+  dataFamilies,
+  decodeAccess,
+  decodeDocument,
+  decodeNamespace,
+  decodeUsage,
+  inlineValue,
+  isApart,
+  namesOf,
+} from './rows.js';
+
+/** Undefined for a family of another domain. */
+export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unknown {
+  const user = key.toString('hex', 0, 32);
+  switch (family) {
+    case dataFamilies.documents:
+      return documentOf(key, value);
+    case dataFamilies.values:
+      return { user, ...namesOf(key), sizeBytes: value.length };
+    case dataFamilies.access:
+      return { user, ...namesOf(key), ...decodeAccess(value) };
+    case dataFamilies.namespaces:
+      return { user, namespace: key.toString('utf8', 32), ...decodeNamespace(value) };
+    case dataFamilies.agents:
+      return { user, namespace: namesOf(key).namespace, agent: namesOf(key).key };
+    case dataFamilies.usage:
+      return { user, ...decodeUsage(value) };
+    case dataFamilies.carried:
+      return { user, number: key.readBigUInt64BE(32).toString() };
+    default:
+      return undefined;
+  }
+}
+
+/** Without its value where that has a row of its own. */
+function documentOf(key: Buffer, row: Buffer): object {
+  if (!isApart(row)) return toDocument(decodeDocument(key, row, inlineValue(row)));
+  const { value: _, ...document } = toDocument(decodeDocument(key, row, 'null'));
+  return document;
+}

@@ -1,0 +1,334 @@
+/** The rows of the data store in the kernel's families: their keys, their bytes. */
+import { StoaError } from '../../../core/errors.js';
+import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../../datastore/model.js';
+import type { Usage } from '../../../datastore/quota.js';
+import { expiryOfMs, msOf } from '../../../datastore/times.js';
+import { userKey } from '../../../identity/user-key.js';
+import type { LimitName, Limits } from '../../../core/settings/limits.js';
+import { keyBytesMax } from '../kernel/engine.js';
+import type { Reader } from '../kernel/transaction.js';
+
+export const dataFamilies = {
+  /** Document → its fields, and its value unless that is large. */
+  documents: 'data/agent_data_store',
+  /** Document → a large value's JSON text, so that lists need not read it. */
+  values: 'data/values',
+  /** Document → reads since it was written there: count, last agent, when. */
+  access: 'data/access',
+  /** Namespace → count, size and last write. */
+  namespaces: 'data/namespaces',
+  /** Namespace ‖ 0 ‖ agent → nothing. */
+  agents: 'data/namespace_agents',
+  /** User → documents, bytes and namespaces in all. */
+  usage: 'data/usage',
+  /** User ‖ number of a change in a database's outbox → nothing: it is in the feed. Gone as soon as the outbox has let go of it. */
+  carried: 'data/carried',
+} as const;
+
+/** Values above this have a row of their own. */
+const valueInlineBytesMax = 8 * 1024;
+
+const format = 1;
+const apartFlag = 1;
+/** Format, flags, expiry in milliseconds, length of the head. */
+const prefixBytes = 1 + 1 + 8 + 4;
+
+/** What the row keys of a user begin with, made once: hashing the user for each call would cost more than the read itself. */
+interface UserKeys {
+  readonly user: Buffer;
+  readonly namespaces: Map<string, NamespaceKeys>;
+}
+
+interface NamespaceKeys {
+  /** User ‖ namespace. */
+  readonly row: Buffer;
+  /** User ‖ namespace ‖ 0. */
+  readonly prefix: Buffer;
+}
+
+const keysByUser = new Map<string, UserKeys>();
+const keysHeldMax = 10_000;
+let keysHeld = 0;
+
+function userKeysOf(user: string): UserKeys {
+  return keysByUser.get(user) ?? held(keysByUser, user, { user: userKey(user), namespaces: new Map() });
+}
+
+function namespaceKeysOf({ user, namespace }: Scope): NamespaceKeys {
+  const keys = userKeysOf(user);
+  const known = keys.namespaces.get(namespace);
+  if (known !== undefined) return known;
+  const prefix = Buffer.concat([keys.user, Buffer.from(namespace), Buffer.of(0)]);
+  return held(keys.namespaces, namespace, { row: prefix.subarray(0, -1), prefix });
+}
+
+/** Remembers keys; when they are too many it starts anew, which costs each one more hash. */
+function held<Keys>(map: Map<string, Keys>, name: string, keys: Keys): Keys {
+  if (keysHeld >= keysHeldMax) {
+    keysByUser.clear();
+    keysHeld = 0;
+  }
+  map.set(name, keys);
+  keysHeld += 1;
+  return keys;
+}
+
+/** The user's 32 bytes. */
+export function cachedUserKey(user: string): Buffer {
+  return userKeysOf(user).user;
+}
+
+/** User ‖ namespace: names have no control characters, so 0 ends them. */
+export function namespaceKey(scope: Scope): Buffer {
+  return namespaceKeysOf(scope).row;
+}
+
+/** User ‖ namespace ‖ 0 ‖ key: UTF-8 bytes are in code-point order. */
+export function documentKey(scope: Scope, key: string): Buffer {
+  const { prefix } = namespaceKeysOf(scope);
+  const bytes = Buffer.allocUnsafe(prefix.length + Buffer.byteLength(key));
+  bytes.set(prefix);
+  bytes.write(key, prefix.length);
+  return bytes;
+}
+
+/** The namespace and key in a document's row key. */
+export function namesOf(rowKey: Buffer): { namespace: string; key: string } {
+  const end = rowKey.indexOf(0, 32);
+  return { namespace: rowKey.toString('utf8', 32, end), key: rowKey.toString('utf8', end + 1) };
+}
+
+/** Limits that were raised too far would make keys that no engine takes. */
+export function checkKeyLimits(limits: Limits): void {
+  const names = ['dataKeyBytesMax', 'namespaceBytesMax'] as const satisfies readonly LimitName[];
+  // A timer's key is the longest: time and kind before the document's own.
+  const longest = 8 + expiryTimer.length + 1 + 32 + limits.namespaceBytesMax + 1 + limits.dataKeyBytesMax;
+  if (longest <= keyBytesMax && 32 + limits.namespaceBytesMax + 1 + limits.agentHeaderBytesMax <= keyBytesMax)
+    return;
+  throw new StoaError(
+    'invalid_config',
+    `${names.join(' and ')} together make keys of ${longest} bytes; the engines take ${keyBytesMax}.`,
+    { fix: 'Lower one of them.' },
+  );
+}
+
+export const expiryTimer = 'data.expiry';
+
+/** [user, version, created, updated, created by, last accessed by, last accessed, count, metadata, bytes of the value] */
+type Head = [
+  string,
+  number,
+  string,
+  string,
+  string | null,
+  string | null,
+  string | null,
+  number,
+  JsonObject,
+  number,
+];
+
+/** The row of a document; `apart` is the value's own row, when it is large. */
+export function encodeDocument(record: DocumentRecord): {
+  row: Buffer;
+  apart: Buffer | undefined;
+  sizeBytes: number;
+} {
+  const { valueJson } = record;
+  const sizeBytes = Buffer.byteLength(valueJson);
+  const isInline = sizeBytes <= valueInlineBytesMax;
+  const text = headText(record, sizeBytes);
+  const headBytes = Buffer.byteLength(text);
+  const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isInline ? sizeBytes : 0));
+  row[0] = format;
+  row[1] = isInline ? 0 : apartFlag;
+  // 0 stands for never, so what expired by 1970 expires a millisecond after.
+  row.writeDoubleBE(record.expiresAt === null ? 0 : Math.max(1, msOf(record.expiresAt)), 2);
+  row.writeUInt32BE(headBytes, 10);
+  row.write(text, prefixBytes);
+  // As many bytes as characters: it is ASCII, which need not be translated.
+  if (isInline)
+    row.write(valueJson, prefixBytes + headBytes, sizeBytes === valueJson.length ? 'latin1' : 'utf8');
+  return { row, apart: isInline ? undefined : Buffer.from(valueJson), sizeBytes };
+}
+
+/** The JSON of a `Head`, put together by hand: every write makes one, and times have nothing to escape. */
+function headText(record: DocumentRecord, sizeBytes: number): string {
+  const {
+    userId,
+    version,
+    createdAt,
+    updatedAt,
+    createdByAgent,
+    lastAccessedByAgent,
+    lastAccessedAt,
+    accessCount,
+    metadata,
+  } = record;
+  const lastAccessed = lastAccessedAt === null ? 'null' : `"${lastAccessedAt}"`;
+  return `[${JSON.stringify(userId)},${version},"${createdAt}","${updatedAt}",${JSON.stringify(createdByAgent)},${JSON.stringify(lastAccessedByAgent)},${lastAccessed},${accessCount},${JSON.stringify(metadata)},${sizeBytes}]`;
+}
+
+/** Milliseconds, or 0 for a document that does not expire. */
+export function expiresAtMsOf(row: Buffer): number {
+  if (row[0] !== format)
+    throw new StoaError('newer_data', `A document has the format ${row[0]}; this program knows ${format}.`, {
+      fix: 'Use the version of Stoa that wrote it.',
+    });
+  return row.readDoubleBE(2);
+}
+
+export function isLiveRow(row: Buffer, nowMs: number): boolean {
+  const expiresAtMs = expiresAtMsOf(row);
+  return expiresAtMs === 0 || expiresAtMs > nowMs;
+}
+
+export function isApart(row: Buffer): boolean {
+  return row[1] === apartFlag;
+}
+
+/** The JSON text of a value that stands in the row itself. */
+export function inlineValue(row: Buffer): string {
+  return row.toString('utf8', prefixBytes + row.readUInt32BE(10));
+}
+
+/** The JSON text of a document's value, wherever it stands. One that is lost is damage, not a null that somebody could take for it. */
+export function valueJsonOf(reader: Reader, rowKey: Buffer, row: Buffer): string {
+  if (!isApart(row)) return inlineValue(row);
+  const value = reader.get(dataFamilies.values, rowKey);
+  if (value !== undefined) return value.toString();
+  throw new StoaError('invalid_data', `The value of the document "${namesOf(rowKey).key}" is lost.`, {
+    fix: 'Restore a backup into a new directory, or delete the document.',
+  });
+}
+
+export function versionOfRow(row: Buffer): number {
+  return headOf(row)[1];
+}
+
+export function sizeOfRow(row: Buffer): number {
+  return headOf(row)[9];
+}
+
+/** Everything about a document but its value. */
+export interface DocumentHead {
+  row: Buffer;
+  record: DocumentRecord;
+  sizeBytes: number;
+}
+
+export function decodeHead(scope: Scope, key: string, row: Buffer): DocumentHead {
+  const head = headOf(row);
+  return { row, record: recordOf(scope.namespace, key, row, head, ''), sizeBytes: head[9] };
+}
+
+export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
+  const [, version, , updatedAt, , , , , , sizeBytes] = headOf(row);
+  return { key: namesOf(rowKey).key, version, sizeBytes, updatedAt };
+}
+
+/** `value` is the JSON text, from the row or from its own; the names are those of its row key where they are not at hand. */
+export function decodeDocument(
+  rowKey: Buffer,
+  row: Buffer,
+  value: string,
+  names = namesOf(rowKey),
+): DocumentRecord {
+  return recordOf(names.namespace, names.key, row, headOf(row), value);
+}
+
+function recordOf(namespace: string, key: string, row: Buffer, head: Head, value: string): DocumentRecord {
+  const [
+    userId,
+    version,
+    createdAt,
+    updatedAt,
+    createdByAgent,
+    lastAccessedByAgent,
+    lastAccessedAt,
+    accessCount,
+    metadata,
+  ] = head;
+  const expiresAtMs = expiresAtMsOf(row);
+  return {
+    userId,
+    namespace,
+    key,
+    valueJson: value,
+    metadata,
+    createdByAgent,
+    lastAccessedByAgent,
+    accessCount,
+    createdAt,
+    updatedAt,
+    lastAccessedAt,
+    version,
+    expiresAt: expiresAtMs === 0 ? null : expiryOfMs(expiresAtMs),
+  };
+}
+
+function headOf(row: Buffer): Head {
+  return JSON.parse(row.toString('utf8', prefixBytes, prefixBytes + row.readUInt32BE(10))) as Head;
+}
+
+export interface AccessRow {
+  count: number;
+  agent: string | null;
+  at: string | null;
+}
+
+export interface NamespaceRow {
+  count: number;
+  sizeBytes: number;
+  updatedAtMs: number;
+}
+
+export const noUsage: Usage = { documents: 0, sizeBytes: 0, namespaces: 0 };
+
+export function encodeAccess(row: AccessRow): Buffer {
+  return Buffer.from(JSON.stringify(row));
+}
+
+export function decodeAccess(value: Buffer): AccessRow {
+  return JSON.parse(value.toString()) as AccessRow;
+}
+
+// Every write reads and writes these two, so that they are three numbers each and no text.
+
+export function encodeNamespace({ count, sizeBytes, updatedAtMs }: NamespaceRow): Buffer {
+  return threeNumbers(count, sizeBytes, updatedAtMs);
+}
+
+export function decodeNamespace(value: Buffer): NamespaceRow {
+  return {
+    count: value.readDoubleBE(0),
+    sizeBytes: value.readDoubleBE(8),
+    updatedAtMs: value.readDoubleBE(16),
+  };
+}
+
+export function encodeUsage({ documents, sizeBytes, namespaces }: Usage): Buffer {
+  return threeNumbers(documents, sizeBytes, namespaces);
+}
+
+export function decodeUsage(value: Buffer): Usage {
+  return {
+    documents: value.readDoubleBE(0),
+    sizeBytes: value.readDoubleBE(8),
+    namespaces: value.readDoubleBE(16),
+  };
+}
+
+/** What a user's documents come to. */
+export function readUsage(reader: Reader, user: Buffer): Usage {
+  const row = reader.get(dataFamilies.usage, user);
+  return row === undefined ? noUsage : decodeUsage(row);
+}
+
+function threeNumbers(a: number, b: number, c: number): Buffer {
+  const row = Buffer.allocUnsafe(24);
+  row.writeDoubleBE(a, 0);
+  row.writeDoubleBE(b, 8);
+  row.writeDoubleBE(c, 16);
+  return row;
+}

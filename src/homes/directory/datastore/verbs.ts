@@ -1,0 +1,324 @@
+/** The verbs of the data store inside one transaction, so that a commit can join them with other domains'. */
+import {
+  documentDeleted,
+  documentImported,
+  documentSet,
+  namespaceCleared,
+} from '../../../datastore/changes.js';
+import { checkVersion, mergeDocument, requireVersion } from '../../../datastore/merge-document.js';
+import type { DocumentRecord, Scope } from '../../../datastore/model.js';
+import type {
+  AccessRead,
+  ClearStep,
+  DataBatch,
+  DataBatchResult,
+  Decide,
+  DocumentDelete,
+  DocumentWrite,
+  WriteResult,
+} from '../../../datastore/port.js';
+import { checkQuota, hasQuota } from '../../../datastore/quota.js';
+import { keptBytes } from '../kept-answers.js';
+import { laterTime } from '../../../datastore/times.js';
+import { prefixRange } from '../kernel/engine.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import {
+  cachedUserKey,
+  dataFamilies as families,
+  decodeAccess,
+  decodeDocument,
+  decodeHead,
+  decodeNamespace,
+  decodeUsage,
+  documentKey,
+  encodeAccess,
+  encodeDocument,
+  encodeNamespace,
+  encodeUsage,
+  expiresAtMsOf,
+  expiryTimer,
+  isApart,
+  isLiveRow,
+  namespaceKey,
+  namesOf,
+  noUsage,
+  sizeOfRow,
+  valueJsonOf,
+  versionOfRow,
+} from './rows.js';
+
+export interface DataVerbsOptions {
+  limits: Limits;
+  /** Makes the user known where it is new: a user exists from its first write. */
+  ensureUser: (tx: Transaction, user: string) => void;
+}
+
+/** How a write changes what is kept about its namespace and user. */
+interface Difference {
+  documents: number;
+  sizeBytes: number;
+}
+
+export class DataVerbs {
+  readonly #limits: Limits;
+  readonly #hasQuota: boolean;
+  readonly #ensureUser: DataVerbsOptions['ensureUser'];
+
+  constructor(options: DataVerbsOptions) {
+    this.#limits = options.limits;
+    this.#hasQuota = hasQuota(options.limits);
+    this.#ensureUser = options.ensureUser;
+  }
+
+  set(tx: Transaction, scope: Scope, write: DocumentWrite): WriteResult {
+    const rowKey = documentKey(scope, write.key);
+    const row = tx.get(families.documents, rowKey);
+    const before = row === undefined ? undefined : decodeHead(scope, write.key, row);
+    // The last reader stands in a row of its own, which matters only to a write by nobody. The count
+    // stays where it is: in the document what it was restored with, in that row what was read since.
+    const current =
+      before === undefined || write.agent !== null
+        ? before?.record
+        : { ...withReads(tx, rowKey, before.record), accessCount: before.record.accessCount };
+    const record = mergeDocument(scope, current, write, tx.nowMs, this.#limits);
+    if (before !== undefined && record.version === 1) this.#forgetReads(tx, rowKey);
+    const sizeBytes = this.#put(tx, scope, rowKey, before, record);
+    if (write.agent !== null) this.#noteAgent(tx, scope, write.agent);
+    tx.change(documentSet(scope, write.key, record.version));
+    return {
+      key: write.key,
+      version: record.version,
+      sizeBytes,
+      updatedAt: record.updatedAt,
+      created: record.version === 1,
+    };
+  }
+
+  /** Writes what `decide` makes of the current document. */
+  modify(tx: Transaction, scope: Scope, key: string, decide: Decide): WriteResult {
+    return this.set(tx, scope, decide(this.get(tx, scope, key)));
+  }
+
+  delete(tx: Transaction, scope: Scope, { key, ifVersion }: DocumentDelete): boolean {
+    const rowKey = documentKey(scope, key);
+    const row = tx.get(families.documents, rowKey);
+    const isThere = row !== undefined && isLiveRow(row, tx.nowMs);
+    checkVersion(key, isThere ? versionOfRow(row) : 0, ifVersion);
+    if (!isThere) return false;
+    this.#remove(tx, scope, rowKey, row);
+    tx.change(documentDeleted(scope, key));
+    return true;
+  }
+
+  write(tx: Transaction, scope: Scope, batch: DataBatch): DataBatchResult {
+    return {
+      sets: batch.sets.map((write) => this.set(tx, scope, write)),
+      deletes: batch.deletes.map((removal) => this.delete(tx, scope, removal)),
+      read: batch.gets.flatMap((key) => this.get(tx, scope, key) ?? []),
+    };
+  }
+
+  requireVersion(tx: Transaction, scope: Scope, key: string, version: number): void {
+    const row = tx.get(families.documents, documentKey(scope, key));
+    const current = row === undefined || !isLiveRow(row, tx.nowMs) ? 0 : versionOfRow(row);
+    requireVersion(scope, key, current, version);
+  }
+
+  /** The document with all its counted reads, also the ones of writes that wait for the disk. */
+  get(reader: Reader & { readonly nowMs: number }, scope: Scope, key: string): DocumentRecord | undefined {
+    const rowKey = documentKey(scope, key);
+    const row = reader.get(families.documents, rowKey);
+    return row !== undefined && isLiveRow(row, reader.nowMs)
+      ? readDocument(reader, rowKey, row, { namespace: scope.namespace, key })
+      : undefined;
+  }
+
+  clearStep(tx: Transaction, scope: Scope, after: string | null, limit: number): ClearStep {
+    const { gte, lt } = prefixRange(documentKey(scope, ''));
+    const start = after === null ? { gte } : { gt: documentKey(scope, after) };
+    const entries = [...tx.range(families.documents, { ...(start as { gte: Buffer }), lt: lt, limit })];
+    let deleted = 0;
+    for (const { key, value } of entries) {
+      if (isLiveRow(value, tx.nowMs)) deleted += 1;
+      this.#remove(tx, scope, key, value);
+    }
+    const last = entries.length < limit ? undefined : entries.at(-1);
+    const through = last === undefined ? null : namesOf(last.key).key;
+    if (deleted > 0) tx.change(namespaceCleared(scope, deleted, after, through));
+    if (through !== null) return { deleted, after: through };
+    const agents = Array.from(
+      tx.range(families.agents, { ...prefixRange(documentKey(scope, '')), limit }),
+      ({ key }) => key,
+    );
+    for (const key of agents) tx.delete(families.agents, key);
+    // Of more agents the rest goes in further steps, which find no documents any more.
+    const looked = entries.at(-1);
+    const rest = looked === undefined ? (after ?? '') : namesOf(looked.key).key;
+    return { deleted, after: agents.length < limit ? null : rest };
+  }
+
+  recordAccess(tx: Transaction, read: AccessRead): void {
+    const rowKey = documentKey(read.scope, read.key);
+    if (tx.get(families.documents, rowKey) === undefined) return;
+    const stored = tx.get(families.access, rowKey);
+    const row = stored === undefined ? { count: 0, agent: null, at: null } : decodeAccess(stored);
+    const isLater = read.last !== null && laterTime(read.last.at, row.at) === read.last.at;
+    tx.put(
+      families.access,
+      rowKey,
+      encodeAccess({
+        count: row.count + read.count,
+        agent: isLater ? read.last.agent : row.agent,
+        at: isLater ? read.last.at : row.at,
+      }),
+    );
+    for (const agent of read.agents) this.#noteAgent(tx, read.scope, agent);
+  }
+
+  /** Writes a document exactly as it is; `isCounted` where the quotas have been looked at. */
+  restore(tx: Transaction, record: DocumentRecord, isCounted: boolean): void {
+    const scope = { user: record.userId, namespace: record.namespace };
+    const rowKey = documentKey(scope, record.key);
+    const row = tx.get(families.documents, rowKey);
+    if (row !== undefined) this.#forgetReads(tx, rowKey);
+    this.#put(
+      tx,
+      scope,
+      rowKey,
+      row === undefined ? undefined : { row, sizeBytes: sizeOfRow(row) },
+      record,
+      isCounted,
+    );
+    for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
+      if (agent !== null) this.#noteAgent(tx, scope, agent);
+    tx.change(documentImported(scope, record.key, record.version));
+  }
+
+  /** The timer of a document: it may have been written anew, with another expiry or none. */
+  expire(tx: Transaction, rowKey: Buffer): void {
+    const row = tx.get(families.documents, rowKey);
+    if (row === undefined || isLiveRow(row, tx.nowMs)) return;
+    const { userId, namespace, key } = decodeDocument(rowKey, row, '');
+    this.#remove(tx, { user: userId, namespace }, rowKey, row);
+    tx.change(documentDeleted({ user: userId, namespace }, key, true));
+  }
+
+  /** Answers the size of the value. */
+  #put(
+    tx: Transaction,
+    scope: Scope,
+    rowKey: Buffer,
+    before: { row: Buffer; sizeBytes: number } | undefined,
+    record: DocumentRecord,
+    isCounted = false,
+  ): number {
+    const { row, apart, sizeBytes } = encodeDocument(record);
+    this.#account(
+      tx,
+      scope,
+      { documents: before === undefined ? 1 : 0, sizeBytes: sizeBytes - (before?.sizeBytes ?? 0) },
+      isCounted,
+    );
+    tx.put(families.documents, rowKey, row);
+    if (apart !== undefined) tx.put(families.values, rowKey, apart);
+    else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
+    this.#reschedule(tx, rowKey, before?.row, row);
+    return sizeBytes;
+  }
+
+  #remove(tx: Transaction, scope: Scope, rowKey: Buffer, row: Buffer): void {
+    this.#account(tx, scope, { documents: -1, sizeBytes: -sizeOfRow(row) });
+    tx.delete(families.documents, rowKey);
+    if (isApart(row)) tx.delete(families.values, rowKey);
+    this.#forgetReads(tx, rowKey);
+    this.#reschedule(tx, rowKey, row, undefined);
+  }
+
+  /** The reads of a document that is gone must not count for the next one. */
+  #forgetReads(tx: Transaction, rowKey: Buffer): void {
+    if (tx.get(families.access, rowKey) !== undefined) tx.delete(families.access, rowKey);
+  }
+
+  #reschedule(tx: Transaction, rowKey: Buffer, before: Buffer | undefined, after: Buffer | undefined): void {
+    const [was, is] = [
+      before === undefined ? 0 : expiresAtMsOf(before),
+      after === undefined ? 0 : expiresAtMsOf(after),
+    ];
+    if (was === is) return;
+    if (was > 0) tx.unschedule({ atMs: was, kind: expiryTimer, reference: rowKey });
+    if (is > 0) tx.schedule({ atMs: is, kind: expiryTimer, reference: rowKey });
+  }
+
+  /** Keeps the counts of namespace and user, and refuses what a quota forbids. */
+  #account(tx: Transaction, scope: Scope, difference: Difference, isCounted = false): void {
+    const namespaceRowKey = namespaceKey(scope);
+    const storedNamespace = tx.get(families.namespaces, namespaceRowKey);
+    const namespace =
+      storedNamespace === undefined
+        ? { count: 0, sizeBytes: 0, updatedAtMs: 0 }
+        : decodeNamespace(storedNamespace);
+    const count = namespace.count + difference.documents;
+    // Writes over values of the same size change no count, and those of one millisecond not even the time.
+    const isResized = difference.documents !== 0 || difference.sizeBytes !== 0;
+    if (count === 0) tx.delete(families.namespaces, namespaceRowKey);
+    else if (isResized || namespace.updatedAtMs !== tx.nowMs)
+      tx.put(
+        families.namespaces,
+        namespaceRowKey,
+        encodeNamespace({
+          count,
+          sizeBytes: namespace.sizeBytes + difference.sizeBytes,
+          updatedAtMs: tx.nowMs,
+        }),
+      );
+    if (!isResized) return;
+
+    const userRowKey = cachedUserKey(scope.user);
+    const storedUsage = tx.get(families.usage, userRowKey);
+    if (storedUsage === undefined) this.#ensureUser(tx, scope.user);
+    const before = storedUsage === undefined ? noUsage : decodeUsage(storedUsage);
+    const after = {
+      documents: before.documents + difference.documents,
+      sizeBytes: before.sizeBytes + difference.sizeBytes,
+      namespaces: before.namespaces + (count > 0 ? 1 : 0) - (namespace.count > 0 ? 1 : 0),
+    };
+    if (!isCounted && this.#hasQuota) {
+      const kept = keptBytes(tx, userRowKey);
+      checkQuota(
+        { ...before, sizeBytes: before.sizeBytes + kept },
+        { ...after, sizeBytes: after.sizeBytes + kept },
+        this.#limits,
+      );
+    }
+    tx.put(families.usage, userRowKey, encodeUsage(after));
+  }
+
+  #noteAgent(tx: Transaction, scope: Scope, agent: string): void {
+    const rowKey = documentKey(scope, agent);
+    if (tx.get(families.agents, rowKey) === undefined) tx.put(families.agents, rowKey, Buffer.alloc(0));
+  }
+}
+
+/** The document in a row, with its counted reads. */
+export function readDocument(
+  reader: Reader,
+  rowKey: Buffer,
+  row: Buffer,
+  names?: { namespace: string; key: string },
+): DocumentRecord {
+  return withReads(reader, rowKey, decodeDocument(rowKey, row, valueJsonOf(reader, rowKey, row), names));
+}
+
+/** The document with the reads that were counted since it was written here. */
+function withReads(reader: Reader, rowKey: Buffer, record: DocumentRecord): DocumentRecord {
+  const stored = reader.get(families.access, rowKey);
+  if (stored === undefined) return record;
+  const access = decodeAccess(stored);
+  const isLater = access.at !== null && laterTime(access.at, record.lastAccessedAt) === access.at;
+  return {
+    ...record,
+    accessCount: record.accessCount + access.count,
+    ...(isLater && { lastAccessedAt: access.at, lastAccessedByAgent: access.agent }),
+  };
+}

@@ -1,0 +1,292 @@
+/** What `stoa doctor` checks of the data store: large values, reads, timers, the agents of namespaces, and the counts of namespaces and users. */
+import { messageOf } from '../../../core/errors.js';
+import type { DocumentRecord } from '../../../datastore/model.js';
+import type { Usage } from '../../../datastore/quota.js';
+import { msOf } from '../../../datastore/times.js';
+import { userKey } from '../../../identity/user-key.js';
+import {
+  type Check,
+  type Damage,
+  type Found,
+  beyondRepair,
+  missingRow,
+  surplusRow,
+  wrongRow,
+  eachRow,
+  inOneTurn,
+  type turn,
+} from '../kernel/inspect/doctor.js';
+import { type Entry, type RangeOptions, prefixRange } from '../kernel/engine.js';
+import type { Store } from '../kernel/store.js';
+import type { Reader } from '../kernel/transaction.js';
+import {
+  type AccessRow,
+  type NamespaceRow,
+  dataFamilies as families,
+  decodeAccess,
+  decodeDocument,
+  decodeNamespace,
+  decodeUsage,
+  encodeNamespace,
+  encodeUsage,
+  expiresAtMsOf,
+  expiryTimer,
+  inlineValue,
+  isApart,
+  noUsage,
+  sizeOfRow,
+} from '../datastore/rows.js';
+import { inspectTimer } from './timers.js';
+
+const userBytes = 32;
+const countBytes = 24;
+
+/** The checks in the order in which repairs build on each other. */
+export function dataChecks(): Check[] {
+  const tallies = new NamespaceTallies();
+  return [
+    {
+      family: families.documents,
+      inspect: (reader, entry, store) => inspectDocument(tallies, reader, entry, store),
+    },
+    { family: families.values, inspect: inspectValue },
+    { family: families.access, inspect: inspectAccess },
+    {
+      family: families.namespaces,
+      inspect: (reader, entry, store) => inspectNamespace(tallies, reader, entry, store),
+    },
+    { family: families.usage, inspect: inspectUsage },
+    { family: families.agents, inspect: inspectAgent },
+  ];
+}
+
+type Tally = Pick<NamespaceRow, 'count' | 'sizeBytes'>;
+
+/**
+ * What the walk over the documents has counted. While others write it can be off by theirs, so that
+ * it only clears a namespace of suspicion; one that differs is counted anew in one step.
+ */
+class NamespaceTallies {
+  readonly #stores = new WeakMap<Store, { through: Buffer; tallies: Map<string, Tally> }>();
+
+  add(store: Store, key: Buffer, sizeBytes: number): void {
+    const known = this.#stores.get(store) ?? { through: Buffer.alloc(0), tallies: new Map<string, Tally>() };
+    // A page with damage is looked through twice.
+    if (Buffer.compare(key, known.through) <= 0) return;
+    known.through = key;
+    const namespace = namespaceOf(key).toString('latin1');
+    const { count, sizeBytes: before } = known.tallies.get(namespace) ?? { count: 0, sizeBytes: 0 };
+    known.tallies.set(namespace, { count: count + 1, sizeBytes: before + sizeBytes });
+    this.#stores.set(store, known);
+  }
+
+  agrees(store: Store, namespace: Buffer, { count, sizeBytes }: Tally): boolean {
+    const tally = this.#stores.get(store)?.tallies.get(namespace.toString('latin1'));
+    return tally?.count === count && tally.sizeBytes === sizeBytes;
+  }
+}
+
+function* inspectDocument(
+  tallies: NamespaceTallies,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Damage> {
+  let record: DocumentRecord;
+  try {
+    record = decodeDocument(key, value, '');
+    tallies.add(store, key, sizeOfRow(value));
+  } catch (error) {
+    yield beyondRepair(
+      families.documents,
+      key,
+      'unreadable',
+      `The document cannot be read: ${messageOf(error)}.`,
+    );
+    return;
+  }
+  if (!userKey(record.userId).equals(key.subarray(0, userBytes)))
+    yield beyondRepair(families.documents, key, 'wrong', 'The document has another user than its key.');
+  const stored = isApart(value) ? reader.get(families.values, key) : Buffer.from(inlineValue(value));
+  if (stored === undefined)
+    yield beyondRepair(families.values, key, 'missing', 'The value of a document is lost.');
+  else if (stored.length !== sizeOfRow(value))
+    yield beyondRepair(
+      isApart(value) ? families.values : families.documents,
+      key,
+      'wrong',
+      `The value of a document has ${stored.length} bytes, and should have ${sizeOfRow(value)}.`,
+    );
+  for (const agent of new Set([record.createdByAgent, record.lastAccessedByAgent]))
+    yield* inspectWorked(reader, key, agent);
+  const expiresAtMs = expiresAtMsOf(value);
+  if (expiresAtMs > 0)
+    yield* inspectTimer(
+      reader,
+      { atMs: expiresAtMs, kind: expiryTimer, reference: key },
+      'A document would not be removed when it expires.',
+    );
+  const namespace = namespaceOf(key);
+  // Told once, with the first document of the namespace.
+  if (
+    reader.get(families.namespaces, namespace) === undefined &&
+    firstOf(reader, namespace)?.equals(key) === true
+  ) {
+    yield missingRow(
+      families.namespaces,
+      namespace,
+      'The namespace of a document is not in the list.',
+      (tx) => tx.put(families.namespaces, namespace, encodeNamespace(inOneTurn(counted(tx, namespace)))),
+    );
+  }
+}
+
+function* inspectValue(reader: Reader, { key }: Entry): Generator<Damage> {
+  const document = reader.get(families.documents, key);
+  if (document === undefined)
+    yield surplusRow(families.values, key, 'dangling', 'The document of a value is not there.');
+  else if (!isApart(document))
+    yield surplusRow(families.values, key, 'duplicate', 'The document has its value in its own row.');
+}
+
+function* inspectAccess(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  if (reader.get(families.documents, key) === undefined) {
+    yield surplusRow(families.access, key, 'dangling', 'The document that was read is not there.');
+    return;
+  }
+  const access = readAccess(value);
+  if (typeof access === 'string')
+    yield {
+      ...surplusRow(families.access, key, 'wrong', `The reads of a document cannot be read: ${access}.`),
+      kind: 'unreadable',
+    };
+  else yield* inspectWorked(reader, key, access.agent);
+}
+
+function readAccess(value: Buffer): AccessRow | string {
+  try {
+    const access = decodeAccess(value);
+    return typeof access.count === 'number' ? access : 'they have no count';
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** Whoever wrote or read a document is among the agents of its namespace. */
+function* inspectWorked(reader: Reader, document: Buffer, agent: string | null): Generator<Damage> {
+  if (agent === null) return;
+  const key = Buffer.concat([namespaceOf(document), Buffer.of(0), Buffer.from(agent)]);
+  if (reader.get(families.agents, key) !== undefined) return;
+  yield missingRow(
+    families.agents,
+    key,
+    `The agent "${agent}" is not among those of a namespace that it worked in.`,
+    (tx) => tx.put(families.agents, key, Buffer.alloc(0)),
+  );
+}
+
+/** An agent whose documents are gone is still one that worked there; but not where nobody has ever stored anything. */
+function* inspectAgent(reader: Reader, { key }: Entry): Generator<Damage> {
+  if (key.indexOf(0, userBytes) <= userBytes) {
+    yield surplusRow(families.agents, key, 'wrong', 'The key does not name a namespace and an agent.');
+    return;
+  }
+  const isKnown =
+    reader.get(families.usage, key.subarray(0, userBytes)) !== undefined ||
+    reader.get(families.namespaces, namespaceOf(key)) !== undefined;
+  if (!isKnown)
+    yield surplusRow(
+      families.agents,
+      key,
+      'dangling',
+      'The user of the namespace has never stored anything.',
+    );
+}
+
+function* inspectNamespace(
+  tallies: NamespaceTallies,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Found> {
+  const user = key.subarray(0, userBytes);
+  if (reader.get(families.usage, user) === undefined) {
+    yield missingRow(families.usage, user, 'What a user has stored is not counted.', (tx) =>
+      tx.put(families.usage, user, encodeUsage(inOneTurn(summed(tx, user)))),
+    );
+  }
+  const stated = value.length === countBytes ? decodeNamespace(value) : undefined;
+  if (stated !== undefined && tallies.agrees(store, key, stated)) return;
+  const { count, sizeBytes, updatedAtMs } = yield* counted(reader, key);
+  if (count === 0) {
+    yield surplusRow(families.namespaces, key, 'dangling', 'The namespace has no documents.');
+    return;
+  }
+  if (stated?.count === count && stated.sizeBytes === sizeBytes) return;
+  yield wrongRow(
+    families.namespaces,
+    key,
+    `The namespace has ${count} documents of ${sizeBytes} bytes; its row says otherwise.`,
+    (tx) =>
+      tx.put(
+        families.namespaces,
+        key,
+        encodeNamespace({ count, sizeBytes, updatedAtMs: stated?.updatedAtMs ?? updatedAtMs }),
+      ),
+  );
+}
+
+function* inspectUsage(reader: Reader, { key, value }: Entry): Generator<Found> {
+  const usage = yield* summed(reader, key);
+  const stated = value.length === countBytes ? decodeUsage(value) : undefined;
+  if (
+    stated?.documents === usage.documents &&
+    stated.sizeBytes === usage.sizeBytes &&
+    stated.namespaces === usage.namespaces
+  )
+    return;
+  yield wrongRow(
+    families.usage,
+    key,
+    `A user has ${usage.documents} documents in ${usage.namespaces} namespaces; the row says otherwise.`,
+    (tx) => tx.put(families.usage, key, encodeUsage(usage)),
+  );
+}
+
+/** User ‖ namespace, out of a document's key. */
+function namespaceOf(key: Buffer): Buffer {
+  return key.subarray(0, key.indexOf(0, userBytes));
+}
+
+function firstOf(reader: Reader, namespace: Buffer): Buffer | undefined {
+  for (const { key } of reader.range(families.documents, { ...documentsOf(namespace), limit: 1 })) return key;
+  return undefined;
+}
+
+function documentsOf(namespace: Buffer): RangeOptions {
+  return prefixRange(Buffer.concat([namespace, Buffer.of(0)]));
+}
+
+/** A namespace by its documents. The time of the last write is that of the newest of them. */
+function* counted(reader: Reader, namespace: Buffer): Generator<typeof turn, NamespaceRow> {
+  const row: NamespaceRow = { count: 0, sizeBytes: 0, updatedAtMs: 0 };
+  yield* eachRow(reader, families.documents, documentsOf(namespace), ({ key, value }) => {
+    row.count += 1;
+    row.sizeBytes += sizeOfRow(value);
+    row.updatedAtMs = Math.max(row.updatedAtMs, msOf(decodeDocument(key, value, '').updatedAt));
+  });
+  return row;
+}
+
+/** A user by the rows of its namespaces, which were mended before. */
+function* summed(reader: Reader, user: Buffer): Generator<typeof turn, Usage> {
+  const usage: Usage = { ...noUsage };
+  yield* eachRow(reader, families.namespaces, prefixRange(user), ({ value }) => {
+    if (value.length !== countBytes) return;
+    const { count, sizeBytes } = decodeNamespace(value);
+    usage.documents += count;
+    usage.sizeBytes += sizeBytes;
+    usage.namespaces += 1;
+  });
+  return usage;
+}

@@ -1,0 +1,99 @@
+/** What `stoa doctor` checks of the kernel's own families: timers that can ring, answers that are forgotten in time. */
+import { messageOf } from '../../../core/errors.js';
+import { type Check, type Damage, surplusRow, wrongRow } from '../kernel/inspect/doctor.js';
+import type { Entry } from '../kernel/engine.js';
+import { kernelFamilies as families } from '../kernel/families.js';
+import { keptAnswerTimer, putKeptBytes } from '../kept-answers.js';
+import { timerOf } from '../kernel/timers.js';
+import type { Reader } from '../kernel/transaction.js';
+import { expiryTimer as dataTimer } from '../datastore/rows.js';
+import { inspectTimer, isTimerKey } from './timers.js';
+import { expiryTimer as tokenTimer } from '../identity/identity.js';
+import { expiryTimers as messagingTimers } from '../messaging/retention-timers.js';
+import { activityTimer } from '../registry/agents.js';
+import { leaseTimer } from '../registry/leases.js';
+import { sessionTimer } from '../workspaces/sessions.js';
+import { leaseTimer as taskTimer } from '../workspaces/task-rows.js';
+
+const kinds: ReadonlySet<string> = new Set([
+  keptAnswerTimer,
+  dataTimer,
+  tokenTimer,
+  activityTimer,
+  leaseTimer,
+  sessionTimer,
+  taskTimer,
+  ...Object.values(messagingTimers),
+]);
+
+export const kernelChecks: readonly Check[] = [
+  { family: families.idempotency, inspect: inspectAnswer },
+  { family: families.idempotencyBytes, inspect: () => [], conclude: inspectKeptBytes },
+  { family: families.timers, inspect: inspectTimerRow },
+];
+
+/** An answer that cannot be read would refuse its key for ever, to a caller who may repeat the request. */
+function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  let expiresAtMs: unknown;
+  try {
+    ({ expiresAtMs } = JSON.parse(value.toString()) as { expiresAtMs?: unknown });
+  } catch (error) {
+    yield {
+      ...surplusRow(families.idempotency, key, 'wrong', `A kept answer is not JSON: ${messageOf(error)}.`),
+      kind: 'unreadable',
+    };
+    return;
+  }
+  if (typeof expiresAtMs !== 'number')
+    yield surplusRow(families.idempotency, key, 'wrong', 'A kept answer does not say until when.');
+  else
+    yield* inspectTimer(
+      reader,
+      { atMs: expiresAtMs, kind: keptAnswerTimer, reference: key },
+      'A kept answer would not be forgotten when its time is over.',
+    );
+}
+
+/** A user's number is the sum of its answers. A missing number does no harm: it counts as 0, and never falls below. */
+function* inspectKeptBytes(reader: Reader): Generator<Damage> {
+  const sums = new Map<string, number>();
+  for (const { value } of reader.range(families.idempotency, {})) {
+    const user = ownerOfAnswer(value);
+    if (user !== undefined) sums.set(user, (sums.get(user) ?? 0) + value.length);
+  }
+  for (const { key, value } of reader.range(families.idempotencyBytes, {})) {
+    const sum = sums.get(key.toString('hex')) ?? 0;
+    const said = value.length === 8 ? Number(value.readBigUInt64BE()) : undefined;
+    if (sum === 0)
+      yield surplusRow(families.idempotencyBytes, key, 'dangling', 'No answer is kept for this user.');
+    else if (said !== sum)
+      yield wrongRow(
+        families.idempotencyBytes,
+        key,
+        `The row says ${said ?? 'no number of'} bytes; the kept answers of the user have ${sum}.`,
+        (tx) => putKeptBytes(tx, key, sum),
+      );
+  }
+}
+
+/** Undefined for an answer that counts for nobody, or that cannot be read, which its own check reports. */
+function ownerOfAnswer(value: Buffer): string | undefined {
+  try {
+    const { user } = JSON.parse(value.toString()) as { user?: unknown };
+    return typeof user === 'string' ? user : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A timer of something that is gone does nothing when it rings; that is how most of them end. */
+function* inspectTimerRow(_reader: Reader, { key }: Entry): Generator<Damage> {
+  if (!isTimerKey(key)) yield surplusRow(families.timers, key, 'wrong', 'The key is not that of a timer.');
+  else if (!kinds.has(timerOf(key).kind))
+    yield surplusRow(
+      families.timers,
+      key,
+      'wrong',
+      `Nothing answers to timers of the kind "${timerOf(key).kind}".`,
+    );
+}

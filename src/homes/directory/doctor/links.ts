@@ -1,0 +1,72 @@
+/** What `stoa doctor` checks between messaging and the registry: an agent knows every identity that speaks for it. */
+import { userKey } from '../../../identity/user-key.js';
+import { type Check, type Damage, missingRow } from '../kernel/inspect/doctor.js';
+import type { Entry } from '../kernel/engine.js';
+import { kernelFamilies } from '../kernel/families.js';
+import type { Kernel } from '../kernel/kernel.js';
+import type { Store } from '../kernel/store.js';
+import type { Reader } from '../kernel/transaction.js';
+import { decodeAgent } from '../../../registry/codec.js';
+import { idBytes } from '../../../registry/ids.js';
+import { agentKey, linkByAgentKey, linkByIdentityKey } from '../../../registry/keys.js';
+import { type IdentityRow, decodeOrUndefined, families as messaging } from '../messaging/rows.js';
+import { registryFamilies as registry } from '../registry/families.js';
+import { linkDirectoryId } from '../registry/links.js';
+import { noValue } from '../registry/rows.js';
+
+export function linkChecks(kernel: Kernel): Check[] {
+  return [
+    {
+      family: messaging.agents,
+      inspect: (reader, entry, store) => inspectLinked(kernel, reader, entry, store),
+    },
+  ];
+}
+
+/** Programs before this index linked without it. The registry is told first of a link, so that nobody meets one that is half made. */
+function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store: Store): Generator<Damage> {
+  const { id, link } = decodeOrUndefined<IdentityRow>(value) ?? {};
+  if (id === undefined || link === undefined || link === null) return;
+  const owner = userKey(link.user);
+  const agent = idBytes(link.agentId);
+  const home = kernel.storeOf(owner);
+  const there = home === store ? reader : home;
+  const byIdentity = linkByIdentityKey(id);
+  if (
+    there.get(registry.identityLinks, byIdentity) !== undefined ||
+    isGone(there, agentKey(owner, agent), link.linkedAtMs)
+  )
+    return;
+  const mend: Damage['mend'] = (tx) => {
+    tx.put(registry.identityLinks, byIdentity, agent);
+    tx.put(registry.identityLinks, linkByAgentKey(agent, id), noValue);
+  };
+  yield missingRow(
+    registry.identityLinks,
+    byIdentity,
+    `The agent ${link.agentId} does not know that the identity ${id} speaks for it.`,
+    mend,
+    home,
+  );
+  const entry = Buffer.from(linkDirectoryId(id));
+  if (kernel.stores.length === 1 || reader.get(kernelFamilies.directory, entry)?.equals(owner) === true)
+    return;
+  yield missingRow(
+    kernelFamilies.directory,
+    entry,
+    `The directory does not lead to ${linkDirectoryId(id)}.`,
+    (tx) => tx.put(kernelFamilies.directory, entry, owner),
+  );
+}
+
+/** Of an agent that is gone there is nothing to know, also where another was made under its id since; its identities are refused by themselves. */
+function isGone(reader: Reader, key: Buffer, linkedAtMs: number): boolean {
+  const stored = reader.get(registry.agents, key);
+  if (stored === undefined) return true;
+  try {
+    return decodeAgent(stored).created_at > linkedAtMs;
+  } catch {
+    // The check of agents reports the record itself.
+    return true;
+  }
+}

@@ -1,0 +1,94 @@
+/** What `stoa doctor` checks of messaging's guards: that nonces, windows and blocks can be read and are forgotten in time. */
+import { type Check, type Damage, beyondRepair, surplusRow } from '../../kernel/inspect/doctor.js';
+import type { Entry } from '../../kernel/engine.js';
+import type { Store } from '../../kernel/store.js';
+import type { Reader } from '../../kernel/transaction.js';
+import type { Limits } from '../../../../core/settings/limits.js';
+import type { Block } from '../../../../messaging/model.js';
+import type { ByteWindow } from '../../../../messaging/room-clock.js';
+import type { SharedTimers } from '../timers.js';
+import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards.js';
+import { expiryTimers } from '../../messaging/retention-timers.js';
+import { decodeOrUndefined, families } from '../../messaging/rows.js';
+
+export function guardChecks(limits: Limits, timers: SharedTimers): Check[] {
+  return [
+    {
+      family: families.nonces,
+      inspect: (reader, entry, store) => inspectNonce(limits, timers, reader, entry, store),
+    },
+    { family: families.bytes, inspect: inspectBytes },
+    { family: families.rateWindows, inspect: inspectWindows },
+    {
+      family: families.blocks,
+      inspect: (reader, entry, store) => inspectBlock(timers, reader, entry, store),
+    },
+  ];
+}
+
+function* inspectNonce(
+  limits: Limits,
+  timers: SharedTimers,
+  reader: Reader,
+  { key }: Entry,
+  store: Store,
+): Generator<Damage> {
+  if (!isNonceKey(key)) {
+    yield surplusRow(families.nonces, key, 'wrong', 'The key is not that of a nonce.');
+    return;
+  }
+  const bucket = nonceBucketOf(key);
+  // Told once, with the first nonce of the bucket. One of the time to come was made under another setting.
+  for (const before of reader.range(families.nonces, { lt: key, reverse: true, limit: 1 }))
+    if (isNonceKey(before.key) && nonceBucketOf(before.key) === bucket) return;
+  if (bucket > nonceBucketAt(limits, store.nowMs())) return;
+  yield* timers.inspect(
+    reader,
+    store,
+    nonceTimer(limits, key),
+    'Nonces would not be forgotten when their time is over.',
+    { orAny: true },
+  );
+}
+
+function* inspectBytes(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  const window = decodeOrUndefined<ByteWindow>(value);
+  if (typeof window?.bytes !== 'number' || typeof window.fromMs !== 'number')
+    yield surplusRow(families.bytes, key, 'wrong', 'The row does not say how much was posted since when.');
+  else if (reader.get(families.agents, key) === undefined)
+    yield surplusRow(families.bytes, key, 'dangling', 'The identity that posted is not there.');
+}
+
+/** A row that cannot be read is a window that would begin empty. */
+function* inspectWindows(_reader: Reader, { key, value }: Entry): Generator<Damage> {
+  if (!Array.isArray(decodeOrUndefined(value)))
+    yield {
+      ...surplusRow(families.rateWindows, key, 'wrong', 'The rate windows cannot be read.'),
+      kind: 'unreadable',
+    };
+}
+
+function* inspectBlock(
+  timers: SharedTimers,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Damage> {
+  const block = decodeOrUndefined<Block>(value);
+  if (block === undefined || block.address !== key.toString() || typeof block.expiresAtMs !== 'number') {
+    yield beyondRepair(
+      families.blocks,
+      key,
+      'unreadable',
+      `The block of ${key.toString()} cannot be read, and blocks nobody.`,
+    );
+    return;
+  }
+  yield* timers.inspect(
+    reader,
+    store,
+    { atMs: block.expiresAtMs, kind: expiryTimers.block, reference: key },
+    `The block of ${block.address} would stay in the store when its time is over.`,
+    { orAny: false },
+  );
+}

@@ -1,0 +1,125 @@
+/**
+ * What `stoa doctor` does about messages of the time to come: a clock that was ahead has given them. They
+ * would outlive the others, and everything posted after them follows their time. Each gets the next time
+ * after those before it, oldest first, so that their order stays; its id stays too.
+ */
+import { type Damage, wrongRow } from '../../kernel/inspect/doctor.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Limits } from '../../../../core/settings/limits.js';
+import type { DirectMessage, Message } from '../../../../messaging/model.js';
+import { nextTsMs } from '../../../../messaging/room-clock.js';
+import { uuidBytes } from '../../../../messaging/uuid.js';
+import { moveDirect } from '../../messaging/inboxes.js';
+import { moveMessage, readRoom } from '../../messaging/rooms.js';
+import {
+  type RoomRow,
+  activityKey,
+  encode,
+  families,
+  nothing,
+  timeOfKey,
+  timedKey,
+} from '../../messaging/rows.js';
+
+/** The latest time that a message may have now. */
+export function latestTsMs({ messageClockAheadSecondsMax }: Limits, nowMs: number): number {
+  return nowMs + messageClockAheadSecondsMax * 1000;
+}
+
+/** The time of the newest message under a room or an agent, not after `untilMs`; 0 where there is none. */
+export function newestTsMs(reader: Reader, family: string, id: Buffer, untilMs?: number): number {
+  const bounds = untilMs === undefined ? prefixRange(id) : { gte: id, lte: timedKey(id, untilMs) };
+  for (const { key } of reader.range(family, { ...bounds, reverse: true, limit: 1 })) return timeOfKey(key);
+  return 0;
+}
+
+/** Found with the message; the clock of its room goes back with the last of them. */
+export function* inspectMessageTime(
+  limits: Limits,
+  key: Buffer,
+  message: Message,
+  nowMs: number,
+): Generator<Damage> {
+  if (message.tsMs <= latestTsMs(limits, nowMs)) return;
+  yield {
+    ...wrongRow(
+      families.messages,
+      key,
+      `The message ${message.id} has a time ahead of the clock: ${isoTime(message.tsMs)}.`,
+      (tx) => {
+        const roomKey = uuidBytes(message.roomId);
+        const room = readRoom(tx, roomKey);
+        if (room === undefined) return;
+        moveMessage(tx, limits, room, message, freeTsMs(tx, limits, families.messages, roomKey));
+        const lastTsMs = newestTsMs(tx, families.messages, roomKey);
+        tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs } satisfies RoomRow));
+      },
+    ),
+    repair: moved,
+  };
+}
+
+export function* inspectDirectTime(
+  limits: Limits,
+  key: Buffer,
+  message: DirectMessage,
+  nowMs: number,
+): Generator<Damage> {
+  if (message.tsMs <= latestTsMs(limits, nowMs)) return;
+  yield {
+    ...wrongRow(
+      families.inboxes,
+      key,
+      `The direct message ${message.id} has a time ahead of the clock: ${isoTime(message.tsMs)}.`,
+      (tx) => {
+        const agent = uuidBytes(message.to);
+        moveDirect(tx, limits, message, freeTsMs(tx, limits, families.inboxes, agent));
+        const clock = timedKey(nothing, newestTsMs(tx, families.inboxes, agent));
+        tx.put(families.inboxClocks, agent, clock);
+      },
+    ),
+    repair: moved,
+  };
+}
+
+/** A room that was last active in the time to come would lead the list of rooms until then. */
+export function* inspectActivityTime(
+  limits: Limits,
+  key: Buffer,
+  room: RoomRow,
+  nowMs: number,
+): Generator<Damage> {
+  const { lastActiveAtMs, listedAtMs = lastActiveAtMs } = room;
+  if (Math.max(lastActiveAtMs, listedAtMs) <= latestTsMs(limits, nowMs)) return;
+  yield {
+    ...wrongRow(
+      families.rooms,
+      key,
+      `The last activity of the room ${room.id} is ahead of the clock: ${isoTime(lastActiveAtMs)}.`,
+      (tx) => relist(tx, key),
+    ),
+    repair: 'set it to the current time',
+  };
+}
+
+function relist(tx: Transaction, key: Buffer): void {
+  const room = readRoom(tx, key);
+  if (room === undefined) return;
+  const now: RoomRow = { ...room, lastActiveAtMs: tx.nowMs, listedAtMs: tx.nowMs };
+  tx.put(families.rooms, key, encode(now));
+  if (room.isPrivate) return;
+  tx.delete(families.roomsByActivity, activityKey(room, key));
+  tx.put(families.roomsByActivity, activityKey(now, key), nothing);
+}
+
+/** Messages are mended oldest first: each comes after all that are not ahead of the clock, or no longer are. */
+function freeTsMs(tx: Transaction, limits: Limits, family: string, id: Buffer): number {
+  return nextTsMs(newestTsMs(tx, family, id, latestTsMs(limits, tx.nowMs)), tx.nowMs);
+}
+
+const moved = 'give it the next free time of its room or inbox, which keeps the order';
+
+function isoTime(tsMs: number): string {
+  return new Date(tsMs).toISOString();
+}

@@ -1,0 +1,40 @@
+/** What several checks of the registry ask: whether an agent is there, and whether a kept count is right. */
+import { type Found, eachRow, type turn, wrongRow } from '../../kernel/inspect/doctor.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Reader } from '../../kernel/transaction.js';
+import { agentCountKey, agentKey } from '../../../../registry/keys.js';
+import { registryFamilies as families } from '../../registry/families.js';
+import { readCount, writeCount } from '../../registry/rows.js';
+
+/** Knows agents by their id alone, for one examination. */
+export class AgentOwners {
+  /** Agents that were seen and that the row by id does not lead to. It is mended, or reported; what speaks of them is right. */
+  readonly #unlisted = new Set<string>();
+
+  remember(agent: Buffer): void {
+    this.#unlisted.add(agent.toString('hex'));
+  }
+
+  isThere(reader: Reader, agent: Buffer): boolean {
+    const owner = reader.get(families.agentsById, agent);
+    if (owner !== undefined && reader.get(families.agents, agentKey(owner, agent)) !== undefined) return true;
+    return this.#unlisted.has(agent.toString('hex'));
+  }
+}
+
+export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Found> {
+  const key = agentCountKey(user);
+  const stored = reader.get(families.counts, key);
+  const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
+  const counted = yield* countRows(reader, families.agents, user);
+  if (kept !== counted)
+    yield wrongRow(families.counts, key, `The count says ${kept} agents; there are ${counted}.`, (tx) =>
+      writeCount(tx, key, counted),
+    );
+}
+
+export function* countRows(reader: Reader, family: string, prefix: Buffer): Generator<typeof turn, number> {
+  let count = 0;
+  yield* eachRow(reader, family, prefixRange(prefix), () => (count += 1));
+  return count;
+}

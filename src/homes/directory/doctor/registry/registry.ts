@@ -1,0 +1,265 @@
+/** What `stoa doctor` checks in the registry: every index against its records, in both directions. */
+import { userKey } from '../../../../identity/user-key.js';
+import { messageOf } from '../../../../core/errors.js';
+import {
+  type Check,
+  type Damage,
+  type Found,
+  beyondRepair,
+  missingRow,
+  surplusRow,
+  wrongRow,
+} from '../../kernel/inspect/doctor.js';
+import { type Entry, prefixRange } from '../../kernel/engine.js';
+import { kernelFamilies } from '../../kernel/families.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Store } from '../../kernel/store.js';
+import { timerKey } from '../../kernel/timers.js';
+import type { Reader } from '../../kernel/transaction.js';
+import { decodeAgent, encodeUser } from '../../../../registry/codec.js';
+import { agentKey, agentKeyBytes, sessionStatusPrefix, userKeyBytes } from '../../../../registry/keys.js';
+import type { AgentMeta, AgentRecord, Lease } from '../../../../registry/model.js';
+import { AgentOwners, countRows, inspectAgentCount } from './owner.js';
+import { sessionChecks } from './sessions.js';
+import { userChecks } from './users.js';
+import { activityTimer } from '../../registry/agents.js';
+import { registryFamilies as families } from '../../registry/families.js';
+import { leaseTimer } from '../../registry/leases.js';
+import {
+  type MetaRow,
+  agentIndexEntries,
+  decodeJson,
+  decodeMeta,
+  encodeJson,
+  noValue,
+  writeMeta,
+} from '../../registry/rows.js';
+
+/** The checks in the order in which repairs build on each other. */
+export function registryChecks(kernel: Kernel): Check[] {
+  const owners = new AgentOwners();
+  return [
+    ...sessionChecks(kernel),
+    {
+      family: families.agents,
+      inspect: (reader, entry, store) => inspectAgent(kernel, owners, reader, entry, store),
+    },
+    ...[families.agentsByStatus, families.agentsByName, families.agentsByLabel].map((family) => ({
+      family,
+      inspect: inspectAgentIndex(family),
+    })),
+    { family: families.agentsById, inspect: inspectAgentById },
+    { family: families.agentMeta, inspect: inspectOfAgent(families.agentMeta) },
+    { family: families.leases, inspect: inspectLease },
+    ...userChecks(kernel, owners),
+  ];
+}
+
+/** An agent whose record and meta both can be read, or what stands in the way. */
+function readBoth(
+  reader: Reader,
+  key: Buffer,
+): { record: AgentRecord; meta: MetaRow } | 'missing' | 'unreadable' {
+  const stored = reader.get(families.agents, key);
+  if (stored === undefined) return 'missing';
+  const meta = reader.get(families.agentMeta, key);
+  if (meta === undefined) return 'unreadable';
+  try {
+    return { record: decodeAgent(stored), meta: decodeMeta(meta) };
+  } catch {
+    // The check of the family itself reports what is wrong with the row.
+    return 'unreadable';
+  }
+}
+
+function* inspectAgent(
+  kernel: Kernel,
+  owners: AgentOwners,
+  reader: Reader,
+  { key, value }: Entry,
+  store: Store,
+): Generator<Found> {
+  const user = key.subarray(0, 32);
+  const agent = key.subarray(32);
+  let record: AgentRecord;
+  try {
+    record = decodeAgent(value);
+  } catch (error) {
+    yield beyondRepair(families.agents, key, 'unreadable', messageOf(error));
+    return;
+  }
+  if (key.length !== agentKeyBytes || record.user_id + record.agent_id !== key.toString('hex')) {
+    yield beyondRepair(families.agents, key, 'wrong', 'The record has other ids than its key.');
+    return;
+  }
+  if (kernel.storeOf(user) !== store)
+    yield beyondRepair(families.agents, key, 'wrong', "The agent lies in a shard that is not its user's.");
+  yield* inspectMeta(reader, record, key);
+  if (!reader.get(families.agentsById, agent)?.equals(user)) {
+    owners.remember(agent);
+    yield missingRow(families.agentsById, agent, 'The agent cannot be found by its id.', (tx) =>
+      tx.put(families.agentsById, agent, user),
+    );
+  }
+  if (
+    kernel.stores.length > 1 &&
+    !kernel.root.get(kernelFamilies.directory, Buffer.from(record.agent_id))?.equals(user)
+  ) {
+    const id = Buffer.from(record.agent_id);
+    yield missingRow(
+      kernelFamilies.directory,
+      id,
+      'The agent is not in the directory.',
+      (tx) => tx.put(kernelFamilies.directory, id, user),
+      kernel.root,
+    );
+  }
+  yield* inspectOwner(reader, record, user, key);
+  yield* inspectCount(reader, key, user);
+}
+
+function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Generator<Found> {
+  const agent = agentKey.subarray(userKeyBytes);
+  const both = readBoth(reader, agentKey);
+  const activeSessions = yield* countRows(
+    reader,
+    families.sessionsByStatus,
+    sessionStatusPrefix('active', agent),
+  );
+  if (typeof both === 'string') {
+    yield missingRow(
+      families.agentMeta,
+      agentKey,
+      'The agent has no readable meta; its labels are lost.',
+      (tx) => {
+        const known =
+          tx.get(families.userNames, agentKey.subarray(0, userKeyBytes))?.toString() ?? record.user_id;
+        // A version that no reader has seen: an old one must not match again.
+        const meta: AgentMeta = {
+          version: tx.nowMs,
+          user: known,
+          labels: {},
+          errorMessage: null,
+          statusSinceMs: record.updated_at,
+          activeAtMs: record.updated_at,
+          activityTimerAtMs: null,
+        };
+        writeMeta(tx, { record, meta, activeSessions });
+        for (const { family, key } of agentIndexEntries({ record, meta })) tx.put(family, key, noValue);
+      },
+    );
+    return;
+  }
+  for (const { family, key } of agentIndexEntries(both)) {
+    if (reader.get(family, key) === undefined)
+      yield missingRow(family, key, `The agent ${record.agent_id} is not in this index.`, (tx) =>
+        tx.put(family, key, noValue),
+      );
+  }
+  const { activeSessions: kept, ...meta } = both.meta;
+  if (kept !== activeSessions) {
+    yield wrongRow(
+      families.agentMeta,
+      agentKey,
+      `The row says ${kept} active sessions; there are ${activeSessions}.`,
+      (tx) => writeMeta(tx, { record, meta, activeSessions }),
+    );
+  }
+  const { activityTimerAtMs } = meta;
+  if (activityTimerAtMs === null) return;
+  const timer = { atMs: activityTimerAtMs, kind: activityTimer, reference: agent };
+  if (reader.get(kernelFamilies.timers, timerKey(timer)) === undefined) {
+    yield missingRow(
+      kernelFamilies.timers,
+      timerKey(timer),
+      `The timer of idleness of ${record.agent_id} is not set.`,
+      (tx) => tx.schedule(timer),
+    );
+  }
+}
+
+function* inspectOwner(
+  reader: Reader,
+  record: AgentRecord,
+  user: Buffer,
+  agentKey: Buffer,
+): Generator<Damage> {
+  if (reader.get(families.users, user) === undefined) {
+    const times = { created_at: record.created_at, last_seen_at: record.created_at };
+    yield missingRow(families.users, user, 'The owner of an agent has no record.', (tx) =>
+      tx.put(families.users, user, encodeUser({ user_id: record.user_id, email: '', ...times })),
+    );
+  }
+  const known = reader.get(families.userNames, user);
+  if (known !== undefined && userKey(known.toString()).equals(user)) return;
+  const both = readBoth(reader, agentKey);
+  if (typeof both !== 'string' && userKey(both.meta.user).equals(user)) {
+    const name = Buffer.from(both.meta.user);
+    yield missingRow(
+      families.userNames,
+      user,
+      'The readable id of a user is lost; an agent of the user knows it.',
+      (tx) => tx.put(families.userNames, user, name),
+    );
+  }
+}
+
+/** With a user's first agent, the count of all of them. */
+function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Found> {
+  const [first] = [...reader.range(families.agents, { ...prefixRange(user), limit: 1 })];
+  if (first?.key.equals(key) === true) yield* inspectAgentCount(reader, user);
+}
+
+function inspectAgentIndex(family: string): Check['inspect'] {
+  return function* (reader, { key }) {
+    if (key.length < agentKeyBytes) {
+      yield surplusRow(family, key, 'wrong', 'The key is too short to name an agent.');
+      return;
+    }
+    const both = readBoth(reader, key.subarray(-agentKeyBytes));
+    if (both === 'unreadable') return;
+    if (both === 'missing') yield surplusRow(family, key, 'dangling', 'The agent is not there.');
+    else if (!agentIndexEntries(both).some((entry) => entry.family === family && entry.key.equals(key))) {
+      yield surplusRow(family, key, 'duplicate', 'The agent belongs elsewhere in this index.');
+    }
+  };
+}
+
+function* inspectAgentById(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  if (reader.get(families.agents, agentKey(value, key)) === undefined)
+    yield surplusRow(families.agentsById, key, 'dangling', 'The agent is not there.');
+}
+
+function inspectOfAgent(family: string): Check['inspect'] {
+  return function* (reader, { key }) {
+    if (reader.get(families.agents, key) === undefined)
+      yield surplusRow(family, key, 'dangling', 'The agent is not there.');
+  };
+}
+
+function* inspectLease(reader: Reader, entry: Entry, store: Store): Generator<Found> {
+  const { key } = entry;
+  let lease: Lease;
+  try {
+    lease = decodeJson<Lease>(entry.value, 'lease');
+  } catch (error) {
+    yield { ...surplusRow(families.leases, key, 'wrong', messageOf(error)), kind: 'unreadable' };
+    return;
+  }
+  yield* inspectOfAgent(families.leases)(reader, entry, store);
+  if (lease.holder === null || reader.get(families.agents, key) === undefined) return;
+  const atMs = lease.timerAtMs ?? lease.expiresAtMs;
+  const agent = key.subarray(userKeyBytes);
+  const timer = { atMs, kind: leaseTimer, reference: agent };
+  if (reader.get(kernelFamilies.timers, timerKey(timer)) !== undefined && lease.timerAtMs !== null) return;
+  const timed = { ...lease, timerAtMs: atMs };
+  yield missingRow(
+    kernelFamilies.timers,
+    timerKey(timer),
+    `The timer of the lease of ${agent.toString('hex')} is not set.`,
+    (tx) => {
+      tx.schedule(timer);
+      tx.put(families.leases, key, encodeJson(timed));
+    },
+  );
+}

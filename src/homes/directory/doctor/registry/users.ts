@@ -1,0 +1,145 @@
+/** What `stoa doctor` checks of the registry's users, counts, links and of its part of the directory. */
+import { messageOf } from '../../../../core/errors.js';
+import { userKey } from '../../../../identity/user-key.js';
+import {
+  type Check,
+  type Damage,
+  type Found,
+  beyondRepair,
+  missingRow,
+  surplusRow,
+} from '../../kernel/inspect/doctor.js';
+import { type Entry, prefixRange } from '../../kernel/engine.js';
+import { kernelFamilies } from '../../kernel/families.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Store } from '../../kernel/store.js';
+import type { Reader } from '../../kernel/transaction.js';
+import { decodeUser, encodeUser } from '../../../../registry/codec.js';
+import { sessionBytes } from '../../../../registry/ids.js';
+import { countKinds, linkByAgentKey, linkByIdentityKey, linkKinds } from '../../../../registry/keys.js';
+import { type AgentOwners, inspectAgentCount } from './owner.js';
+import { registryFamilies as families } from '../../registry/families.js';
+import { decodeJson, decodeMeta, noValue } from '../../registry/rows.js';
+
+export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
+  return [
+    { family: families.counts, inspect: inspectCountRow },
+    { family: families.userNames, inspect: inspectUserName },
+    { family: families.users, inspect: inspectUser },
+    { family: families.userSettings, inspect: inspectUserSettings },
+    { family: families.identityLinks, inspect: (reader, entry) => inspectLink(owners, reader, entry) },
+    {
+      family: kernelFamilies.directory,
+      inspect: (_reader, entry, store) => inspectDirectory(kernel, entry, store),
+    },
+  ];
+}
+
+function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Found> {
+  const id = key.subarray(1);
+  if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
+  else if (value.length !== 8) yield surplusRow(families.counts, key, 'wrong', 'The row is not a count.');
+  else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined)
+    yield surplusRow(families.counts, key, 'dangling', 'The user is not there.');
+  else if (key[0] !== countKinds.fenceOfDeleted)
+    yield surplusRow(families.counts, key, 'wrong', 'The row counts nothing that is known.');
+}
+
+function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  if (!userKey(value.toString()).equals(key)) {
+    yield surplusRow(families.userNames, key, 'wrong', 'The readable id does not belong to these bytes.');
+    return;
+  }
+  if (reader.get(families.users, key) !== undefined) return;
+  yield missingRow(families.users, key, 'A known user has no record.', (tx) =>
+    tx.put(
+      families.users,
+      key,
+      encodeUser({ user_id: key.toString('hex'), email: '', created_at: tx.nowMs, last_seen_at: tx.nowMs }),
+    ),
+  );
+}
+
+function* inspectUser(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  try {
+    if (decodeUser(value).user_id !== key.toString('hex'))
+      yield beyondRepair(families.users, key, 'wrong', 'The record has another id than its key.');
+  } catch (error) {
+    yield beyondRepair(families.users, key, 'unreadable', messageOf(error));
+  }
+  if (reader.get(families.userNames, key) === undefined && !isNamedByAgent(reader, key)) {
+    yield beyondRepair(
+      families.userNames,
+      key,
+      'missing',
+      'The readable id of a user is lost; it returns with the next write of the user.',
+    );
+  }
+}
+
+/** Then the check of agents has told of it. */
+function isNamedByAgent(reader: Reader, user: Buffer): boolean {
+  for (const { value } of reader.range(families.agentMeta, { ...prefixRange(user), limit: 1 }))
+    return userKey(decodeMeta(value).user).equals(user);
+  return false;
+}
+
+function* inspectUserSettings(reader: Reader, { key, value }: Entry): Generator<Damage> {
+  if (reader.get(families.users, key) === undefined) {
+    yield surplusRow(families.userSettings, key, 'dangling', 'The user is not there.');
+    return;
+  }
+  try {
+    decodeJson(value, 'user settings');
+  } catch (error) {
+    yield beyondRepair(families.userSettings, key, 'unreadable', messageOf(error));
+  }
+}
+
+/** Both directions of a link lead to an agent that is there, and to each other. */
+function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry): Generator<Damage> {
+  const byAgent = key[0] === linkKinds.byAgent;
+  const agent = byAgent ? key.subarray(1, 33) : value;
+  const identity = (byAgent ? key.subarray(33) : key.subarray(1)).toString();
+  if (!owners.isThere(reader, agent)) {
+    yield surplusRow(families.identityLinks, key, 'dangling', 'The agent of the link is not there.');
+    return;
+  }
+  const back = reader.get(families.identityLinks, linkByIdentityKey(identity));
+  if (byAgent && !back?.equals(agent)) {
+    yield back === undefined
+      ? missingRow(
+          families.identityLinks,
+          linkByIdentityKey(identity),
+          'The link is known to the agent only.',
+          (tx) => tx.put(families.identityLinks, linkByIdentityKey(identity), agent),
+        )
+      : surplusRow(families.identityLinks, key, 'duplicate', 'The identity is linked to another agent.');
+  }
+  const forth = linkByAgentKey(agent, identity);
+  if (!byAgent && reader.get(families.identityLinks, forth) === undefined) {
+    yield missingRow(families.identityLinks, forth, 'The link is known to the identity only.', (tx) =>
+      tx.put(families.identityLinks, forth, noValue),
+    );
+  }
+}
+
+const agentId = /^[0-9a-f]{64}$/;
+const sessionId = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Only agents and sessions are taken out of the directory when they go; an id of anything else may lead nowhere. */
+function* inspectDirectory(kernel: Kernel, { key, value }: Entry, store: Store): Generator<Damage> {
+  if (store !== kernel.root) return;
+  const id = key.toString();
+  const shard = kernel.storeOf(value);
+  const leadsNowhere =
+    (agentId.test(id) && shard.get(families.agentsById, Buffer.from(id, 'hex')) === undefined) ||
+    (sessionId.test(id) && shard.get(families.sessions, sessionBytes(id)) === undefined);
+  if (leadsNowhere)
+    yield surplusRow(
+      kernelFamilies.directory,
+      key,
+      'dangling',
+      'The directory leads to something that is not there.',
+    );
+}

@@ -1,0 +1,290 @@
+/** What must hold between the records of workspaces, their indexes, counters and leases. */
+import type { Check, Damage, Found } from '../kernel/inspect/doctor.js';
+import {
+  beyondRepair,
+  eachRow,
+  missingRow,
+  surplusRow,
+  type turn,
+  wrongRow,
+} from '../kernel/inspect/doctor.js';
+import { prefixRange } from '../kernel/engine.js';
+import type { Store } from '../kernel/store.js';
+import type { Reader } from '../kernel/transaction.js';
+import type { Entity, Task } from '../../../workspaces/model.js';
+import { sessionDeadline } from '../../../workspaces/sessions.js';
+import { returnTask } from '../../../workspaces/tasks.js';
+import { SharedTimers, inspectTimer } from './timers.js';
+import { type BulkKind, bulkKey } from '../workspaces/bulk.js';
+import {
+  bucketOf,
+  buckets,
+  indexKey,
+  indexPrefix,
+  projectIndexes,
+  recordKey,
+  sessionIndexes,
+  taskIndexes,
+  unescapePart,
+  workspaceIndexes,
+} from '../workspaces/keys.js';
+import {
+  decodeRecord,
+  encodeJson,
+  openTasks,
+  openTasksKey,
+  putIndex,
+  readLease,
+  readRecord,
+} from '../workspaces/rows.js';
+import { sessionTimer } from '../workspaces/sessions.js';
+import { changeHeld, isReady, leaseTimer, unfinishedDependencies } from '../workspaces/task-rows.js';
+import { sessionPath } from '../workspaces/tree.js';
+
+const entityOfPrefix: Readonly<Record<string, Entity>> = {
+  ws: 'workspace',
+  proj: 'project',
+  sess: 'session',
+  task: 'task',
+};
+
+/** Counters after the records that they count: a mended record may change them. */
+export function workspaceChecks(): Check[] {
+  const timers = new SharedTimers([sessionTimer]);
+  return [
+    ...(['workspace', 'project', 'session', 'task'] as const).map((entity): Check => ({
+      family: bucketOf[entity],
+      inspect: (reader, { key, value }) => recordDamage(reader, entity, key, value),
+    })),
+    {
+      family: buckets.indexes,
+      inspect: (reader, { key, value }) => indexDamage(reader, key, value.toString()),
+    },
+    { family: buckets.leases, inspect: (reader, { key }) => leaseDamage(reader, key) },
+    {
+      family: buckets.sessions,
+      inspect: (reader, { key }, store) => sessionDamage(timers, reader, idOf(key), store),
+    },
+    { family: buckets.projects, inspect: (reader, { key }) => projectCounterDamage(reader, idOf(key)) },
+    { family: buckets.workspaces, inspect: (reader, { key }) => workspaceCounterDamage(reader, idOf(key)) },
+    { family: buckets.metadata, inspect: (reader, { key }) => noteDamage(reader, key) },
+  ];
+}
+
+function* recordDamage(reader: Reader, entity: Entity, key: Buffer, value: Buffer): Generator<Damage> {
+  const id = idOf(key);
+  if (!isReadable(entity, value, id)) {
+    yield beyondRepair(bucketOf[entity], key, 'unreadable', `The record of ${id} cannot be read.`);
+    return;
+  }
+  const expected = expectedIndexes(reader, id);
+  if (expected === undefined) {
+    if (!isBeingPurged(reader, id))
+      yield beyondRepair(bucketOf[entity], key, 'missing', `What ${id} belongs to is gone.`);
+    return;
+  }
+  for (const index of expected) {
+    const indexed = Buffer.from(index);
+    if (reader.get(buckets.indexes, indexed)?.toString() === id) continue;
+    yield missingRow(buckets.indexes, indexed, `The index entry ${index} of ${id} is missing.`, (tx) =>
+      putIndex(tx, index, id),
+    );
+  }
+  if (entity === 'task') yield* runningDamage(reader, id);
+}
+
+/** A running task has a lease with a holder, and a timer that looks after it. */
+function* runningDamage(reader: Reader, id: string): Generator<Damage> {
+  const task = readRecord(reader, 'task', id);
+  if (task?.status !== 'running') return;
+  const lease = readLease(reader, id);
+  if (lease === undefined || lease.holder === null) {
+    yield wrongRow(buckets.tasks, recordKey('task', id), `${id} is running, but nobody holds it.`, (tx) => {
+      const path = sessionPath(tx, task.session_id);
+      const held = { task, lease };
+      if (path !== undefined)
+        changeHeld(
+          tx,
+          held,
+          returnTask(
+            { ...held, task: { ...task, attempts: task.attempts - 1 } },
+            'Its lease was lost.',
+            tx.nowMs,
+          ),
+          { projectId: path.project.id, ownerId: path.workspace.owner_id },
+        );
+    });
+    return;
+  }
+  yield* inspectTimer(
+    reader,
+    { atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(id) },
+    `The lease of ${id} has no timer.`,
+  );
+}
+
+function* indexDamage(reader: Reader, key: Buffer, id: string): Generator<Damage> {
+  const text = key.toString();
+  const expected = expectedIndexes(reader, id);
+  if (expected === undefined) {
+    if (!isBeingPurged(reader, id))
+      yield surplusRow(buckets.indexes, key, 'dangling', `${text} speaks of ${id}, which is not there.`);
+  } else if (!expected.includes(text)) {
+    yield surplusRow(buckets.indexes, key, 'duplicate', `${text} does not fit the record of ${id}.`);
+  }
+}
+
+function* leaseDamage(reader: Reader, key: Buffer): Generator<Damage> {
+  const id = idOf(key);
+  if (readRecord(reader, 'task', id) === undefined && !isBeingPurged(reader, id))
+    yield surplusRow(buckets.leases, key, 'dangling', `A lease speaks of ${id}, which is not there.`);
+}
+
+/** A session that has a limit has a timer that ends it; its activity moves the limit, and leaves the timer. */
+function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store: Store): Generator<Found> {
+  yield* sessionCounterDamage(reader, id);
+  const session = readRecord(reader, 'session', id);
+  const deadline = session === undefined ? undefined : sessionDeadline(session);
+  if (deadline === undefined) return;
+  yield* timers.inspect(
+    reader,
+    store,
+    { atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(id) },
+    `${id} would not be ended at its limit.`,
+    { orAny: true },
+  );
+}
+
+const bulkKinds: ReadonlySet<string> = new Set(['purge', 'dependants', 'reseal'] satisfies BulkKind[]);
+
+/** Counts of what is there, work that somebody knows how to do, and notes of the layout: nothing else is kept here. */
+function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {
+  const [, kind = '', entity = '', ...rest] = key.toString().split(':').map(unescapePart);
+  const id = rest.join(':');
+  if (kind === 'open_tasks' && (entity === 'project' || entity === 'session')) {
+    if (readRecord(reader, entity, id) === undefined && !isBeingPurged(reader, id))
+      yield surplusRow(buckets.metadata, key, 'dangling', `A count speaks of ${id}, which is not there.`);
+  } else if (
+    kind === 'work'
+      ? !bulkKinds.has(entity)
+      : !['schema_version', 'last_migration', 'migrating'].includes(kind)
+  ) {
+    yield surplusRow(buckets.metadata, key, 'wrong', `${key.toString()} means nothing here.`);
+  }
+}
+
+function* sessionCounterDamage(reader: Reader, id: string): Generator<Found> {
+  const pending = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'pending'), () => 1);
+  const running = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'running'), () => 1);
+  yield* counterDamage(reader, 'session', id, pending + running);
+}
+
+function* projectCounterDamage(reader: Reader, id: string): Generator<Found> {
+  const counted = yield* sumBelow(reader, indexPrefix('session', 'project', id), (session) =>
+    openTasks(reader, 'session', session),
+  );
+  yield* counterDamage(reader, 'project', id, counted);
+}
+
+function* counterDamage(
+  reader: Reader,
+  entity: 'project' | 'session',
+  id: string,
+  counted: number,
+): Generator<Damage> {
+  const kept = openTasks(reader, entity, id);
+  if (kept !== counted)
+    yield wrongRow(
+      buckets.metadata,
+      openTasksKey(entity, id),
+      `${id} has ${counted} open tasks, not ${kept}.`,
+      (tx) => tx.put(buckets.metadata, openTasksKey(entity, id), Buffer.from(String(counted))),
+    );
+}
+
+function* workspaceCounterDamage(reader: Reader, id: string): Generator<Found> {
+  const workspace = readRecord(reader, 'workspace', id);
+  if (workspace === undefined) return;
+  const counted = yield* sumBelow(reader, indexPrefix('project', 'workspace', id), (project) =>
+    openTasks(reader, 'project', project),
+  );
+  if (counted === workspace.active_tasks) return;
+  yield wrongRow(
+    buckets.workspaces,
+    recordKey('workspace', id),
+    `${id} has ${counted} active tasks, not ${workspace.active_tasks}.`,
+    (tx) =>
+      tx.put(
+        buckets.workspaces,
+        recordKey('workspace', id),
+        encodeJson({ ...workspace, active_tasks: counted }),
+      ),
+  );
+}
+
+/** Every index entry that a record should have; undefined where it, or what it belongs to, is not there. */
+function expectedIndexes(reader: Reader, id: string): string[] | undefined {
+  const entity = entityOfPrefix[id.slice(0, id.indexOf('_'))];
+  if (entity === undefined) return undefined;
+  const record = readRecord(reader, entity, id);
+  if (record === undefined) return undefined;
+  if ('owner_id' in record) return workspaceIndexes(record);
+  if ('workspace_id' in record)
+    return readRecord(reader, 'workspace', record.workspace_id) === undefined
+      ? undefined
+      : projectIndexes(record);
+  if ('project_id' in record)
+    return sessionPath(reader, record.id) === undefined ? undefined : sessionIndexes(record);
+  return expectedOfTask(reader, record);
+}
+
+function expectedOfTask(reader: Reader, task: Task): string[] | undefined {
+  const path = sessionPath(reader, task.session_id);
+  if (path === undefined) return undefined;
+  const waiting = task.status === 'pending' ? unfinishedDependencies(reader, task) : [];
+  const place = {
+    projectId: path.project.id,
+    ownerId: path.workspace.owner_id,
+    ready: isReady(reader, task),
+  };
+  return [
+    ...taskIndexes(task, place),
+    ...waiting.map((dependency) => indexKey('task', 'dependency', dependency, task.id)),
+  ];
+}
+
+/** What hangs below something that is being purged waits for its turn: that is no damage. */
+function isBeingPurged(reader: Reader, id: string): boolean {
+  if (reader.get(buckets.metadata, bulkKey('purge', id)) !== undefined) return true;
+  const entity = entityOfPrefix[id.slice(0, id.indexOf('_'))];
+  const record = entity === undefined ? undefined : readRecord(reader, entity, id);
+  if (record === undefined || 'owner_id' in record) return false;
+  if ('workspace_id' in record) return isBeingPurged(reader, record.workspace_id);
+  return isBeingPurged(reader, 'project_id' in record ? record.project_id : record.session_id);
+}
+
+function isReadable(entity: Entity, value: Buffer, id: string): boolean {
+  try {
+    return decodeRecord(entity, value).id === id;
+  } catch {
+    return false;
+  }
+}
+
+/** `entity:id` → the id. */
+function idOf(key: Buffer): string {
+  return key.toString().slice(key.indexOf(':') + 1);
+}
+
+/** The sum over the ids that an index has under a prefix. */
+function* sumBelow(
+  reader: Reader,
+  prefix: Buffer,
+  numberOf: (id: string) => number,
+): Generator<typeof turn, number> {
+  let sum = 0;
+  yield* eachRow(reader, buckets.indexes, prefixRange(prefix), ({ value }) => {
+    sum += numberOf(value.toString());
+  });
+  return sum;
+}

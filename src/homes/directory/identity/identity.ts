@@ -1,0 +1,153 @@
+/** Tokens in the kernel's first shard: by id, and by user for lists. */
+import type { Step } from '../../../core/write.js';
+import { StoaError } from '../../../core/errors.js';
+import { step } from '../step.js';
+import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
+import { type TokenRecord, isExpired } from '../../../identity/tokens.js';
+import { userKey } from '../../../identity/user-key.js';
+import { prefixRange } from '../kernel/engine.js';
+import type { Kernel } from '../kernel/kernel.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import { isKnownUser } from '../registry/users.js';
+
+export const tokenFamilies = {
+  /** Token id (10 bytes) → record as JSON. */
+  tokens: 'identity/tokens',
+  /** User (32 bytes) ‖ token id → nothing. */
+  tokensByUser: 'identity/tokens_by_user',
+  /** Token id → time of its last use, apart from the record because it changes without anyone's doing. */
+  tokenUses: 'identity/token_uses',
+} as const;
+
+export const identityFamilies: readonly string[] = Object.values(tokenFamilies);
+
+export const expiryTimer = 'identity.token';
+
+export function tokenOfUserKey(user: string, id: Buffer): Buffer {
+  return Buffer.concat([userKey(user), id]);
+}
+
+export class DirectoryIdentity implements IdentityPort {
+  readonly #kernel: Kernel;
+  readonly #onRemoved: (id: string) => void;
+  /** Users that were found under this very spelling: it never changes again. */
+  readonly #knownUsers = new Set<string>();
+
+  /** `onRemoved` is called with each token that was revoked or has expired, once that is durable. */
+  constructor(kernel: Kernel, onRemoved: (id: string) => void = () => undefined) {
+    this.#kernel = kernel;
+    this.#onRemoved = onRemoved;
+    kernel.handleTimer(expiryTimer, (tx, reference) => {
+      const record = readToken(tx, reference);
+      if (record !== undefined && isExpired(record, tx.nowMs)) this.#remove(tx, record, 'token.expired');
+    });
+  }
+
+  checkUser(user: string): void {
+    if (this.#knownUsers.has(user) || !isKnownUser(this.#kernel.storeOf(userKey(user)), user)) return;
+    if (this.#knownUsers.size >= this.#kernel.limits.tokensCachedMax) this.#knownUsers.clear();
+    this.#knownUsers.add(user);
+  }
+
+  createToken(record: TokenRecord, perUserMax: number): Step<TokenRecord> {
+    return step(this.#kernel.root, (tx) => createToken(tx, record, perUserMax));
+  }
+
+  async findToken(id: string): Promise<TokenRecord | undefined> {
+    return readToken(this.#kernel.root, Buffer.from(id, 'hex'));
+  }
+
+  async listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]> {
+    const { root } = this.#kernel;
+    return tokenIds(root, user, limit, afterId).flatMap((id) => {
+      const record = readToken(root, id);
+      const use = root.get(tokenFamilies.tokenUses, id);
+      return record === undefined
+        ? []
+        : [{ record, lastUsedAtMs: use === undefined ? undefined : Number(use.toString()) }];
+    });
+  }
+
+  revokeTokens(user: string, id: string | undefined): Step<string[]> {
+    return step(this.#kernel.root, (tx) => {
+      const ids = id === undefined ? tokenIds(tx, user, Infinity, undefined) : [Buffer.from(id, 'hex')];
+      return ids.flatMap((tokenId) => {
+        const record = readToken(tx, tokenId);
+        if (record === undefined || record.user !== user) return [];
+        this.#remove(tx, record, 'token.revoked');
+        return [record.id];
+      });
+    });
+  }
+
+  recordUses(uses: ReadonlyMap<string, number>): Step<void> {
+    return step(this.#kernel.root, (tx) => {
+      for (const [id, atMs] of uses) {
+        const key = Buffer.from(id, 'hex');
+        // A token that was revoked meanwhile leaves nothing behind.
+        if (tx.get(tokenFamilies.tokens, key) !== undefined)
+          tx.put(tokenFamilies.tokenUses, key, Buffer.from(String(atMs)));
+      }
+    });
+  }
+
+  #remove(tx: Transaction, record: TokenRecord, kind: string): void {
+    removeToken(tx, record, kind);
+    tx.onDurable(() => this.#onRemoved(record.id));
+  }
+}
+
+function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
+  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) {
+    throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, {
+      fix: 'Revoke one that is no longer used.',
+    });
+  }
+  const id = Buffer.from(record.id, 'hex');
+  tx.put(tokenFamilies.tokens, id, Buffer.from(JSON.stringify(record)));
+  tx.put(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id), Buffer.alloc(0));
+  if (record.expiresAtMs !== null)
+    tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
+  announce(tx, record, 'token.created');
+  return record;
+}
+
+function removeToken(tx: Transaction, record: TokenRecord, kind: string): void {
+  const id = Buffer.from(record.id, 'hex');
+  tx.delete(tokenFamilies.tokens, id);
+  tx.delete(tokenFamilies.tokenUses, id);
+  tx.delete(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id));
+  if (record.expiresAtMs !== null)
+    tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
+  announce(tx, record, kind);
+}
+
+function announce(tx: Transaction, record: TokenRecord, kind: string): void {
+  tx.change({
+    domain: 'identity',
+    kind,
+    id: record.id,
+    user: record.user,
+    version: null,
+    audience: 'operator',
+  });
+}
+
+function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
+  const stored = reader.get(tokenFamilies.tokens, id);
+  // The family holds nothing else.
+  return stored === undefined ? undefined : (JSON.parse(stored.toString()) as TokenRecord);
+}
+
+function tokenIds(reader: Reader, user: string, limit: number, afterId: string | undefined): Buffer[] {
+  const prefix = userKey(user);
+  const { gte, ...end } = prefixRange(prefix);
+  const start =
+    afterId === undefined
+      ? { ...(gte && { gte }) }
+      : { gt: Buffer.concat([prefix, Buffer.from(afterId, 'hex')]) };
+  const bounds = Number.isFinite(limit) ? { ...start, ...end, limit } : { ...start, ...end };
+  return Array.from(reader.range(tokenFamilies.tokensByUser, bounds), ({ key }) =>
+    key.subarray(prefix.length),
+  );
+}

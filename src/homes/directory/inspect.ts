@@ -1,0 +1,30 @@
+/** What a row of any family says, where its domain knows better than its bytes. */
+import { decodeKernelEntry } from './kernel/inspect/kernel-rows.js';
+import { decodeDataEntry } from './datastore/inspect.js';
+import { decodeIdentityEntry } from './identity/inspect.js';
+import { concealsMessaging, decodeMessagingEntry } from './messaging/inspect.js';
+import { decodeRegistryEntry } from './registry/inspect.js';
+import { decodeWorkspacesEntry } from './workspaces/inspect.js';
+
+const decoders = [
+  decodeKernelEntry,
+  decodeIdentityEntry,
+  decodeDataEntry,
+  decodeRegistryEntry,
+  decodeWorkspacesEntry,
+  decodeMessagingEntry,
+];
+
+/** Values that no answer shows, not even to the operator. */
+export function concealsEmbedded(family: string): boolean {
+  return concealsMessaging(family);
+}
+
+/** Undefined for a family that no domain decodes. Throws for a row that cannot be read. */
+export function decodeEmbeddedEntry(family: string, key: Buffer, value: Buffer): unknown {
+  for (const decode of decoders) {
+    const decoded = decode(family, key, value);
+    if (decoded !== undefined) return decoded;
+  }
+  return undefined;
+}

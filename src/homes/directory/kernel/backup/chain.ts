@@ -1,0 +1,207 @@
+/** A directory of backups: full ones, and increments that each build on the one before. */
+import { readdir } from 'node:fs/promises';
+import { StoaError, messageOf } from '../../../../core/errors.js';
+import { type BackupDescription, type ShardBackup, readDescription } from './description.js';
+import { fileFailure } from '../../../../core/files.js';
+
+/** A directory of backups, looked into. */
+export interface BackupDirectory {
+  /** Complete backups, oldest first: by what they hold, since clocks may be set back. */
+  backups: BackupDescription[];
+  /** What has a description that cannot be used. The others do not suffer from it. */
+  unreadable: { name: string; error: StoaError }[];
+}
+
+export async function readBackups(directory: string): Promise<BackupDirectory> {
+  let names: string[];
+  try {
+    names = await readdir(directory);
+  } catch (error) {
+    const failure = fileFailure(directory, error);
+    if (failure instanceof StoaError && failure.code === 'overloaded') throw failure;
+    throw new StoaError('not_found', `${directory} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Name the directory that holds the backups.',
+    });
+  }
+  const found: BackupDescription[] = [];
+  const unreadable: BackupDirectory['unreadable'] = [];
+  for (const name of names.toSorted()) {
+    if (name.endsWith('.partial')) continue;
+    try {
+      const description = await readDescription(directory, name);
+      if (description !== undefined) found.push(description);
+    } catch (error) {
+      if (!(error instanceof StoaError)) throw error;
+      unreadable.push({ name, error });
+    }
+  }
+  return {
+    backups: found.toSorted((a, b) => transactionsIn(a) - transactionsIn(b) || (a.name < b.name ? -1 : 1)),
+    unreadable,
+  };
+}
+
+/** Every backup of a directory that can be read, oldest first. */
+export async function listBackups(directory: string): Promise<BackupDescription[]> {
+  return (await readBackups(directory)).backups;
+}
+
+/** How much of a store's history a backup reaches over. */
+export function transactionsIn({ shards }: BackupDescription): number {
+  return shards.reduce((sum, { lsn }) => sum + lsn, 0);
+}
+
+/** The latest moment that a backup holds, by the store's clock. */
+export function newestAtMs({ shards }: BackupDescription): number {
+  return Math.max(...shards.map(({ atMs }) => atMs));
+}
+
+/** The position of the change feed that a restore of it reaches. */
+export function positionOfBackup({ shards }: BackupDescription): string {
+  return shards.map(({ seq }) => seq).join('.');
+}
+
+/** What lists and answers say of a backup. */
+export interface BackupSummary {
+  name: string;
+  directory: string;
+  kind: 'full' | 'incremental';
+  parent: string | null;
+  store: string;
+  taken_at: string;
+  /** The position of the change feed that a restore of it reaches. */
+  position: string;
+  size_bytes: number;
+  with_key: boolean;
+  /** Why its chain cannot be restored; null where no link is missing. The bytes are not read for this. */
+  reason: string | null;
+}
+
+export function summaryOf(
+  directory: string,
+  backup: BackupDescription,
+  reason: string | null = null,
+): BackupSummary {
+  const { name, kind, parent, store, taken_at } = backup;
+  return {
+    name,
+    directory,
+    kind,
+    parent,
+    store,
+    taken_at,
+    position: positionOfBackup(backup),
+    size_bytes: chainBytes([backup]),
+    with_key: backup.key !== undefined,
+    reason,
+  };
+}
+
+export interface BackupSummaries {
+  items: BackupSummary[];
+  unreadable: { name: string; reason: string }[];
+}
+
+/** Every backup of a directory, oldest first, and what looks like one and cannot be read. */
+export async function summariesIn(directory: string): Promise<BackupSummaries> {
+  const { backups, unreadable } = await readBackups(directory);
+  const items = backups.map((backup) => {
+    const chain = chainOrRefusal(backups, backup.name);
+    return summaryOf(directory, backup, chain instanceof StoaError ? chain.message : null);
+  });
+  return { items, unreadable: unreadable.map(({ name, error }) => ({ name, reason: error.message })) };
+}
+
+/** The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with the reason. */
+export function chainTo(
+  backups: readonly BackupDescription[],
+  name: string,
+  unreadable: BackupDirectory['unreadable'] = [],
+): BackupDescription[] {
+  const byName = new Map(backups.map((backup) => [backup.name, backup]));
+  const chain: BackupDescription[] = [];
+  for (let next: string | null = name; next !== null;) {
+    const backup: BackupDescription | undefined = byName.get(next);
+    if (backup === undefined)
+      throw (
+        unreadable.find((other) => other.name === next)?.error ??
+        broken(
+          chain.at(-1) === undefined
+            ? `there is no backup named ${next}`
+            : `${chain.at(-1)?.name} builds on ${next}, which is missing`,
+        )
+      );
+    if (chain.includes(backup)) throw broken(`${backup.name} builds on itself`);
+    chain.push(backup);
+    next = backup.parent;
+  }
+  chain.reverse();
+  checkLinks(chain);
+  return chain;
+}
+
+function checkLinks(chain: readonly BackupDescription[]): void {
+  for (const [index, backup] of chain.entries()) {
+    const before = chain[index - 1];
+    if (before === undefined) {
+      if (backup.kind !== 'full')
+        throw broken(`${backup.name} is an increment without a full backup before it`);
+      continue;
+    }
+    if (backup.kind !== 'incremental')
+      throw broken(`${backup.name} is a full backup and cannot build on ${before.name}`);
+    if (backup.store !== before.store)
+      throw broken(`${backup.name} was taken from another store than ${before.name}`);
+    if (backup.shards.length !== before.shards.length)
+      throw broken(`${backup.name} has another number of shards than ${before.name}`);
+    for (const [shard, { fromLsn }] of backup.shards.entries()) {
+      const { lsn } = before.shards[shard] as ShardBackup;
+      if (fromLsn !== lsn)
+        throw broken(
+          `${backup.name} begins after transaction ${fromLsn} of shard ${shard}, but ${before.name} ends with ${lsn}`,
+        );
+    }
+  }
+}
+
+export function chainBytes(chain: readonly BackupDescription[]): number {
+  return chain.reduce(
+    (sum, backup) => sum + backup.shards.reduce((bytes, { file }) => bytes + file.sizeBytes, 0),
+    0,
+  );
+}
+
+/** Every chain of a directory, the one with the newest backup last. A backup whose chain is broken is in none. */
+export function chainsOf(backups: readonly BackupDescription[]): BackupDescription[][] {
+  const chains = new Map<BackupDescription, BackupDescription[]>();
+  for (const backup of backups) {
+    const chain = chainOrRefusal(backups, backup.name);
+    if (chain instanceof StoaError) continue;
+    const root = chain[0] as BackupDescription;
+    const members = chains.get(root) ?? [];
+    // Set anew, so that the map is in the order of the newest members.
+    chains.delete(root);
+    chains.set(root, [...members, backup]);
+  }
+  return [...chains.values()];
+}
+
+/** The same, with the reason as the answer where there is no such chain. */
+export function chainOrRefusal(
+  backups: readonly BackupDescription[],
+  name: string,
+): BackupDescription[] | StoaError {
+  try {
+    return chainTo(backups, name);
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'damaged_backup') return error;
+    throw error;
+  }
+}
+
+function broken(reason: string): StoaError {
+  return new StoaError('damaged_backup', `The chain of backups is broken: ${reason}.`, {
+    fix: 'Restore to an earlier backup, or find the missing one.',
+  });
+}

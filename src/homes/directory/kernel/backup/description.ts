@@ -1,0 +1,161 @@
+/** `backup.json`: what a backup says of itself, believed only where it can be true. */
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoaError, messageOf } from '../../../../core/errors.js';
+import { type FileFacts, readSmallFile } from './file.js';
+import { dataFormat, shardDirectory } from '../directory/manifest.js';
+
+/** What one shard was like at the moment of the backup. */
+export interface ShardBackup {
+  file: FileFacts;
+  /** Increments only: they hold the transactions after this one. */
+  fromLsn: number;
+  /** The newest transaction in it, and the newest sequence number of the feed. */
+  lsn: number;
+  seq: number;
+  /** When that was, by the store's clock. */
+  atMs: number;
+  /** Entries of a full backup, transactions of an increment. */
+  entries: number;
+}
+
+/** `backup.json`: written last, so that a backup without it is none. */
+export interface BackupDescription {
+  format: number;
+  name: string;
+  kind: 'full' | 'incremental';
+  /** The store it was taken from. */
+  store: string;
+  /** The name of the backup that this increment builds on; null for a full one. */
+  parent: string | null;
+  taken_at: string;
+  engine: string;
+  shards: ShardBackup[];
+  /** The key ring for secrets, where it was asked for; whoever has it can read every secret in the backup. */
+  key?: FileFacts;
+}
+
+export const descriptionFile = 'backup.json';
+export const backupKeyFile = 'secret.keys';
+/** Far more than the description of any number of shards takes. */
+const descriptionBytesMax = 16 * 1024 * 1024;
+
+const backupName = /^\d{8}T\d{6}-\d{3}Z-(full|incremental)$/;
+
+export function isBackupName(name: string): boolean {
+  return backupName.test(name);
+}
+
+/** By the time, so that names are in the order in which backups were taken. */
+export function backupNameAt(takenAt: Date, kind: BackupDescription['kind']): string {
+  return `${takenAt.toISOString().replaceAll(/[-:]/g, '').replace('.', '-')}-${kind}`;
+}
+
+/** `shard-00.data` of a full backup, `shard-00.redo` of an increment. */
+export function shardFile(shard: number, kind: BackupDescription['kind']): string {
+  return `${shardDirectory('', shard).split('/')[0]}.${kind === 'full' ? 'data' : 'redo'}`;
+}
+
+/** Undefined where a directory is no backup; throws where it is one that cannot be used. */
+export async function readDescription(
+  directory: string,
+  name: string,
+): Promise<BackupDescription | undefined> {
+  const path = join(directory, name, descriptionFile);
+  if (isBackupName(name) && (await isLink(join(directory, name))))
+    throw unusable(`${join(directory, name)} is a symbolic link`);
+  const content = await readSmallFile(path, descriptionBytesMax);
+  if (content === undefined) {
+    // A backup gets its name when it is whole: one without its description has lost it.
+    if (isBackupName(name) && (await holdsFiles(join(directory, name)))) throw unusable(`${path} is missing`);
+    return undefined;
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(content.toString());
+  } catch {
+    throw unusable(`${path} is not JSON`);
+  }
+  const format = isRecord(value) ? value['format'] : undefined;
+  if (typeof format === 'number' && format !== dataFormat) {
+    throw new StoaError(
+      'newer_data',
+      `The backup ${name} has format ${format}. This program reads format ${dataFormat}.`,
+      {
+        fix: 'Restore it with the version of Stoa that wrote it.',
+      },
+    );
+  }
+  const fault = faultOf(value, name);
+  if (fault !== undefined) throw unusable(`${path} does not describe the backup ${name}: ${fault}`);
+  return value as BackupDescription; // Every field was looked at.
+}
+
+/** A backup is read, and deleted, where it is, never through a link to somewhere else. */
+async function isLink(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isSymbolicLink();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw unusable(`${path} cannot be read: ${messageOf(error)}`);
+  }
+}
+
+async function holdsFiles(path: string): Promise<boolean> {
+  try {
+    return (await readdir(path)).length > 0;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return false;
+    throw unusable(`${path} cannot be read: ${messageOf(error)}`);
+  }
+}
+
+function unusable(reason: string): StoaError {
+  return new StoaError('damaged_backup', `${reason}.`, {
+    fix: 'Use another copy of this backup; others in the directory can be restored with --name or --to.',
+  });
+}
+
+/** The first thing that is not as a backup would have written it. */
+function faultOf(value: unknown, name: string): string | undefined {
+  if (!isRecord(value)) return 'it is no object';
+  const { kind, parent, shards, key } = value;
+  if (!isCount(value['format']) || value['format'] === 0) return 'its format is no number';
+  if (value['name'] !== name) return 'it names another';
+  if (kind !== 'full' && kind !== 'incremental') return 'its kind is neither full nor incremental';
+  if (parent !== null && typeof parent !== 'string') return 'its parent is no name';
+  for (const field of ['store', 'taken_at', 'engine'])
+    if (typeof value[field] !== 'string') return `its ${field} is no text`;
+  if (!Array.isArray(shards) || shards.length === 0) return 'it has no shards';
+  for (const [shard, part] of (shards as unknown[]).entries()) {
+    const fault = faultOfShard(part, shardFile(shard, kind));
+    if (fault !== undefined) return `of shard ${shard}, ${fault}`;
+  }
+  return key === undefined ? undefined : faultOfFile(key, backupKeyFile);
+}
+
+function faultOfShard(part: unknown, file: string): string | undefined {
+  if (!isRecord(part)) return 'nothing is told';
+  for (const field of ['fromLsn', 'lsn', 'seq', 'atMs', 'entries'])
+    if (!isCount(part[field])) return `${field} is no number`;
+  return faultOfFile(part['file'], file);
+}
+
+/** A file has the one name that it is written under: no path, and not that of another shard. */
+function faultOfFile(file: unknown, name: string): string | undefined {
+  if (!isRecord(file)) return 'the file is not named';
+  if (file['name'] !== name) return `the file is not ${name}`;
+  if (!isCount(file['sizeBytes'])) return `the size of ${name} is no number`;
+  return typeof file['sha256'] === 'string' && /^[0-9a-f]{64}$/.test(file['sha256'])
+    ? undefined
+    : `the SHA-256 of ${name} is none`;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}

@@ -1,0 +1,54 @@
+/** What a store remembers of its backups: how far each chain of increments reaches, so that the redo log is kept until all of them have it, and their names. */
+import { kernelFamilies } from '../families.js';
+import type { Reader, Transaction } from '../transaction.js';
+
+interface BackupMark {
+  lsns: readonly number[];
+  atMs: number;
+}
+
+const marksKey = Buffer.from('backup_marks');
+const namesKey = Buffer.from('backups_made');
+/** An increment builds on the newest, so that few names would do; several directories may each have one. */
+const namesKept = 200;
+/** A chain without a new increment for this long no longer holds the log back. */
+const forgottenAfterMs = 30 * 24 * 3600 * 1000;
+
+export function putBackupMark(tx: Transaction, directory: string, lsns: readonly number[]): void {
+  const marks = Object.entries(readMarks(tx)).filter(([, { atMs }]) => tx.nowMs - atMs < forgottenAfterMs);
+  const next = { ...Object.fromEntries(marks), [directory]: { lsns, atMs: tx.nowMs } };
+  tx.put(kernelFamilies.meta, marksKey, Buffer.from(JSON.stringify(next)));
+}
+
+/** The transaction up to which every chain in use has the log of a shard; 0 when there is no chain. */
+export function backedUpLsn(root: Reader, shard: number): number {
+  const marks = Object.values(readMarks(root)).map(({ lsns }) => lsns[shard] ?? 0);
+  return marks.length === 0 ? 0 : Math.min(...marks);
+}
+
+export function putBackupName(tx: Transaction, name: string): void {
+  tx.put(
+    kernelFamilies.meta,
+    namesKey,
+    Buffer.from(JSON.stringify([...(readNames(tx) ?? []), name].slice(-namesKept))),
+  );
+}
+
+/**
+ * Whether the store as it is now made this backup. A directory that was put back to an earlier state, or
+ * is a copy of one, has not: it has the same id, but what happened since is another history.
+ */
+export function hasMade(reader: Reader, name: string): boolean {
+  return readNames(reader)?.includes(name) ?? true;
+}
+
+/** Undefined in a store that has made none since it began to note them. */
+function readNames(reader: Reader): string[] | undefined {
+  const value = reader.get(kernelFamilies.meta, namesKey);
+  return value === undefined ? undefined : (JSON.parse(value.toString()) as string[]);
+}
+
+function readMarks(reader: Reader): Record<string, BackupMark> {
+  const value = reader.get(kernelFamilies.meta, marksKey);
+  return value === undefined ? {} : (JSON.parse(value.toString()) as Record<string, BackupMark>);
+}

@@ -1,0 +1,132 @@
+/** Which backups a restore reads, and whether they lead to the point that is wanted. */
+import { StoaError } from '../../../../core/errors.js';
+import { chainOrRefusal, chainTo, newestAtMs, positionOfBackup, readBackups } from './chain.js';
+import type { BackupDescription } from './description.js';
+
+/** Where to stop: a position of the change feed, or a time. Inclusive. */
+export type RestorePoint = { position: string } | { timeMs: number };
+
+export interface ShardPoint {
+  seq: number;
+  timeMs: number;
+}
+
+export interface ChainChoice {
+  /** The directory that holds the backups. */
+  directory: string;
+  to?: RestorePoint | undefined;
+  /** A backup to end with; undefined takes the newest, or the first that reaches `to`. */
+  name?: string | undefined;
+}
+
+/** The chain to read: to the backup that is named, to the first that reaches the point, or to the newest. */
+export async function chooseChain(options: ChainChoice): Promise<BackupDescription[]> {
+  const { backups, unreadable } = await readBackups(options.directory);
+  // What is newest cannot be told while one of them may be it.
+  const [hidden] = unreadable;
+  if (hidden !== undefined && options.name === undefined && options.to === undefined) throw hidden.error;
+  if (backups.length === 0)
+    throw new StoaError('not_found', `${options.directory} holds no complete backup.`, {
+      fix: 'Name the directory that "stoa backup" wrote to.',
+    });
+  const end = options.name ?? chosen(options, backups);
+  const chain = chainTo(backups, end, unreadable);
+  checkReach(chain, options.to);
+  return chain;
+}
+
+/** Of several stores, or of one whose newest backup cannot be told, none is taken by chance. */
+function chosen({ directory, to }: ChainChoice, backups: readonly BackupDescription[]): string {
+  const stores = new Set(backups.filter(({ kind }) => kind === 'full').map(({ store }) => store));
+  const newestOfStores = [...stores].map(
+    (store) => backups.findLast((backup) => backup.store === store) as BackupDescription,
+  );
+  if (newestOfStores.length > 1)
+    throw unclear(`${directory} holds backups of ${newestOfStores.length} stores`, newestOfStores);
+  if (to !== undefined) return backupReaching(backups, to);
+  const newest = backups.at(-1) as BackupDescription;
+  const latest = backups.reduce(
+    (found, backup) => (newestAtMs(backup) > newestAtMs(found) ? backup : found),
+    newest,
+  );
+  const chain = chainOrRefusal(backups, newest.name);
+  if (latest !== newest && !(chain instanceof StoaError) && !chain.includes(latest)) {
+    throw unclear(
+      'Which backup is the newest cannot be told: the clock or the data directory was set back, and one is the latest by its time, another by what it holds',
+      [latest, newest],
+    );
+  }
+  return newest.name;
+}
+
+function unclear(reason: string, candidates: readonly BackupDescription[]): StoaError {
+  const list = candidates.map(
+    (backup) =>
+      `${backup.name} (position ${positionOfBackup(backup)}, ${new Date(newestAtMs(backup)).toISOString()})`,
+  );
+  return new StoaError('conflict', `${reason}: ${list.join(', ')}.`, {
+    fix: 'Say with --name which backup to end with.',
+  });
+}
+
+/** The first backup that reaches the point on a full one from before it. A broken chain only counts where no other gets there. */
+function backupReaching(backups: readonly BackupDescription[], to: RestorePoint): string {
+  const reaching = backups.filter((backup) => reaches(backup, to));
+  const chains = new Map(reaching.map((backup) => [backup, chainOrRefusal(backups, backup.name)]));
+  const usable = reaching.find((backup) => {
+    const chain = chains.get(backup);
+    return Array.isArray(chain) && !isAfter(chain[0] as BackupDescription, to);
+  });
+  const best =
+    usable ??
+    reaching.find((backup) => chains.get(backup) instanceof StoaError) ??
+    reaching[0] ??
+    backups.at(-1);
+  return (best as BackupDescription).name;
+}
+
+/** Whether everything up to the point is in the backup or in those that it builds on. */
+function reaches(backup: BackupDescription, to: RestorePoint): boolean {
+  const points = pointOfShards(to, backup.shards.length);
+  if ('timeMs' in to) return backup.shards.every(({ atMs }) => atMs >= to.timeMs);
+  return backup.shards.every(({ seq }, shard) => seq >= (points[shard] as ShardPoint).seq);
+}
+
+/** Whether a full backup already holds what came after the point. */
+function isAfter(full: BackupDescription, to: RestorePoint): boolean {
+  const points = pointOfShards(to, full.shards.length);
+  return full.shards.some(({ seq, atMs }, shard) =>
+    'timeMs' in to ? atMs > to.timeMs : seq > (points[shard] as ShardPoint).seq,
+  );
+}
+
+function checkReach(chain: readonly BackupDescription[], to: RestorePoint | undefined): void {
+  if (to === undefined) return;
+  const full = chain[0] as BackupDescription;
+  const last = chain.at(-1) as BackupDescription;
+  if (isAfter(full, to)) {
+    throw new StoaError('conflict', `The full backup ${full.name} is newer than that point.`, {
+      fix: 'Restore from an older full backup, or to a later point.',
+    });
+  }
+  if (!reaches(last, to)) {
+    const end = `position ${positionOfBackup(last)}, ${new Date(Math.min(...last.shards.map(({ atMs }) => atMs))).toISOString()}`;
+    throw new StoaError('conflict', `The backups end before that point: the newest reaches ${end}.`, {
+      fix: 'Restore to an earlier point, or leave --to away for the newest.',
+    });
+  }
+}
+
+export function pointOfShards(to: RestorePoint | undefined, shards: number): ShardPoint[] {
+  if (to === undefined) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: Infinity }));
+  if ('timeMs' in to) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: to.timeMs }));
+  const numbers = to.position.split('.').map(Number);
+  if (numbers.length !== shards || numbers.some((number) => !Number.isSafeInteger(number) || number < 0)) {
+    throw new StoaError(
+      'invalid_request',
+      `"${to.position}" is not a position of a store with ${shards} shard(s).`,
+      { fix: 'Use a sequence number of the change feed, or a time.' },
+    );
+  }
+  return numbers.map((seq) => ({ seq, timeMs: Infinity }));
+}

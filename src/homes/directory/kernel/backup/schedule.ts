@@ -1,0 +1,184 @@
+/** Backups by the clock: a full one now and then, increments in between, old chains taken away. */
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoaError, messageOf } from '../../../../core/errors.js';
+import { chainsOf, listBackups, newestAtMs, transactionsIn } from './chain.js';
+import { type BackupDescription, descriptionFile } from './description.js';
+import { isDirectory } from './directory.js';
+import { hasMade } from './marks.js';
+import { verifyBackup } from './read.js';
+import { backup } from './backup.js';
+import type { Kernel } from '../kernel.js';
+
+export interface BackupSchedule {
+  directory: string;
+  /** Time between two full backups. */
+  fullEveryMs: number;
+  /** Time between two increments; 0 means full ones only. */
+  incrementalEveryMs: number;
+  /** How many full backups stay, each with its increments. At least one. */
+  chainsKept: number;
+}
+
+export interface ScheduleEvents {
+  onBackup: (description: BackupDescription) => void;
+  onError: (error: unknown, about: string) => void;
+}
+
+/** How often the clock is looked at. */
+const tickMs = 30_000;
+
+export class BackupScheduler {
+  readonly #kernel: Kernel;
+  readonly #schedule: BackupSchedule;
+  readonly #events: ScheduleEvents;
+  #timer: NodeJS.Timeout | undefined;
+  readonly #stopping = new AbortController();
+  #running: Promise<void> | undefined;
+
+  constructor(kernel: Kernel, schedule: BackupSchedule, events: ScheduleEvents) {
+    this.#kernel = kernel;
+    this.#schedule = schedule;
+    this.#events = events;
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.tick(), tickMs);
+    this.#timer.unref();
+    void this.tick();
+  }
+
+  /** Gives up a backup that is under way: the next start makes it. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  /** Makes the backup that is due, if one is. A tick during a running backup waits for that one. */
+  async tick(): Promise<void> {
+    this.#running ??= this.#backUp().finally(() => {
+      this.#running = undefined;
+    });
+    await this.#running;
+  }
+
+  async #backUp(): Promise<void> {
+    const { directory, chainsKept } = this.#schedule;
+    try {
+      const due = dueBackup(await ownBackups(this.#kernel, directory), this.#schedule, this.#kernel.nowMs());
+      if (due === null) return;
+      const description = await this.#make(due);
+      this.#events.onBackup(description);
+      if (description.kind === 'full') await pruneChains(directory, this.#kernel.manifest.id, chainsKept);
+    } catch (error) {
+      if (!this.#stopping.signal.aborted)
+        this.#events.onError(error, `scheduled backup to ${directory}: ${messageOf(error)}`);
+    }
+  }
+
+  /** Where nothing can be built on what is there, a full one: the next that is due may be a day away. */
+  async #make(kind: 'full' | 'incremental'): Promise<BackupDescription> {
+    const { directory } = this.#schedule;
+    const { signal } = this.#stopping;
+    try {
+      return await backup(this.#kernel, { directory, kind, signal });
+    } catch (error) {
+      if (kind === 'full' || !(error instanceof StoaError) || error.code !== 'conflict') throw error;
+      return backup(this.#kernel, { directory, kind: 'full', signal });
+    }
+  }
+}
+
+/** Which backup is due, going by those that are there; null when none is. */
+export function dueBackup(
+  backups: readonly BackupDescription[],
+  schedule: BackupSchedule,
+  nowMs: number,
+): 'full' | 'incremental' | null {
+  // One of a time to come was taken before the clock was set back: to wait for that time could take years.
+  const isThere = (wanted: readonly BackupDescription[], withinMs: number): boolean =>
+    wanted.map(newestAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
+  if (
+    !isThere(
+      backups.filter(({ kind }) => kind === 'full'),
+      schedule.fullEveryMs,
+    )
+  )
+    return 'full';
+  return schedule.incrementalEveryMs > 0 && !isThere(backups, schedule.incrementalEveryMs)
+    ? 'incremental'
+    : null;
+}
+
+/**
+ * Removes the oldest chains of a store, each whole and from its end, so that what is left can always be restored.
+ * Of a store that was put back, and under a clock that was, "older" can be said in two ways: a chain goes only
+ * where as many as are kept are newer in both.
+ */
+export async function pruneChains(directory: string, store: string, chainsKept: number): Promise<string[]> {
+  const chains = chainsOf((await listBackups(directory)).filter((backup) => backup.store === store));
+  const isOld = (chain: Chain): boolean =>
+    chains.filter((other) => isNewer(other, chain)).length >= Math.max(1, chainsKept);
+  const old = chains.filter(isOld);
+  if (old.length === 0) return [];
+  await checkOneIsWhole(directory, chains.filter((chain) => !old.includes(chain)).toReversed());
+  const removed: string[] = [];
+  for (const { name } of old.flatMap((chain) => chain.toReversed())) {
+    await removeBackup(join(directory, name));
+    removed.push(name);
+  }
+  return removed;
+}
+
+/** The description goes last: what is cut off in the middle is still known, and goes with the next that are removed. */
+async function removeBackup(path: string): Promise<void> {
+  if (!(await isDirectory(path)))
+    throw new StoaError('damaged_backup', `${path} is a link, so what it leads to was not removed.`, {
+      fix: 'Remove the link, or put the backup itself in its place.',
+    });
+  for (const name of await readdir(path))
+    if (name !== descriptionFile) await rm(join(path, name), { recursive: true });
+  await rm(path, { recursive: true });
+}
+
+type Chain = readonly BackupDescription[];
+
+function isNewer(a: Chain, b: Chain): boolean {
+  const [newest, other] = [a.at(-1) as BackupDescription, b.at(-1) as BackupDescription];
+  return transactionsIn(newest) > transactionsIn(other) && newestAtMs(newest) >= newestAtMs(other);
+}
+
+/** Reads what would stay, from the newest on, up to a chain that could be restored as a whole: the only one such must not go. */
+async function checkOneIsWhole(directory: string, chains: readonly Chain[]): Promise<void> {
+  let reason: unknown;
+  for (const chain of chains) {
+    try {
+      for (const description of chain) await verifyBackup(directory, description);
+      return;
+    } catch (error) {
+      reason ??= error;
+    }
+  }
+  throw new StoaError(
+    'damaged_backup',
+    `No old backup was removed, since those that would stay cannot be restored: ${messageOf(reason)}`,
+    {
+      cause: reason,
+      fix: 'Make a full backup, and look at "stoa backup verify".',
+    },
+  );
+}
+
+/** None where all of them tell of another history: the directory was put back to a state before the first, or is a copy. */
+async function ownBackups(kernel: Kernel, directory: string): Promise<BackupDescription[]> {
+  try {
+    const own = (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
+    return own.some(({ name }) => hasMade(kernel.root, name)) ? own : [];
+  } catch (error) {
+    // The first backup makes the directory.
+    if ((error as { cause?: NodeJS.ErrnoException }).cause?.code === 'ENOENT') return [];
+    throw error;
+  }
+}

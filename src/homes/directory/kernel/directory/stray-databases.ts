@@ -1,0 +1,60 @@
+/** Databases that the manifest of a directory does not speak of, though they are its own: it was lost or changed. */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoaError } from '../../../../core/errors.js';
+import { type EngineName, storeConfigDefaults } from '../../../../core/settings/store-config.js';
+import { openEngine } from '../engines/index.js';
+import { kernelFamilies } from '../families.js';
+import { type Manifest, shardDirectory, storeIdKey } from './manifest.js';
+
+/** A file that every database of an engine has. */
+const ownFiles: readonly (readonly [EngineName, string])[] = [
+  ['lmdb', 'data.mdb'],
+  ['rocksdb', 'CURRENT'],
+];
+
+const putBack = 'Put stoa.json back from a copy, or restore a backup into a new directory.';
+
+/** A new store is not begun beside a database of another engine: what is in that would be out of sight. */
+export async function refuseOtherEngine(dataDir: string, engine: EngineName): Promise<void> {
+  const path = shardDirectory(dataDir, 0);
+  const other = (await enginesIn(path)).find((name) => name !== engine);
+  if (other === undefined) return;
+  throw new StoaError(
+    'damaged_data',
+    `${path} holds a database of ${other}, but ${join(dataDir, 'stoa.json')} is missing.`,
+    {
+      fix: `${putBack} Where nothing was ever stored in it, begin it with --engine ${other}.`,
+    },
+  );
+}
+
+/** With fewer shards than there are, users would be looked for where they are not. */
+export async function refuseMoreShards(dataDir: string, { engine, id, shards }: Manifest): Promise<void> {
+  const path = shardDirectory(dataDir, shards);
+  if (!(await enginesIn(path)).includes(engine)) return;
+  const next = await openEngine(engine, { ...storeConfigDefaults, data_dir: path }, [kernelFamilies.meta]);
+  try {
+    // One of another id is what is left of a directory whose making was cut off.
+    if (next.get(kernelFamilies.meta, storeIdKey)?.toString() !== id) return;
+  } finally {
+    await next.close();
+  }
+  throw new StoaError(
+    'damaged_data',
+    `${join(dataDir, 'stoa.json')} tells of ${shards} shard(s), but ${path} belongs to it too.`,
+    {
+      fix: `${putBack} The number of shards is changed with "stoa reshard" only.`,
+    },
+  );
+}
+
+async function enginesIn(path: string): Promise<EngineName[]> {
+  try {
+    const names = await readdir(path);
+    return ownFiles.filter(([, file]) => names.includes(file)).map(([engine]) => engine);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}

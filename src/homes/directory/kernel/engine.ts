@@ -1,0 +1,107 @@
+/** The narrow seam between the kernel and a storage engine: ordered bytes, atomic durable commits. */
+
+import type { EngineName, StoreConfig } from '../../../core/settings/store-config.js';
+
+/** The same with what the program itself knows of its families. */
+export interface EngineConfig extends StoreConfig {
+  /**
+   * Families of which one row at a time is read, any of them: a block that was read is hardly ever
+   * read again soon, so that a cache of the engine's own only costs.
+   */
+  scattered_families?: readonly string[] | undefined;
+}
+
+export interface Entry {
+  readonly key: Buffer;
+  readonly value: Buffer;
+}
+
+/** One write. Without a value it is a deletion; deleting what is not there is no error. */
+export interface WriteOperation {
+  readonly family: string;
+  readonly key: Buffer;
+  readonly value: Buffer | undefined;
+}
+
+/** Bounds of a scan in unsigned byte order: at most one lower and one upper bound. */
+export interface RangeOptions {
+  gte?: Buffer;
+  gt?: Buffer;
+  lte?: Buffer;
+  lt?: Buffer;
+  /** From the upper bound downwards. */
+  reverse?: boolean;
+  limit?: number;
+}
+
+/** A frozen view of every family, readable over many turns of the event loop. */
+export interface Snapshot {
+  /**
+   * The next entries of a family in key order: at most `limit`, and fewer where they are large (`pageBytesMax`).
+   * An empty answer is the end. Each family has a cursor of its own.
+   */
+  next(family: string, limit: number): Entry[];
+  close(): Promise<void>;
+}
+
+export interface FamilyStats {
+  entries: number;
+  sizeBytes: number;
+  /** True where the engine only estimates, as RocksDB does. */
+  estimated: boolean;
+}
+
+export interface EngineStats {
+  /** Bytes on disk (or in memory) of the whole database. */
+  sizeBytes: number;
+  families: Record<string, FamilyStats>;
+}
+
+/**
+ * An ordered store of bytes in named families. Seven methods are all that the kernel needs.
+ *
+ * Reads are synchronous and see exactly the commits that have resolved. Keys are 1 to 1,978 bytes
+ * (LMDB's bound, kept by all); values may be empty. Buffers that a read returns belong to the
+ * caller. An unknown family is a programming error and throws.
+ */
+export interface Engine {
+  readonly name: EngineName;
+  get(family: string, key: Buffer): Buffer | undefined;
+  getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[];
+  /** A lazy scan. It must be consumed without awaiting in between: the view is that of one turn. */
+  range(family: string, options: RangeOptions): Iterable<Entry>;
+  /**
+   * Applies all operations or none. Resolves only when they are on disk (with `sync_writes`).
+   * A later operation on the same key wins. Rejects with code `disk_full` when nothing was written
+   * for want of space and trying again is safe, and with `engine` when the outcome is not known.
+   */
+  commit(operations: readonly WriteOperation[]): Promise<void>;
+  snapshot(): Snapshot;
+  stats(): EngineStats;
+  close(): Promise<void>;
+}
+
+/** The entry that takes a page of a snapshot past this is its last: whoever asked holds the page in memory. */
+export const pageBytesMax = 4 * 1024 * 1024;
+
+/** The longest key that every engine takes. */
+export const keyBytesMax = 1978;
+
+/** Opens one database. Families are created when missing; families on disk that are not named stay as they are. */
+export type OpenEngine = (config: EngineConfig, families: readonly string[]) => Promise<Engine>;
+
+/** The bounds that hold exactly the keys beginning with `prefix`. */
+export function prefixRange(prefix: Buffer): RangeOptions {
+  const after = keyAfterPrefix(prefix);
+  return after === undefined ? { gte: prefix } : { gte: prefix, lt: after };
+}
+
+/** The first key after every key with this prefix, or undefined when the prefix is all 0xff. */
+export function keyAfterPrefix(prefix: Buffer): Buffer | undefined {
+  let end = prefix.length;
+  while (end > 0 && prefix[end - 1] === 0xff) end -= 1;
+  if (end === 0) return undefined;
+  const after = Buffer.from(prefix.subarray(0, end));
+  after[end - 1] = (after[end - 1] as number) + 1;
+  return after;
+}

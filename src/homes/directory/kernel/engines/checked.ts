@@ -1,0 +1,233 @@
+/** The half of an engine that is the same for all: checks, the order of commits, open snapshots, closing. */
+import { messageOf, StoaError } from '../../../../core/errors.js';
+import { keyBytesMax } from '../engine.js';
+import type { EngineName } from '../../../../core/settings/store-config.js';
+import type { Engine, EngineStats, Entry, RangeOptions, Snapshot, WriteOperation } from '../engine.js';
+
+/** One write with its family already looked up. */
+export interface DriverOperation<Family> {
+  readonly family: Family;
+  readonly key: Buffer;
+  readonly value: Buffer | undefined;
+}
+
+/** What a driver can hold frozen; families are looked up by the caller. */
+export interface DriverSnapshot<Family> {
+  next(family: Family, limit: number): Entry[];
+  close(): void;
+}
+
+/**
+ * The half of an engine that only stores. Its callers have checked every argument: keys have a
+ * length that fits, bounds are in order and never empty buffers, the engine is open.
+ */
+export interface EngineDriver<Family> {
+  readonly name: EngineName;
+  readonly families: ReadonlyMap<string, Family>;
+  get(family: Family, key: Buffer): Buffer | undefined;
+  getMany(family: Family, keys: readonly Buffer[]): (Buffer | undefined)[];
+  range(family: Family, options: RangeOptions): Iterator<Entry>;
+  /** Called for one commit at a time. What it rejects with is a StoaError. */
+  write(operations: readonly DriverOperation<Family>[]): Promise<void>;
+  snapshot(): DriverSnapshot<Family>;
+  stats(): EngineStats;
+  close(): Promise<void>;
+}
+
+const nothing: Iterable<Entry> = [];
+
+/** An engine that checks each call and leaves the storing to its driver. */
+export class CheckedEngine<Family> implements Engine {
+  readonly name: EngineName;
+  readonly #driver: EngineDriver<Family>;
+  readonly #families: ReadonlyMap<string, Family>;
+  readonly #snapshots = new Set<Snapshot>();
+  #lastCommit: Promise<void> = Promise.resolve();
+  #broken: StoaError | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(driver: EngineDriver<Family>) {
+    this.name = driver.name;
+    this.#driver = driver;
+    this.#families = driver.families;
+  }
+
+  get(family: string, key: Buffer): Buffer | undefined {
+    const found = this.#family(family);
+    checkKey(key);
+    return this.#driver.get(found, key);
+  }
+
+  getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    const found = this.#family(family);
+    for (const key of keys) checkKey(key);
+    return keys.length === 0 ? [] : this.#driver.getMany(found, keys);
+  }
+
+  range(family: string, options: RangeOptions): Iterable<Entry> {
+    const found = this.#family(family);
+    const bounds = checkedBounds(options);
+    if (bounds === undefined) return nothing;
+    return { [Symbol.iterator]: () => this.#openOnly(found, bounds) };
+  }
+
+  commit(operations: readonly WriteOperation[]): Promise<void> {
+    let checked: DriverOperation<Family>[];
+    try {
+      checked = operations.map(({ family, key, value }) => {
+        checkKey(key);
+        return { family: this.#family(family), key, value };
+      });
+      this.#checkOpen();
+    } catch (refused) {
+      return Promise.reject(refused);
+    }
+    const commit = this.#lastCommit.then(() => this.#write(checked));
+    // The next commit only waits for this one; whoever called `commit` hears of its failure.
+    this.#lastCommit = commit.catch(() => undefined);
+    return commit;
+  }
+
+  snapshot(): Snapshot {
+    this.#checkOpen();
+    const frozen = this.#driver.snapshot();
+    let open = true;
+    const snapshot: Snapshot = {
+      next: (family, limit) => {
+        const found = this.#family(family);
+        if (!open) throw new StoaError('closed', 'This snapshot is closed.');
+        return limit > 0 ? frozen.next(found, limit) : [];
+      },
+      close: async () => {
+        if (!open) return;
+        open = false;
+        this.#snapshots.delete(snapshot);
+        frozen.close();
+      },
+    };
+    this.#snapshots.add(snapshot);
+    return snapshot;
+  }
+
+  stats(): EngineStats {
+    this.#checkOpen();
+    return this.#driver.stats();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#finish();
+    return this.#closing;
+  }
+
+  async #finish(): Promise<void> {
+    await this.#lastCommit;
+    for (const snapshot of this.#snapshots) await snapshot.close();
+    await this.#driver.close();
+  }
+
+  async #write(operations: readonly DriverOperation<Family>[]): Promise<void> {
+    if (this.#broken !== undefined) {
+      throw new StoaError(
+        'engine',
+        'An earlier commit failed with an unknown outcome, so this one was not tried.',
+        {
+          fix: 'Close the database and open it again: what is on disk then is the truth.',
+          cause: this.#broken,
+        },
+      );
+    }
+    try {
+      await this.#driver.write(operations);
+    } catch (thrown) {
+      const failure = thrown instanceof StoaError ? thrown : commitFailure(thrown);
+      if (failure.code !== 'disk_full') this.#broken = failure;
+      throw failure;
+    }
+  }
+
+  /** A scan that stops with an error, not a crash below, when the engine is closed under it. */
+  #openOnly(family: Family, options: RangeOptions): Iterator<Entry> {
+    this.#checkOpen();
+    const entries = this.#driver.range(family, options);
+    return {
+      next: () => {
+        this.#checkOpen();
+        return entries.next();
+      },
+      return: () => entries.return?.() ?? { done: true, value: undefined },
+    };
+  }
+
+  #family(name: string): Family {
+    if (this.#closing !== undefined) this.#checkOpen();
+    const family = this.#families.get(name);
+    if (family === undefined)
+      throw new StoaError('internal', `The engine was opened without a family "${name}".`);
+    return family;
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw new StoaError('closed', 'The database is closed.');
+  }
+}
+
+/** A commit of which nobody can say whether it is on disk. */
+export function commitFailure(cause: unknown): StoaError {
+  return new StoaError('engine', `The commit failed: ${messageOf(cause)}.`, { cause });
+}
+
+/** A commit that left nothing behind because there was no room for it. */
+export function diskFull(cause?: unknown): StoaError {
+  return new StoaError('disk_full', 'The disk is full; nothing of this commit was written.', {
+    fix: 'Free some space on the disk of the data directory. Writes work again without a restart.',
+    cause,
+  });
+}
+
+/** A database that was not opened because that takes some room too. */
+export function noRoomToOpen(dataDir: string, cause: unknown): StoaError {
+  return new StoaError(
+    'disk_full',
+    `The disk is full, and the database in ${dataDir} needs some room to be opened.`,
+    {
+      fix: 'Free some space on the disk of the data directory, then start again. What is stored stays as it is.',
+      cause,
+    },
+  );
+}
+
+/** Data that the engine cannot make sense of. */
+export function damagedData(dataDir: string, cause: unknown): StoaError {
+  return new StoaError('damaged_data', `The database in ${dataDir} is damaged: ${messageOf(cause)}.`, {
+    fix: 'Move the directory aside and restore a backup into a new one with `stoa restore`.',
+    cause,
+  });
+}
+
+function checkKey(key: Buffer): void {
+  if (key.length > keyBytesMax) {
+    throw new StoaError('too_large', `A key of ${key.length} bytes is longer than ${keyBytesMax} bytes.`);
+  }
+  if (key.length === 0) throw new StoaError('internal', 'A key must have at least one byte.');
+}
+
+/** The same bounds without empty buffers, or undefined when no key can lie within them. */
+function checkedBounds(options: RangeOptions): RangeOptions | undefined {
+  const { gte, gt, lte, lt, limit } = options;
+  if ((gte !== undefined && gt !== undefined) || (lte !== undefined && lt !== undefined)) {
+    throw new StoaError('internal', 'A range has at most one lower and one upper bound.');
+  }
+  const lower = gte ?? gt;
+  const upper = lte ?? lt;
+  if (lower !== undefined && lower.length > 0) checkKey(lower);
+  if (upper !== undefined) {
+    // No key is empty, so nothing lies below an empty bound.
+    if (upper.length === 0) return undefined;
+    checkKey(upper);
+    const order = lower === undefined ? -1 : Buffer.compare(lower, upper);
+    if (order > 0 || (order === 0 && (gte === undefined || lte === undefined))) return undefined;
+  }
+  if (limit !== undefined && !(limit > 0)) return undefined;
+  // Every key lies above an empty bound, so that bound says nothing.
+  return lower?.length === 0 ? { ...options, gte: undefined, gt: undefined } : options;
+}

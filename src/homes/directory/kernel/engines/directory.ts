@@ -1,0 +1,52 @@
+/** The directory of a database: made, proved writable, and itself on disk. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, rm } from 'node:fs/promises';
+import { readdirSync, statfsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { messageOf, StoaError } from '../../../../core/errors.js';
+import { fileFailure, makePrivate, privateFile, syncDirectory } from '../../../../core/files.js';
+
+/** Makes the directory, with its parents, and fails clearly when nothing can be written there. */
+export async function prepareDirectory(dataDir: string): Promise<string> {
+  const path = resolve(dataDir);
+  const probe = join(path, `.probe-${randomUUID()}`);
+  try {
+    const firstMade = await mkdir(path, { recursive: true, mode: 0o700 });
+    await (await open(probe, 'wx', privateFile)).close();
+    await rm(probe);
+    await makePrivate(path);
+    // The new names must outlive a power cut as surely as what is stored under them.
+    if (firstMade !== undefined) {
+      for (let made = path; made.length >= firstMade.length; made = dirname(made))
+        await syncDirectory(dirname(made));
+    }
+  } catch (thrown) {
+    const failure = fileFailure(path, thrown);
+    if (failure instanceof StoaError) throw failure;
+    throw new StoaError(
+      'invalid_config',
+      `The data directory ${path} cannot be written: ${messageOf(thrown)}.`,
+      {
+        fix: 'Let the user that runs Stoa write there, or choose another data directory.',
+        cause: thrown,
+      },
+    );
+  }
+  return path;
+}
+
+/** Bytes of the files directly in a directory, or of those with an ending. A file that is deleted meanwhile counts nothing. */
+export function directorySizeBytes(path: string, ending = ''): number {
+  let sizeBytes = 0;
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    if (entry.isFile() && entry.name.endsWith(ending))
+      sizeBytes += statSync(join(path, entry.name), { throwIfNoEntry: false })?.size ?? 0;
+  }
+  return sizeBytes;
+}
+
+/** Bytes that may still be written to the disk of a directory, or Infinity where the file system does not tell. */
+export function freeBytes(path: string): number {
+  const { blocks, bavail, bsize } = statfsSync(path);
+  return blocks === 0 ? Infinity : bavail * bsize;
+}

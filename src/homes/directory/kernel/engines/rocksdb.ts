@@ -1,0 +1,447 @@
+/** RocksDB, the engine for floods of writes: a log-structured tree with column families. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { messageOf, StoaError } from '../../../../core/errors.js';
+import {
+  type Engine,
+  type EngineConfig,
+  type EngineStats,
+  type Entry,
+  type RangeOptions,
+  pageBytesMax,
+} from '../engine.js';
+import { makePrivate, writeDurably } from '../../../../core/files.js';
+import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
+import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
+import { directorySizeBytes, freeBytes, prepareDirectory } from './directory.js';
+
+/** A column family's handle, opaque to JavaScript. */
+type ColumnHandle = NonNullable<unknown>;
+
+/** What the package takes with each call. The handle is another one each time the database is opened. */
+interface Column {
+  column: ColumnHandle;
+}
+
+interface RocksIterator {
+  /** Keys and values by turns, at most `size` entries and not much more than `highWaterMarkBytes`; fewer does not mean the end, `finished` does. */
+  _nextvSync(size: number): { rows: Buffer[]; finished: boolean };
+  close(callback: (error: Error | null | undefined) => void): void;
+}
+
+/** What is used of the package, which has no types of its own. */
+interface RocksDatabase {
+  readonly columns: Record<string, ColumnHandle>;
+  _getManySync(keys: readonly Buffer[], options: Column): (Buffer | undefined | null)[];
+  _iterator(options: RangeOptions & typeof iteratorOptions & Column): RocksIterator;
+  _chainedBatch(): RocksBatch;
+  close(): Promise<void>;
+}
+
+interface RocksBatch {
+  _put(key: Buffer, value: Buffer, options: Column): void;
+  _del(key: Buffer, options: Column): void;
+  _writeSync(options: { sync: boolean }): void;
+  /** Empties it, and keeps the memory that it had grown to. */
+  _clear(): void;
+  close(callback: (error: Error | null | undefined) => void): void;
+}
+
+interface RocksPackage {
+  RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> };
+}
+
+/** Which families are on disk. RocksDB refuses to open unless every one of them is named. */
+const familiesFile = 'FAMILIES.json';
+
+/** The package reads the size of a cache as an unsigned 32-bit number. */
+const cacheBytesMax = 2 ** 32 - 1;
+
+/** Reading a compressed block that the operating system has in memory takes two to three times as long, and ids, hashes and short rows shrink by a tenth. */
+const columnOptions = { compression: false } as const;
+
+/** Entries that one call below fetches. */
+const fetchEntries = 256;
+const fetchEntriesFirst = 4;
+
+/** Values may be large: what one call fetches has a size too. */
+const iteratorOptions = {
+  keyEncoding: 'buffer',
+  valueEncoding: 'buffer',
+  highWaterMarkBytes: pageBytesMax,
+} as const;
+
+/** What a batch may hold on to between commits; one that grew further is given back. */
+const keptBatchBytesMax = 1024 * 1024;
+
+/** Statistics look at so many entries of a family; there is no cheaper way to ask for its size. */
+const statsEntriesMax = 1_000;
+
+export async function openRocksdb(config: EngineConfig, families: readonly string[]): Promise<Engine> {
+  const { RocksLevel } = await loadPackage();
+  const path = await prepareDirectory(config.data_dir);
+  const names = await rememberFamilies(path, families);
+  const scattered = new Set(config.scattered_families);
+  // Each family has a cache of its own, so the memory that all may use is divided.
+  const cacheSize = Math.min(
+    Math.floor(config.block_cache_bytes / Math.max(names.length - scattered.size, 1)),
+    cacheBytesMax,
+  );
+  const options = {
+    createIfMissing: true,
+    keyEncoding: 'buffer',
+    valueEncoding: 'buffer',
+    // Commits run on the main thread: compressing the log would hold up every reader.
+    walCompression: false,
+    columns: Object.fromEntries(
+      names.map((name) => [name, { ...columnOptions, cacheSize: scattered.has(name) ? 0 : cacheSize }]),
+    ),
+  };
+  const open = async (): Promise<RocksDatabase> => {
+    try {
+      return await RocksLevel.open(path, options);
+    } catch (thrown) {
+      throw openFailure(path, thrown);
+    }
+  };
+  const database = await open();
+  await makePrivate(path);
+  const columns = new Map(
+    families.map((name): [string, Column] => [name, { column: database.columns[name] as ColumnHandle }]),
+  );
+  return new CheckedEngine(new RocksDriver(path, open, database, columns, config.sync_writes));
+}
+
+class RocksDriver implements EngineDriver<Column> {
+  readonly name = 'rocksdb';
+  readonly families: ReadonlyMap<string, Column>;
+  readonly #path: string;
+  readonly #open: () => Promise<RocksDatabase>;
+  /** Undefined for the moment between closing and opening again. */
+  #database: RocksDatabase | undefined;
+  readonly #writeOptions: { sync: boolean };
+  /** Used again by each commit: to grow a new one takes a third of the time of filling it. */
+  #batch: RocksBatch | undefined;
+  readonly #snapshots = new Set<DriverSnapshot<Column>>();
+  /** RocksDB takes no more writes after one that failed, whatever the reason, until it is opened again. */
+  #hasFailed = false;
+  /** Whether its log holds something that is in no table yet. */
+  #hasWritten = false;
+
+  constructor(
+    path: string,
+    open: () => Promise<RocksDatabase>,
+    database: RocksDatabase,
+    families: ReadonlyMap<string, Column>,
+    sync: boolean,
+  ) {
+    this.families = families;
+    this.#path = path;
+    this.#open = open;
+    this.#database = database;
+    // Only a batch honours `sync`; a single put does not.
+    this.#writeOptions = { sync };
+  }
+
+  get(family: Column, key: Buffer): Buffer | undefined {
+    return this.getMany(family, [key])[0];
+  }
+
+  getMany(family: Column, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    const values = this.#reading((database) => database._getManySync(keys, family));
+    return values.map((value) => {
+      if (value === null) throw new StoaError('engine', 'RocksDB gave up reading a value.');
+      return value;
+    });
+  }
+
+  *range(family: Column, options: RangeOptions): Generator<Entry, void> {
+    const { limit, ...bounds } = options;
+    let left = limit ?? Infinity;
+    const iterator = this.#iterator(family, bounds);
+    try {
+      // Many scans want the first entry only, so the first fetches are small.
+      for (
+        let finished = false, fetch = fetchEntriesFirst;
+        !finished && left > 0;
+        fetch = Math.min(fetch * 4, fetchEntries)
+      ) {
+        const page = this.#reading(() => iterator._nextvSync(Math.min(left, fetch)));
+        finished = page.finished;
+        const entries = entriesOf(page.rows);
+        left -= entries.length;
+        yield* entries;
+      }
+    } finally {
+      this.#close(iterator);
+    }
+  }
+
+  /**
+   * The package writes on the calling thread only. Waiting for a turn of its own keeps the commit
+   * invisible until then, and what awaits it runs before any other turn can read.
+   */
+  async write(operations: readonly DriverOperation<Column>[]): Promise<void> {
+    // Asked beforehand: a write that runs out of space leaves RocksDB unable to write until it is opened again.
+    if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
+    if (this.#hasFailed) await this.#reopen();
+    await new Promise<void>((resolve, reject) => {
+      setImmediate(() => {
+        try {
+          this.#writeNow(operations);
+          resolve();
+        } catch (thrown) {
+          this.#hasFailed = true;
+          reject(writeFailure(thrown));
+        }
+      });
+    });
+  }
+
+  snapshot(): DriverSnapshot<Column> {
+    // Iterators that are opened within one step all see the same last commit.
+    const iterators = new Map<Column, { iterator: RocksIterator; finished: boolean }>();
+    for (const family of this.families.values()) {
+      iterators.set(family, { iterator: this.#iterator(family, {}), finished: false });
+    }
+    const snapshot: DriverSnapshot<Column> = {
+      next: (family, limit) => {
+        const entries: Entry[] = [];
+        const cursor = iterators.get(family);
+        if (cursor === undefined)
+          throw new StoaError(
+            'disk_full',
+            'The disk was full, and the database was opened again meanwhile.',
+            {
+              fix: 'Begin again: what was read so far belongs to the database before that.',
+            },
+          );
+        while (!cursor.finished && entries.length === 0) {
+          const page = this.#reading(() => cursor.iterator._nextvSync(limit));
+          cursor.finished = page.finished;
+          entries.push(...entriesOf(page.rows));
+        }
+        return entries;
+      },
+      close: () => {
+        for (const { iterator } of iterators.values()) this.#close(iterator);
+        iterators.clear();
+        this.#snapshots.delete(snapshot);
+      },
+    };
+    this.#snapshots.add(snapshot);
+    return snapshot;
+  }
+
+  stats(): EngineStats {
+    const families: EngineStats['families'] = {};
+    for (const [name, family] of this.families) {
+      let entries = 0;
+      let sizeBytes = 0;
+      for (const { key, value } of this.range(family, { limit: statsEntriesMax })) {
+        entries += 1;
+        sizeBytes += key.length + value.length;
+      }
+      families[name] = { entries, sizeBytes, estimated: entries === statsEntriesMax };
+    }
+    return { sizeBytes: directorySizeBytes(this.#path), families };
+  }
+
+  /**
+   * The package cannot flush, and closing leaves everything since the last flush in the log, where RocksDB drops
+   * what follows a damaged record without a word. Opening moves the log into tables, which have checksums.
+   */
+  async close(): Promise<void> {
+    await this.#closeDatabase();
+    if (this.#hasWritten) await this.#emptyLog();
+    await makePrivate(this.#path);
+  }
+
+  async #emptyLog(): Promise<void> {
+    try {
+      await (await this.#open()).close();
+    } catch (thrown) {
+      // Without room for tables the log stays, and the next start reads it.
+      if (!(thrown instanceof StoaError && thrown.code === 'disk_full')) throw thrown;
+    }
+  }
+
+  /** Opens the database again, once there is room for what its log holds. Reads are refused for that moment. */
+  async #reopen(): Promise<void> {
+    if (freeBytes(this.#path) < this.#roomToOpen()) throw diskFull();
+    for (const snapshot of this.#snapshots) snapshot.close();
+    await this.#closeDatabase();
+    const database = await this.#open();
+    for (const [name, family] of this.families) family.column = database.columns[name] as ColumnHandle;
+    this.#database = database;
+    this.#hasFailed = false;
+  }
+
+  async #closeDatabase(): Promise<void> {
+    const database = this.#database;
+    this.#database = undefined;
+    this.#batch?.close(reportNothing);
+    this.#batch = undefined;
+    try {
+      await database?.close();
+    } catch (thrown) {
+      if (!this.#hasFailed)
+        throw new StoaError('engine', `RocksDB could not close: ${messageOf(thrown)}.`, { cause: thrown });
+      // The log that could not be written cannot be flushed either. RocksDB itself is closed by
+      // then; the second call lets the package know.
+      await database?.close();
+    }
+  }
+
+  /** What is in the log goes into tables, and the files that RocksDB writes at each start come on top. */
+  #roomToOpen(): number {
+    return 2 * directorySizeBytes(this.#path, '.log') + spareBytes;
+  }
+
+  #writeNow(operations: readonly DriverOperation<Column>[]): void {
+    const batch = (this.#batch ??= this.#opened()._chainedBatch());
+    let sizeBytes = 0;
+    try {
+      for (const { family, key, value } of operations) {
+        if (value === undefined) batch._del(key, family);
+        else batch._put(key, value, family);
+        sizeBytes += key.length + (value?.length ?? 0);
+      }
+      this.#hasWritten = true;
+      batch._writeSync(this.#writeOptions);
+    } finally {
+      this.#empty(batch, sizeBytes);
+    }
+  }
+
+  #empty(batch: RocksBatch, sizeBytes: number): void {
+    if (sizeBytes <= keptBatchBytesMax) {
+      batch._clear();
+      return;
+    }
+    this.#batch = undefined;
+    batch.close(reportNothing);
+  }
+
+  #iterator(family: Column, bounds: RangeOptions): RocksIterator {
+    const options = { ...withoutUndefined(bounds), ...family, ...iteratorOptions };
+    return this.#reading((database) => database._iterator(options));
+  }
+
+  #close(iterator: RocksIterator): void {
+    iterator.close(reportNothing);
+  }
+
+  #opened(): RocksDatabase {
+    if (this.#database !== undefined) return this.#database;
+    throw new StoaError('disk_full', 'The disk was full, and the database is being opened again.', {
+      fix: 'Try again in a second.',
+    });
+  }
+
+  #reading<T>(read: (database: RocksDatabase) => T): T {
+    const database = this.#opened();
+    try {
+      return read(database);
+    } catch (thrown) {
+      if (messageOf(thrown).includes('Corruption')) throw damagedData(this.#path, thrown);
+      throw new StoaError('engine', `RocksDB could not read: ${messageOf(thrown)}.`, { cause: thrown });
+    }
+  }
+}
+
+/** Free space that is left alone: RocksDB writes its own small files and needs some at each start. */
+const spareBytes = 1024 * 1024;
+
+/** Bytes that a commit may need in the log. */
+function roomFor(operations: readonly DriverOperation<Column>[]): number {
+  return operations.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), spareBytes);
+}
+
+/** Closing a batch or an iterator frees memory at once and cannot fail; the package wants a callback all the same. */
+function reportNothing(error: Error | null | undefined): void {
+  if (error)
+    throw new StoaError('internal', `RocksDB could not free an iterator: ${error.message}.`, {
+      cause: error,
+    });
+}
+
+function entriesOf(rows: readonly Buffer[]): Entry[] {
+  const entries: Entry[] = [];
+  for (let index = 0; index + 1 < rows.length; index += 2) {
+    entries.push({ key: rows[index] as Buffer, value: rows[index + 1] as Buffer });
+  }
+  return entries;
+}
+
+/** The package takes a bound that is present but undefined for an empty one. */
+function withoutUndefined(bounds: RangeOptions): RangeOptions {
+  return Object.fromEntries(Object.entries(bounds).filter(([, bound]) => bound !== undefined));
+}
+
+async function loadPackage(): Promise<RocksPackage> {
+  // Named by a variable because the package is optional and untyped.
+  const name: string = '@nxtedition/rocksdb';
+  try {
+    return await import(name);
+  } catch (thrown) {
+    throw new StoaError(
+      'missing_package',
+      `The engine rocksdb needs ${name}, which does not load: ${messageOf(thrown)}.`,
+      {
+        fix: `Run \`npm install ${name}\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
+        cause: thrown,
+      },
+    );
+  }
+}
+
+/** All families that are or will be on disk, noted down before RocksDB creates the new ones. */
+async function rememberFamilies(path: string, families: readonly string[]): Promise<string[]> {
+  const file = join(path, familiesFile);
+  const known = await knownFamilies(path, file);
+  const names = [...new Set(['default', ...known, ...families])];
+  if (names.length > known.length) await writeDurably(file, `${JSON.stringify(names, undefined, 2)}\n`);
+  return names;
+}
+
+async function knownFamilies(path: string, file: string): Promise<string[]> {
+  let content: string;
+  try {
+    content = await readFile(file, 'utf8');
+  } catch (thrown) {
+    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return [];
+    throw thrown;
+  }
+  try {
+    const names: unknown = JSON.parse(content);
+    if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
+    throw new TypeError(`${familiesFile} is not a list of names`);
+  } catch (thrown) {
+    throw damagedData(path, thrown);
+  }
+}
+
+function openFailure(path: string, thrown: unknown): StoaError {
+  // The package hides the reason behind "Database is not open".
+  const reason = thrown instanceof Error && thrown.cause !== undefined ? thrown.cause : thrown;
+  const message = messageOf(reason);
+  if (message.includes('lock')) {
+    return new StoaError('locked', `Another process has the RocksDB database in ${path} open: ${message}.`, {
+      fix: 'Stop that process, or give this one another data directory.',
+      cause: thrown,
+    });
+  }
+  if (noSpace.test(message)) return noRoomToOpen(path, reason);
+  if (/corruption|not opened|checksum|MANIFEST|CURRENT/i.test(message)) return damagedData(path, reason);
+  return new StoaError('engine', `RocksDB could not open ${path}: ${message}.`, { cause: thrown });
+}
+
+const noSpace = /no space left/i;
+
+function writeFailure(thrown: unknown): StoaError {
+  const message = messageOf(thrown);
+  // A record that was cut off while it was appended is dropped at the next start. A failed sync is
+  // another matter: the record may be whole.
+  return noSpace.test(message) && /append/i.test(message) ? diskFull(thrown) : commitFailure(thrown);
+}

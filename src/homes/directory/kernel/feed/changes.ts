@@ -1,0 +1,239 @@
+/** The change feed: every visible commit in order, readable from any kept position, live at the end. */
+import { StoaError } from '../../../../core/errors.js';
+import { kernelFamilies } from '../families.js';
+import { decodeFeed, positionKey } from './log.js';
+import type { Store } from '../store.js';
+import type {
+  Commit,
+  Feed,
+  FeedCommit,
+  FeedPage,
+  FeedReadOptions,
+  FollowOptions,
+} from '../../../../feed/port.js';
+import { type WaitingReader, WaitingReaders } from './waiting-readers.js';
+import { nextTurn } from '../../../../core/waiting/yielding.js';
+
+/** Changes looked at for one page, so that a narrow filter does not hold up the event loop; a commit without any counts as one. */
+const changesScannedMax = 2_000;
+/** Changes kept decoded in memory a shard: readers near the end share them. */
+const recentChangesMax = 10_000;
+
+export class ChangeFeed implements Feed {
+  readonly #shards: FeedShard[];
+  readonly #waiting = new WaitingReaders();
+  /** Up to where, a number a shard, everything has been shown to whoever waited. */
+  readonly #shown: number[];
+
+  constructor(stores: readonly Store[]) {
+    this.#shards = stores.map(
+      (store, index) => new FeedShard(store, (commits) => this.#wake(index, commits)),
+    );
+    this.#shown = this.#shards.map((shard) => shard.last);
+  }
+
+  newest(): string {
+    return encodePosition(this.#shards.map((shard) => shard.last));
+  }
+
+  read(options: FeedReadOptions = {}): FeedPage {
+    const limit = options.limit ?? Infinity;
+    const at = this.#start(options.since);
+    const until =
+      options.until === undefined ? undefined : decodePosition(options.until, this.#shards.length);
+    const commits: FeedCommit[] = [];
+    let taken = 0;
+    for (let scanned = 0; scanned < changesScannedMax && taken < limit;) {
+      const next = this.#earliest(at, until);
+      if (next === undefined) return { commits, position: encodePosition(at), more: false };
+      at[next.shard] = next.commit.seq;
+      scanned += Math.max(1, next.commit.changes.length);
+      const changes =
+        options.accept === undefined ? next.commit.changes : next.commit.changes.filter(options.accept);
+      if (changes.length === 0) continue;
+      commits.push({ ...next.commit, changes, position: encodePosition(at) });
+      taken += changes.length;
+    }
+    return { commits, position: encodePosition(at), more: this.#earliest(at, until) !== undefined };
+  }
+
+  /**
+   * Pages without end: first what is kept, then what happens. It reads the log whenever its reader
+   * asks, so a slow reader costs no memory; one that falls behind the kept part gets `resync`.
+   */
+  follow(options: FollowOptions): AsyncGenerator<FeedPage> {
+    // Without a position it begins with what happens after this call, not after the first look.
+    return this.#pages({ ...options, since: options.since ?? this.newest() });
+  }
+
+  async *#pages(options: FollowOptions & { since: string | undefined }): AsyncGenerator<FeedPage> {
+    let { since } = options;
+    let quietSinceMs = performance.now();
+    while (!options.signal.aborted) {
+      const page = this.read({ ...options, since });
+      since = page.position;
+      const idleLeftMs = quietSinceMs + options.idleMs - performance.now();
+      // Also while others write what is not accepted here: the position must not grow old.
+      if (page.commits.length > 0 || idleLeftMs <= 0) {
+        yield page;
+        quietSinceMs = performance.now();
+      } else if (page.more) {
+        await nextTurn();
+      } else {
+        since = await this.#wait(since, idleLeftMs, options);
+      }
+    }
+  }
+
+  /** Calls back after each group of commits, whatever they are. Returns the way to stop it. */
+  onCommit(listener: (commits: readonly Commit[]) => void): () => void {
+    const stops = this.#shards.map((shard) => shard.store.onCommit(listener));
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  #start(since: string | undefined): number[] {
+    const at =
+      since === undefined
+        ? this.#shards.map((shard) => shard.first - 1)
+        : decodePosition(since, this.#shards.length);
+    for (const [index, shard] of this.#shards.entries()) {
+      if (!shard.holdsAfter(at[index] as number)) {
+        throw new StoaError('resync', 'The change feed does not hold what comes after this position.', {
+          fix: 'Read the state again, then follow the feed from `details.position`.',
+          details: { position: this.newest() },
+        });
+      }
+    }
+    return at;
+  }
+
+  /** The next commit over all shards: by time between shards, by number within one. */
+  #earliest(at: readonly number[], until?: readonly number[]): { shard: number; commit: Commit } | undefined {
+    let earliest: { shard: number; commit: Commit } | undefined;
+    for (const [index, shard] of this.#shards.entries()) {
+      if (until !== undefined && (at[index] as number) >= (until[index] as number)) continue;
+      const commit = shard.after(at[index] as number);
+      if (commit !== undefined && (earliest === undefined || commit.atMs < earliest.commit.atMs))
+        earliest = { shard: index, commit };
+    }
+    return earliest;
+  }
+
+  /**
+   * Until something is committed that is accepted, the time is over or the reader has left; answers
+   * the position up to which nothing was. Nothing happens between a read and this.
+   */
+  #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
+    return new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timeout);
+        this.#waiting.delete(reader);
+        signal.removeEventListener('abort', wake);
+        // What was shown while it slept was not for it.
+        resolve(encodePosition(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))));
+      };
+      const at = decodePosition(since, this.#shards.length);
+      const reader: WaitingReader = { accept, interest, wake };
+      const timeout = setTimeout(wake, timeMs);
+      this.#waiting.add(reader);
+      signal.addEventListener('abort', wake);
+    });
+  }
+
+  /** A reader who would not accept any of it sleeps on: thousands may wait for different things. */
+  #wake(shard: number, commits: readonly Commit[]): void {
+    const last = commits.at(-1);
+    if (last === undefined) return;
+    this.#waiting.wakeFor(commits);
+    this.#shown[shard] = last.seq;
+  }
+}
+
+/** The feed of one shard: its newest commits in memory, the rest on disk, one record decoded at a time. */
+class FeedShard {
+  readonly store: Store;
+  /** Consecutive commits up to the newest. */
+  #recent: Commit[] = [];
+  #recentChanges = 0;
+  /** The record of the last look into the log: readers go through it commit by commit. */
+  #record: readonly Commit[] = [];
+
+  constructor(store: Store, onCommit: (commits: readonly Commit[]) => void) {
+    this.store = store;
+    store.onCommit((commits) => {
+      this.#remember(commits);
+      onCommit(commits);
+    });
+  }
+
+  get last(): number {
+    return this.store.sequence;
+  }
+
+  /** The oldest sequence number that is kept; one past the newest when nothing is. */
+  get first(): number {
+    const { first, last } = this.store.feedExtent();
+    return first === 0 ? last + 1 : first;
+  }
+
+  /** Whether everything after this number can still be read. What is recent needs no look at the disk. */
+  holdsAfter(seq: number): boolean {
+    if (seq >= this.last) return seq === this.last;
+    const recent = this.#recent[0];
+    return (recent !== undefined && seq >= recent.seq - 1) || seq >= this.first - 1;
+  }
+
+  after(seq: number): Commit | undefined {
+    if (seq >= this.last) return undefined;
+    const wanted = seq + 1;
+    return commitIn(this.#recent, wanted) ?? commitIn(this.#record, wanted) ?? this.#load(wanted);
+  }
+
+  /** Lets go of the oldest half when it grows too large. */
+  #remember(commits: readonly Commit[]): void {
+    for (const commit of commits) {
+      this.#recent.push(commit);
+      this.#recentChanges += commit.changes.length;
+    }
+    if (this.#recentChanges <= 2 * recentChangesMax) return;
+    let kept = this.#recent.length;
+    for (this.#recentChanges = 0; kept > 0 && this.#recentChanges < recentChangesMax; kept -= 1) {
+      this.#recentChanges += (this.#recent[kept - 1] as Commit).changes.length;
+    }
+    this.#recent = this.#recent.slice(kept);
+  }
+
+  #load(wanted: number): Commit | undefined {
+    for (const { value } of this.store.range(kernelFamilies.changes, {
+      gte: positionKey(wanted),
+      limit: 1,
+    })) {
+      this.#record = decodeFeed(value).items;
+      return commitIn(this.#record, wanted);
+    }
+    return undefined;
+  }
+}
+
+/** Sequence numbers have no gaps, so that the place in a run of commits is a subtraction. */
+function commitIn(commits: readonly Commit[], seq: number): Commit | undefined {
+  const first = commits[0];
+  return first === undefined || seq < first.seq ? undefined : commits[seq - first.seq];
+}
+
+/** One number a shard, joined with dots; with a single shard it is just the sequence number. */
+function encodePosition(at: readonly number[]): string {
+  return at.join('.');
+}
+
+function decodePosition(text: string, shards: number): number[] {
+  const at = text.split('.').map(Number);
+  if (!/^\d{1,15}(\.\d{1,15})*$/.test(text) || at.length !== shards) {
+    throw new StoaError('invalid_cursor', `"${text.slice(0, 80)}" is not a position of this feed.`, {
+      fix: 'Use a position that this server gave out, or leave it away to read from the oldest entry.',
+    });
+  }
+  return at;
+}

@@ -1,0 +1,187 @@
+/** The raw entries of a store, for people who want to see the bytes. */
+import { Decoder } from 'cbor-x';
+import { StoaError } from '../../../../core/errors.js';
+import { didYouMean } from '../../../../core/text/nearest.js';
+import { type FamilyStats, prefixRange } from '../engine.js';
+import { kernelFamilies } from '../families.js';
+import type { Store } from '../store.js';
+import { nextTurn } from '../../../../core/waiting/yielding.js';
+
+export interface InspectedEntry {
+  /** In hex, as is the value. */
+  key: string;
+  /** Empty where it is not for showing. */
+  value: string;
+  /** What the row says, as JSON; null where it cannot be read. */
+  decoded: unknown;
+}
+
+/** Where a page ended: the next one begins after this entry. */
+export interface InspectPosition {
+  shard: number;
+  after: Buffer;
+}
+
+export interface InspectPage {
+  items: InspectedEntry[];
+  next: InspectPosition | undefined;
+}
+
+/** Entries counted before others get a turn. */
+const entriesPerTurn = 1_000;
+
+const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
+
+/** Bytes of all shards, and counts and sizes of every family over them, as far as the engines know them at once. */
+function knownStats(stores: readonly Store[]): { sizeBytes: number; families: Map<string, FamilyStats> } {
+  const families = new Map<string, FamilyStats>();
+  let sizeBytes = 0;
+  for (const store of stores) {
+    const stats = store.engine.stats();
+    sizeBytes += stats.sizeBytes;
+    for (const [family, found] of Object.entries(stats.families)) {
+      const before = families.get(family) ?? { entries: 0, sizeBytes: 0, estimated: false };
+      families.set(family, {
+        entries: before.entries + found.entries,
+        sizeBytes: before.sizeBytes + found.sizeBytes,
+        estimated: before.estimated || found.estimated,
+      });
+    }
+  }
+  return { sizeBytes, families };
+}
+
+/** The same, counted further where an engine only estimates, to the end unless told otherwise: page by page, while others go on. */
+export async function countedStats(
+  stores: readonly Store[],
+  entriesMax = Infinity,
+): Promise<{ sizeBytes: number; families: Map<string, FamilyStats> }> {
+  const { sizeBytes, families } = knownStats(stores);
+  for (const [family, { estimated }] of families)
+    if (estimated) families.set(family, await countFamily(stores, family, entriesMax));
+  return { sizeBytes, families };
+}
+
+async function countFamily(
+  stores: readonly Store[],
+  family: string,
+  entriesMax: number,
+): Promise<FamilyStats> {
+  const counted: FamilyStats = { entries: 0, sizeBytes: 0, estimated: false };
+  for (const store of stores) {
+    for (let after: Buffer | undefined, isMore = true; isMore;) {
+      isMore = false;
+      for (const { key, value } of store.range(family, {
+        ...(after && { gt: after }),
+        limit: entriesPerTurn,
+      })) {
+        counted.entries += 1;
+        counted.sizeBytes += key.length + value.length;
+        after = Buffer.from(key);
+        isMore = true;
+      }
+      if (isMore && counted.entries >= entriesMax) return { ...counted, estimated: true };
+      await nextTurn();
+    }
+  }
+  return counted;
+}
+
+/** The family that a name means: its full name, or the part after the slash where only one has it. */
+export function familyNamed(stores: readonly Store[], name: string): string {
+  // The redo log holds every value that was ever written, deleted ones too: no door opens on it.
+  const families = (stores[0]?.families ?? []).filter((family) => family !== kernelFamilies.redo);
+  if (families.includes(name)) return name;
+  const meant = families.filter((family) => family.endsWith(`/${name}`));
+  if (meant.length === 1) return meant[0] as string;
+  if (meant.length > 1) {
+    throw new StoaError(
+      'invalid_request',
+      `"${name}" is the name of ${meant.length} families: ${meant.join(', ')}.`,
+      { fix: 'Give the full name.' },
+    );
+  }
+  throw new StoaError(
+    'not_found',
+    `There is no family "${name}".${didYouMean(name, [...families, ...families.map((family) => family.split('/')[1] ?? family)])}`,
+    {
+      fix: '"stoa inspect" lists every family.',
+    },
+  );
+}
+
+export interface InspectOptions {
+  prefix: Buffer;
+  limit: number;
+  from?: InspectPosition | undefined;
+  /** What a domain knows of a row; undefined where it knows nothing. */
+  decode?: (family: string, key: Buffer, value: Buffer) => unknown;
+  /** Whether the values of a family stay hidden; what the domain decodes of them is shown. */
+  conceals?: (family: string) => boolean;
+}
+
+/** A page of entries in key order, shard by shard. */
+export function inspectFamily(
+  stores: readonly Store[],
+  family: string,
+  { prefix, limit, from, decode, conceals }: InspectOptions,
+): InspectPage {
+  const isHidden = conceals?.(family) === true;
+  const items: InspectedEntry[] = [];
+  let last: InspectPosition | undefined;
+  for (let shard = from?.shard ?? 0; shard < stores.length; shard += 1) {
+    const { gte, ...bounds } = prefixRange(prefix);
+    const start =
+      from?.shard === shard ? { gt: from.after } : gte !== undefined && gte.length > 0 ? { gte } : {};
+    for (const { key, value } of (stores[shard] as Store).range(family, { ...bounds, ...start })) {
+      // One more than the page holds is there: only then is there a next page.
+      if (items.length === limit) return { items, next: last };
+      items.push({
+        key: key.toString('hex'),
+        value: isHidden ? '' : value.toString('hex'),
+        decoded: decodedOf(family, key, value, decode),
+      });
+      last = { shard, after: Buffer.from(key) };
+    }
+  }
+  return { items, next: undefined };
+}
+
+/** A row that its domain cannot read is shown as its bytes alone: to look at such a row is what this is for. */
+function decodedOf(family: string, key: Buffer, value: Buffer, decode: InspectOptions['decode']): unknown {
+  try {
+    const known = decode?.(family, key, value);
+    return known === undefined ? decodeValue(value) : plain(known);
+  } catch {
+    return null;
+  }
+}
+
+/** Families keep JSON, CBOR or bare bytes; bytes that happen to be a CBOR number are still bytes. */
+function decodeValue(value: Buffer): unknown {
+  if (value[0] === 0x7b || value[0] === 0x5b || value[0] === 0x22) {
+    try {
+      return JSON.parse(value.toString()) as unknown;
+    } catch {
+      return null;
+    }
+  }
+  const major = (value[0] ?? 0) >> 5;
+  if (major < 3 || major > 5) return null;
+  try {
+    return plain(cbor.decode(value) as unknown);
+  } catch {
+    return null;
+  }
+}
+
+/** CBOR has what JSON has not: 64-bit numbers and bytes. */
+function plain(value: unknown): unknown {
+  if (typeof value === 'bigint')
+    return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value === 'object' && value !== null)
+    return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, plain(field)]));
+  return value === undefined ? null : value;
+}

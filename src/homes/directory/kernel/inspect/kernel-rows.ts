@@ -1,0 +1,38 @@
+/** The rows of the kernel's own families as readable JSON, for whoever looks into the store. */
+import { kernelFamilies as families } from '../families.js';
+import { decodeFeed, positionOf } from '../feed/log.js';
+import { timerOf } from '../timers.js';
+
+/** What a row says, or undefined for a family that is not the kernel's. Throws for a row that cannot be read. */
+export function decodeKernelEntry(family: string, key: Buffer, value: Buffer): unknown {
+  return decoders[family]?.(key, value);
+}
+
+/** Without the redo log: it holds every value that was ever written, deleted ones too, and no door opens on it. */
+const decoders: Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>> = {
+  [families.meta]: (key, value) => ({ note: key.toString(), value: noteOf(value.toString()) }),
+  [families.changes]: (key, value) => ({ last_seq: positionOf(key), commits: decodeFeed(value).items }),
+  [families.timers]: (key) => {
+    const { atMs, kind, reference } = timerOf(key);
+    return { at: new Date(atMs).toISOString(), kind, reference: reference.toString('hex') };
+  },
+  [families.idempotency]: (key, value) => ({
+    scope_and_key: key.toString('hex'),
+    ...(JSON.parse(value.toString()) as object),
+  }),
+  [families.idempotencyBytes]: (key, value) => ({
+    user_id: key.toString('hex'),
+    bytes: Number(value.readBigUInt64BE()),
+  }),
+  [families.intents]: (key, value) => {
+    const { shard, writes, changes } = JSON.parse(value.toString()) as Record<string, unknown[]>;
+    return { intent: key.toString('hex'), shard, writes: writes?.length, changes };
+  },
+  [families.finishedIntents]: (key) => ({ intent: key.toString('hex') }),
+  [families.directory]: (key, value) => ({ id: key.toString(), user_id: value.toString('hex') }),
+};
+
+/** Notes are text: a name, a number, or JSON. */
+function noteOf(text: string): unknown {
+  return text.startsWith('{') || text.startsWith('[') ? (JSON.parse(text) as unknown) : text;
+}

@@ -1,0 +1,501 @@
+/** A data directory, opened: its lock, its manifest, its shards, its feed and its sweepers. */
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { ChangeFeed } from './feed/changes.js';
+import {
+  type EngineName,
+  type StoreConfig,
+  storeConfigDefaults,
+} from '../../../core/settings/store-config.js';
+import { type Engine } from './engine.js';
+import { openEngine } from './engines/index.js';
+import { kernelFamilies } from './families.js';
+import { DurableNote, refuseLosses } from './directory/durable-note.js';
+import { freeBytes } from './engines/directory.js';
+import { makePrivateDirectory, removeDrafts } from '../../../core/files.js';
+import type { BackupDescription } from './backup/description.js';
+import { type DirectoryLock, acquireLock, lockPath } from './directory/lock.js';
+import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
+import {
+  type Manifest,
+  newManifest,
+  readManifest,
+  shardDirectory,
+  shardOf,
+  storeIdKey,
+  storeMark,
+  writeManifest,
+} from './directory/manifest.js';
+import { type Outage } from '../../../core/outages.js';
+import { closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
+import { ShardPairs, finishIntents } from './shard-pairs.js';
+import { type GroupFacts, Store } from './store.js';
+import { refuseMoreShards, refuseOtherEngine } from './directory/stray-databases.js';
+import { Sweeper, type TimerHandler } from './sweeper.js';
+import type { Reader, Transaction } from './transaction.js';
+import { trimLogs } from './feed/trim.js';
+
+export interface KernelOptions {
+  dataDir: string;
+  /** What a new directory is created with; an existing one must have been created with the same. */
+  engine?: EngineName | undefined;
+  /** Fixed at creation; undefined takes what is there, or one. */
+  shards?: number | undefined;
+  families: readonly string[];
+  /** Those of them of which one row at a time is read, at random. */
+  scatteredFamilies?: readonly string[];
+  /** Those whose rows nearly every transaction reads and few change: they are kept in memory. */
+  hotFamilies?: readonly string[];
+  limits: Limits;
+  storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>>;
+  clock?: () => number;
+  /** Faults that no caller waits for: a failing timer, a failing trim. */
+  onError?: (error: unknown, about: string) => void;
+  onGroup?: (group: GroupFacts) => void;
+  /** Wraps each engine after it is opened; tests inject faults here. */
+  wrapEngine?: (engine: Engine, shard: number) => Engine;
+  sweepIntervalMs?: number;
+}
+
+const trimIntervalMs = 60_000;
+/** How often the newest durable transactions are noted beside the databases, and a full disk is looked for. */
+const watchIntervalMs = 1_000;
+/** With less free space than this a write is tried, so that a full disk is known before a caller meets it. */
+const lowSpaceBytes = 2 * 1024 * 1024;
+
+/** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
+export async function openKernel(options: KernelOptions): Promise<Kernel> {
+  if (options.engine === 'memory')
+    return openShards(
+      options,
+      newManifest('memory', checkShards(options.shards ?? 1, options.limits)),
+      undefined,
+    );
+  await makeDirectory(options.dataDir);
+  const lockTouchedMs = await modifiedMs(lockPath(options.dataDir));
+  let kernel: Kernel | undefined;
+  const lock = await acquireLock(options.dataDir, {}, () => kernel?.loseDirectory());
+  try {
+    await removeDrafts(options.dataDir);
+    const { manifest, isNew } = await manifestOf(options);
+    await (isNew
+      ? refuseOtherEngine(options.dataDir, manifest.engine)
+      : refuseMoreShards(options.dataDir, manifest));
+    kernel = await openShards(options, manifest, lock);
+    try {
+      await markStores(kernel, isNew);
+      if (!isNew) {
+        // Before the first write: that would make a database that has lost something look newer.
+        await refuseLosses(options.dataDir, manifest, kernel.lsns);
+        await finishIntents(kernel.stores);
+        await kernel.recordOutage(lockTouchedMs);
+      }
+      // Last, so that a directory whose making was cut off has none and is made again.
+      if (isNew) await writeManifest(options.dataDir, manifest);
+      await kernel.beginNote();
+    } catch (error) {
+      await kernel.abandon();
+      throw error;
+    }
+    return kernel;
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+}
+
+function lockLost(dataDir: string): StoaError {
+  return new StoaError(
+    'writes_stopped',
+    `Another process has taken over ${dataDir} because this one stood still for too long.`,
+    {
+      fix: 'Stop this server; the other one serves the data now.',
+    },
+  );
+}
+
+async function openShards(
+  options: KernelOptions,
+  manifest: Manifest,
+  lock: DirectoryLock | undefined,
+): Promise<Kernel> {
+  const families = [...Object.values(kernelFamilies), ...options.families];
+  const stores: Store[] = [];
+  try {
+    for (let shard = 0; shard < manifest.shards; shard += 1) {
+      const config = {
+        ...storeConfigDefaults,
+        ...options.storeConfig,
+        data_dir: shardDirectory(options.dataDir, shard),
+        scattered_families: options.scatteredFamilies,
+      };
+      // The seed gives the cache for the store as a whole; the shards divide it.
+      config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
+      const opened = await openEngine(manifest.engine, config, families);
+      const engine = options.wrapEngine?.(opened, shard) ?? opened;
+      try {
+        stores.push(
+          new Store({
+            engine,
+            families,
+            hotFamilies: options.hotFamilies,
+            limits: options.limits,
+            ...(options.clock && { clock: options.clock }),
+            ...(options.onGroup && { onGroup: options.onGroup }),
+          }),
+        );
+      } catch (error) {
+        await engine.close();
+        throw error;
+      }
+    }
+    return new Kernel(options, manifest, stores, lock);
+  } catch (error) {
+    for (const store of stores) await store.close();
+    throw error;
+  }
+}
+
+export class Kernel {
+  readonly dataDir: string;
+  readonly manifest: Manifest;
+  readonly limits: Limits;
+  readonly stores: readonly Store[];
+  /** Shard 00, where everything lives that belongs to no single user. */
+  readonly root: Store;
+  readonly feed: ChangeFeed;
+  readonly lock: DirectoryLock | undefined;
+  readonly #sweepers: readonly Sweeper[];
+  readonly #onError: (error: unknown, about: string) => void;
+  readonly #pairs: ShardPairs;
+  #outages: readonly Outage[] = [];
+  readonly #syncsWrites: boolean;
+  #note: DurableNote | undefined;
+  #watching: NodeJS.Timeout | undefined;
+  #watched: Promise<void> = Promise.resolve();
+  #trimming: NodeJS.Timeout | undefined;
+  #trimmed: Promise<void> = Promise.resolve();
+  #closing: Promise<void> | undefined;
+
+  constructor(
+    options: KernelOptions,
+    manifest: Manifest,
+    stores: readonly Store[],
+    lock: DirectoryLock | undefined,
+  ) {
+    this.dataDir = options.dataDir;
+    this.manifest = manifest;
+    this.#syncsWrites = options.storeConfig?.sync_writes !== false;
+    this.limits = options.limits;
+    this.stores = stores;
+    this.root = stores[0] as Store;
+    this.feed = new ChangeFeed(stores);
+    this.lock = lock;
+    this.#onError =
+      options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
+    this.#sweepers = stores.map(
+      (store) =>
+        new Sweeper({
+          store,
+          ...(options.sweepIntervalMs !== undefined && { intervalMs: options.sweepIntervalMs }),
+          onError: (error, timer) => this.#onError(error, `timer ${timer.kind}`),
+        }),
+    );
+    this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
+  }
+
+  /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
+  get outages(): readonly Outage[] {
+    const nowMs = this.nowMs();
+    // One that ends in a time to come was noted before the clock was set back: it would keep leases alive until then.
+    return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs
+      ? this.#outages
+      : this.#outages.filter(({ toMs }) => toMs <= nowMs);
+  }
+
+  nowMs(): number {
+    return this.root.nowMs();
+  }
+
+  storeOf(userKey: Buffer): Store {
+    if (this.stores.length === 1) return this.root;
+    return this.stores[shardOf(userKey, this.stores.length)] as Store;
+  }
+
+  /** The store that holds the thing with this id, or undefined where the directory does not know it. */
+  locate(id: string): Store | undefined {
+    if (this.stores.length === 1) return this.root;
+    const owner = this.root.get(kernelFamilies.directory, Buffer.from(id));
+    return owner === undefined ? undefined : this.storeOf(owner);
+  }
+
+  /** Runs `body` as one transaction over the shard of a user and shard 00: both keep what it wrote, or neither. */
+  transactBoth<T>(own: Store, body: (own: Transaction, root: Transaction) => T): Promise<T> {
+    return this.#pairs.transact(own, body);
+  }
+
+  /** Calls `take` while no write over two shards is unfinished. */
+  betweenPairs<T>(take: () => Promise<T>): Promise<T> {
+    return this.#pairs.between(take);
+  }
+
+  /** Which user owns the thing with this id, as shard 00 knows it. Undefined for an unknown id, and always where there is one shard. */
+  ownerIn(root: Reader, id: string): Buffer | undefined {
+    return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
+  }
+
+  /** Makes an id findable, in the transaction of shard 00 that goes with the write of the thing. */
+  enterIn(root: Transaction, id: string, userKey: Buffer): void {
+    if (this.stores.length > 1 && this.ownerIn(root, id)?.equals(userKey) !== true)
+      root.put(kernelFamilies.directory, Buffer.from(id), userKey);
+  }
+
+  /** Forgets an id whose thing is removed by the same write. */
+  leaveIn(root: Transaction, id: string): void {
+    if (this.stores.length > 1) root.delete(kernelFamilies.directory, Buffer.from(id));
+  }
+
+  handleTimer(kind: string, handler: TimerHandler): void {
+    for (const sweeper of this.#sweepers) sweeper.handle(kind, handler);
+  }
+
+  /** The newest durable transaction of each shard. */
+  get lsns(): number[] {
+    return this.stores.map((store) => store.lsn);
+  }
+
+  /** Whether writes are taken: `disk_full` ends by itself when there is room again, `stopped` with a restart. */
+  get writes(): 'ok' | 'disk_full' | 'stopped' {
+    if (this.stores.some((store) => store.stopped !== undefined)) return 'stopped';
+    return this.stores.some((store) => store.full !== undefined) ? 'disk_full' : 'ok';
+  }
+
+  /** Notes beside the databases how far they are, from here on. */
+  async beginNote(): Promise<void> {
+    this.#note = await DurableNote.begin(this.dataDir, this.manifest, this.lsns);
+  }
+
+  /** Another process holds the directory now: two writers would destroy each other's work. */
+  loseDirectory(): void {
+    for (const store of this.stores) store.stop(lockLost(this.dataDir));
+    const note = this.#note;
+    this.#note = undefined;
+    note?.close().catch((error: unknown) => this.#onError(error, 'closing stoa.durable'));
+  }
+
+  /** Starts what works by itself: sweeping and trimming. Call it once every timer has its handler. */
+  start(): void {
+    for (const sweeper of this.#sweepers) sweeper.start();
+    this.#trimming ??= setInterval(() => {
+      this.#trimmed = this.#trimmed.then(() => this.trim());
+    }, trimIntervalMs);
+    this.#trimming.unref();
+    if (this.lock === undefined) return;
+    this.#watching ??= setInterval(() => {
+      this.#watched = this.#watched.then(() => this.#watch());
+    }, watchIntervalMs);
+    this.#watching.unref();
+  }
+
+  async #watch(): Promise<void> {
+    try {
+      for (const [shard, store] of this.stores.entries())
+        if (store.full !== undefined || freeBytes(shardDirectory(this.dataDir, shard)) < lowSpaceBytes)
+          await store.tryWriting();
+      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is noted.
+      if (this.#syncsWrites) await this.#note?.write(this.lsns);
+    } catch (error) {
+      this.#onError(error, 'looking after the data directory');
+    }
+  }
+
+  /** Does now what is due; tests call it instead of waiting. */
+  async sweep(): Promise<number> {
+    let handled = 0;
+    for (const sweeper of this.#sweepers) handled += await sweeper.sweep();
+    return handled;
+  }
+
+  expiryBacklogMs(): number {
+    return Math.max(...this.#sweepers.map((sweeper) => sweeper.backlogMs()));
+  }
+
+  async trim(): Promise<void> {
+    for (const [shard, store] of this.stores.entries()) {
+      try {
+        await trimLogs(store, backedUpLsn(this.root, shard));
+      } catch (error) {
+        this.#onError(error, 'trimming the logs');
+      }
+    }
+  }
+
+  /**
+   * Remembers a backup, and of an increment how far it reaches: the redo log up to there may go. A store
+   * that takes no writes any more can still be backed up; then the next one has to be a full one.
+   */
+  async rememberBackup({ name, kind, shards }: BackupDescription, directory: string): Promise<void> {
+    try {
+      await this.root.transact((tx) => {
+        putBackupName(tx, name);
+        if (kind === 'incremental')
+          putBackupMark(
+            tx,
+            directory,
+            shards.map(({ lsn }) => lsn),
+          );
+      });
+    } catch (error) {
+      this.#onError(error, 'noting a backup');
+    }
+  }
+
+  /** For what goes wrong beside the work that a caller waits for. */
+  reportFault(error: unknown, about: string): void {
+    this.#onError(error, about);
+  }
+
+  /** Remembers the time between the last sign of life on this directory and now. */
+  async recordOutage(lockTouchedMs: number): Promise<void> {
+    const nowMs = this.nowMs();
+    const known = readOutages(this.root);
+    const fromMs = lastAliveMs(this.stores, lockTouchedMs);
+    this.#outages = fromMs === 0 ? known : outagesWith(known, { fromMs, toMs: nowMs });
+    if (this.#outages === known) return;
+    const { family, key, value } = outagesMark(this.#outages);
+    await this.root.transact((tx) => tx.put(family, key, value));
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#finish();
+    return this.#closing;
+  }
+
+  async #finish(): Promise<void> {
+    clearInterval(this.#trimming);
+    clearInterval(this.#watching);
+    await this.#trimmed;
+    await this.#watched;
+    for (const sweeper of this.#sweepers) await sweeper.stop();
+    await this.#pairs.close();
+    await this.#noteClosing();
+    await this.abandon();
+  }
+
+  /** Closes the databases and lets go of the directory, without a note of the time. */
+  async abandon(): Promise<void> {
+    try {
+      for (const store of this.stores) await store.close();
+      await this.#note?.close(this.lsns);
+    } finally {
+      await this.lock?.release();
+    }
+  }
+
+  /** A disk that takes no more writes must not keep the directory open. */
+  async #noteClosing(): Promise<void> {
+    if (this.root.stopped !== undefined) return;
+    try {
+      await this.root.transact((tx) => {
+        const { family, key, value } = closedMark(tx.nowMs);
+        tx.put(family, key, value);
+      });
+    } catch (error) {
+      this.#onError(error, 'noting the time of closing');
+    }
+  }
+}
+
+function checkShards(shards: number, limits: Limits): number {
+  if (!Number.isInteger(shards) || shards < 1 || shards > limits.shardsMax) {
+    throw new StoaError(
+      'invalid_config',
+      `A data directory has 1 to ${limits.shardsMax} shards, not ${shards}.`,
+    );
+  }
+  return shards;
+}
+
+async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest; isNew: boolean }> {
+  const found = await readManifest(options.dataDir);
+  if (found === undefined) {
+    return {
+      manifest: newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits)),
+      isNew: true,
+    };
+  }
+  if (options.engine !== undefined && options.engine !== found.engine) {
+    throw new StoaError(
+      'invalid_config',
+      `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`,
+      {
+        fix: `Leave the engine setting away, or make a new directory: "stoa backup" this one and "stoa restore --engine ${options.engine}".`,
+      },
+    );
+  }
+  if (options.shards !== undefined && options.shards !== found.shards) {
+    throw new StoaError(
+      'invalid_config',
+      `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`,
+      {
+        fix: 'Leave the shards setting away, or re-shard offline into a new directory with "stoa reshard".',
+      },
+    );
+  }
+  return { manifest: found, isNew: false };
+}
+
+/**
+ * Each database carries the id of the manifest: one that lost its file, or was put there by
+ * mistake, is not taken for an empty store.
+ */
+async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
+  for (const [shard, store] of kernel.stores.entries()) {
+    const marked = store.get(kernelFamilies.meta, storeIdKey)?.toString();
+    const path = shardDirectory(kernel.dataDir, shard);
+    if (isNew) {
+      if (store.sequence > 0) {
+        throw new StoaError(
+          'damaged_data',
+          `${path} holds data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`,
+          { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' },
+        );
+      }
+      const { family, key, value } = storeMark(kernel.manifest);
+      await store.transact((tx) => tx.put(family, key, value));
+    } else if (marked !== kernel.manifest.id) {
+      const reason =
+        marked === undefined
+          ? 'its database has lost what was in it'
+          : 'its database belongs to another directory';
+      throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, {
+        fix: 'Put the right files back, or restore a backup into a new directory.',
+      });
+    }
+  }
+}
+
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await makePrivateDirectory(path);
+  } catch (error) {
+    throw new StoaError('invalid_config', `The data directory ${path} cannot be made: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Choose another with --data, or check the permissions.',
+    });
+  }
+}
+
+async function modifiedMs(path: string): Promise<number> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
+    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
+      cause: error,
+      fix: 'Check the permissions of the data directory.',
+    });
+  }
+}

@@ -1,0 +1,197 @@
+/** A transaction while its body runs: it writes among all that is pending, and can be undone. */
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyBytesMax } from './engine.js';
+import { kernelFamilies } from './families.js';
+import type { HotRows } from './hot-rows.js';
+import { type Overlay, overlayKey } from './overlay.js';
+import { mergedRange } from './range.js';
+import { timerKey } from './timers.js';
+import type { Change } from '../../../core/change.js';
+import type { Timer, Transaction } from './transaction.js';
+
+/** What all transactions of a store read from. */
+export interface StoreState {
+  readonly familyNumbers: ReadonlyMap<string, number>;
+  readonly engine: Engine;
+  readonly hotRows: HotRows;
+}
+
+/** A write that is not on disk yet, and how to take it back. */
+export interface PendingWrite extends WriteOperation {
+  readonly by: OpenTransaction;
+  /** Its place among the writes of that transaction. */
+  readonly place: number;
+  /** Where it stands in the overlay, and what stood there when that transaction began. */
+  readonly familyNumber: number;
+  readonly name: string;
+  readonly before: PendingWrite | undefined;
+}
+
+/** Unusable after its body has returned. */
+export class OpenTransaction implements Transaction {
+  /** What it wrote, each key once. */
+  readonly writes: PendingWrite[] = [];
+  readonly changes: Change[] = [];
+  readonly nowMs: number;
+  /** The transaction of another shard that announces for both. */
+  readonly #announcesIn: OpenTransaction | undefined;
+  readonly #durableListeners: (() => void)[] = [];
+  readonly #undoneListeners: (() => void)[] = [];
+  readonly #familyNumbers: ReadonlyMap<string, number>;
+  readonly #engine: Engine;
+  readonly #hotRows: HotRows;
+  /** The group that it will belong to: its writes stand there at once, beside those of the transactions before it. */
+  readonly #overlay: Overlay<PendingWrite>;
+  /** The group that is on its way to the disk, below the other. */
+  #below: Overlay<PendingWrite> | undefined;
+  readonly #sizeBytesBefore: number;
+  readonly #operationsMax: number;
+  #open = true;
+
+  constructor(
+    state: StoreState,
+    overlay: Overlay<PendingWrite>,
+    below: Overlay<PendingWrite> | undefined,
+    nowMs: number,
+    limits: Limits,
+    announcesIn: OpenTransaction | undefined,
+  ) {
+    this.#familyNumbers = state.familyNumbers;
+    this.#engine = state.engine;
+    this.#hotRows = state.hotRows;
+    this.#overlay = overlay;
+    this.#below = below;
+    this.#sizeBytesBefore = overlay.sizeBytes;
+    this.nowMs = nowMs;
+    this.#announcesIn = announcesIn;
+    this.#operationsMax = limits.transactionOperationsMax;
+  }
+
+  get isEmpty(): boolean {
+    return this.writes.length === 0 && this.changes.length === 0;
+  }
+
+  /** Its writes hold on to it: each group would keep the one below it, and so all before it, in memory. */
+  close(): void {
+    this.#open = false;
+    this.#below = undefined;
+  }
+
+  onDurable(listener: () => void): void {
+    this.#checkOpen();
+    this.#durableListeners.push(listener);
+  }
+
+  onUndone(listener: () => void): void {
+    this.#checkOpen();
+    this.#undoneListeners.push(listener);
+  }
+
+  becameDurable(): void {
+    for (const listener of this.#durableListeners) listener();
+  }
+
+  becameUndone(): void {
+    for (const listener of this.#undoneListeners) listener();
+  }
+
+  /** Takes its writes back: the overlay is as it was before. */
+  undo(): void {
+    for (const { familyNumber, name, before } of this.writes)
+      this.#overlay.restore(familyNumber, name, before);
+    this.#overlay.sizeBytes = this.#sizeBytesBefore;
+  }
+
+  get(family: string, key: Buffer): Buffer | undefined {
+    const number = this.#number(family);
+    const name = overlayKey(key);
+    const pending = this.#pending(number, name);
+    if (pending !== undefined) return pending.value;
+    return this.#hotRows.holds(number)
+      ? this.#hotRows.get(number, name, () => this.#engine.get(family, key))
+      : this.#engine.get(family, key);
+  }
+
+  getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    const number = this.#number(family);
+    const values: (Buffer | undefined)[] = [];
+    const stored: { index: number; key: Buffer }[] = [];
+    for (const [index, key] of keys.entries()) {
+      const pending = this.#pending(number, overlayKey(key));
+      values.push(pending?.value);
+      if (pending === undefined) stored.push({ index, key });
+    }
+    const found = this.#engine.getMany(
+      family,
+      stored.map(({ key }) => key),
+    );
+    for (const [at, { index }] of stored.entries()) values[index] = found[at];
+    return values;
+  }
+
+  range(family: string, options: RangeOptions): Iterable<Entry> {
+    const number = this.#number(family);
+    const layers = () => [this.#overlay.of(number), this.#below?.of(number)];
+    return mergedRange({ engine: this.#engine, layers, family, options, checkOpen: () => this.#checkOpen() });
+  }
+
+  put(family: string, key: Buffer, value: Buffer): void {
+    if (!Buffer.isBuffer(value)) throw new StoaError('internal', `A value for "${family}" is not a Buffer.`);
+    this.#write(family, key, value);
+  }
+
+  delete(family: string, key: Buffer): void {
+    this.#write(family, key, undefined);
+  }
+
+  change(change: Change): void {
+    this.#checkOpen();
+    (this.#announcesIn ?? this).changes.push(change);
+  }
+
+  schedule(timer: Timer): void {
+    this.put(kernelFamilies.timers, timerKey(timer), Buffer.alloc(0));
+  }
+
+  unschedule(timer: Timer): void {
+    this.delete(kernelFamilies.timers, timerKey(timer));
+  }
+
+  /** Checks all that an engine would refuse: there it would fail the whole group, here it fails this transaction. */
+  #write(family: string, key: Buffer, value: Buffer | undefined): void {
+    const number = this.#number(family);
+    const { length } = key;
+    if (!Buffer.isBuffer(key) || length === 0)
+      throw new StoaError('internal', `A key of "${family}" is not a Buffer of at least one byte.`);
+    if (length > keyBytesMax)
+      throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
+    const name = overlayKey(key);
+    const newest = this.#overlay.get(number, name);
+    const [place, before] =
+      newest?.by === this ? [newest.place, newest.before] : [this.writes.length, newest];
+    if (place >= this.#operationsMax) {
+      throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, {
+        fix: 'Split the work into several transactions.',
+      });
+    }
+    const write: PendingWrite = { family, key, value, by: this, place, familyNumber: number, name, before };
+    this.#overlay.set(number, name, write);
+    this.writes[place] = write;
+  }
+
+  #pending(family: number, name: string): WriteOperation | undefined {
+    return this.#overlay.get(family, name) ?? this.#below?.get(family, name);
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw new StoaError('internal', 'A transaction was used after its body had returned.');
+  }
+
+  #number(family: string): number {
+    this.#checkOpen();
+    const number = this.#familyNumbers.get(family);
+    if (number === undefined) throw new StoaError('internal', `There is no family named "${family}".`);
+    return number;
+  }
+}

@@ -1,0 +1,509 @@
+/** One writer, many readers: serial transactions over one engine, made durable in groups. */
+import { StoaError, messageOf } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './engine.js';
+import { kernelFamilies, logFamilies } from './families.js';
+import { Group } from './group.js';
+import type { Commit } from '../../../feed/port.js';
+import {
+  commitText,
+  decodeFeed,
+  decodeRedo,
+  encodeFeed,
+  encodeRedo,
+  positionKey,
+  positionOf,
+  redoBytesBefore,
+} from './feed/log.js';
+import { HotRows } from './hot-rows.js';
+import { OpenTransaction, type StoreState } from './open-transaction.js';
+import type { Reader, Transaction } from './transaction.js';
+
+export interface StoreOptions {
+  engine: Engine;
+  /** Every family that transactions may name; the order is of no importance. */
+  families: readonly string[];
+  /** Those of them whose rows nearly every transaction reads and few change. */
+  hotFamilies?: readonly string[] | undefined;
+  limits: Limits;
+  /** Milliseconds since 1970. Tests pass a clock of their own. */
+  clock?: () => number;
+  /** Called for each group that became durable, for metrics. */
+  onGroup?: (group: GroupFacts) => void;
+}
+
+export interface GroupFacts {
+  transactions: number;
+  operations: number;
+  sizeBytes: number;
+  /** Time from handing the group to the engine until it was on disk. */
+  commitMs: number;
+}
+
+export type CommitListener = (commits: readonly Commit[]) => void;
+
+/** Called with all that a group wrote, once it is durable and before anybody who waited for it goes on. */
+export type WriteListener = (operations: readonly WriteOperation[]) => void;
+
+/** Where a log begins and ends. Empty when `last` is 0. */
+export interface LogExtent {
+  first: number;
+  last: number;
+  sizeBytes: number;
+}
+
+/** What a group hands to the engine, and the running totals of both logs after it. */
+interface GroupOperations {
+  operations: WriteOperation[];
+  feedBytes: number;
+  redoBytes: number;
+}
+
+/**
+ * Where some wait as a group ends, those who were answered by it are likely to come back: together
+ * they are one group, and apart they would be two for ever, each with a sync and pages of its own.
+ */
+const turnsForReturning = 3;
+
+const triedKey = Buffer.from('write_tried_at_ms');
+
+export class Store implements Reader {
+  readonly engine: Engine;
+  readonly limits: Limits;
+  readonly #clock: () => number;
+  readonly #onGroup: ((group: GroupFacts) => void) | undefined;
+  readonly #familyNumbers: ReadonlyMap<string, number>;
+  readonly #state: StoreState;
+  readonly #listeners = new Set<CommitListener>();
+  readonly #writeListeners = new Set<WriteListener>();
+  #collecting = new Group();
+  #committing: Group | undefined;
+  #scheduled = false;
+  #inside = false;
+  #closing = false;
+  #stopped: StoaError | undefined;
+  #full: StoaError | undefined;
+
+  /** Assigned to the newest transaction, durable or not; after a failed commit it falls back to the durable one. */
+  #lastSeq: number;
+  #lastLsn: number;
+  #durableSeq: number;
+  #durableLsn: number;
+  #feedBytes: number;
+  #redoBytes: number;
+
+  constructor(options: StoreOptions) {
+    this.engine = options.engine;
+    this.limits = options.limits;
+    this.#clock = options.clock ?? Date.now;
+    this.#onGroup = options.onGroup;
+    this.#familyNumbers = new Map(
+      [...new Set([...Object.values(kernelFamilies), ...options.families])].map((family, index) => [
+        family,
+        index + 1,
+      ]),
+    );
+    this.#state = {
+      familyNumbers: this.#familyNumbers,
+      engine: options.engine,
+      hotRows: new HotRows(this.#familyNumbers, options.hotFamilies ?? []),
+    };
+    const feed = this.#lastOf(kernelFamilies.changes);
+    const redo = this.#lastOf(kernelFamilies.redo);
+    this.#lastSeq = this.#durableSeq = feed === undefined ? 0 : positionOf(feed.key);
+    this.#lastLsn = this.#durableLsn = redo === undefined ? 0 : positionOf(redo.key);
+    this.#feedBytes = feed === undefined ? 0 : decodeFeed(feed.value).bytesBefore + feed.value.length;
+    this.#redoBytes = redo === undefined ? 0 : redoBytesBefore(redo.value) + redo.value.length;
+  }
+
+  get families(): string[] {
+    return [...this.#familyNumbers.keys()];
+  }
+
+  /** The newest sequence number that is on disk. */
+  get sequence(): number {
+    return this.#durableSeq;
+  }
+
+  /** The newest number of the redo log that is on disk. */
+  get lsn(): number {
+    return this.#durableLsn;
+  }
+
+  /** Why writes are refused, or undefined while they are not. */
+  get stopped(): StoaError | undefined {
+    return this.#stopped;
+  }
+
+  /** Why the last commit was refused, while that is a full disk; undefined again after the next one that succeeds. */
+  get full(): StoaError | undefined {
+    return this.#full;
+  }
+
+  nowMs(): number {
+    return this.#clock();
+  }
+
+  /** A write of a few bytes, to see whether the disk takes any. `full` and `stopped` then say how it is. */
+  async tryWriting(): Promise<void> {
+    try {
+      await this.transact((tx) => tx.put(kernelFamilies.meta, triedKey, Buffer.from(String(tx.nowMs))));
+    } catch (error) {
+      if (!isStoreRefusal(error)) throw error;
+    }
+  }
+
+  // Plain reads see only what is durable.
+
+  get(family: string, key: Buffer): Buffer | undefined {
+    return this.engine.get(family, key);
+  }
+
+  getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
+    return this.engine.getMany(family, keys);
+  }
+
+  range(family: string, options: RangeOptions): Iterable<Entry> {
+    return this.engine.range(family, options);
+  }
+
+  /** Calls back with the commits of each group once it is durable, in order. Returns the way to stop it. */
+  onCommit(listener: CommitListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Calls back with every write of each group once it is durable. Returns the way to stop it. */
+  onWritten(listener: WriteListener): () => void {
+    this.#writeListeners.add(listener);
+    return () => this.#writeListeners.delete(listener);
+  }
+
+  /**
+   * Runs `body` at once and alone: it sees every earlier transaction and its own writes. Resolves
+   * with its result when all it wrote is on disk; when it throws, nothing of it is kept. `body`
+   * must not await: the order of calls is the order of transactions, without locks or retries.
+   *
+   * @example
+   * const count = await store.transact((tx) => {
+   *   const next = Number(tx.get('counters', key) ?? 0) + 1;
+   *   tx.put('counters', key, Buffer.from(String(next)));
+   *   return next;
+   * });
+   */
+  transact<T>(body: (tx: Transaction) => T): Promise<T> {
+    const refusal = this.refusal();
+    if (refusal !== undefined) return Promise.reject(refusal);
+    const tx = this.begin();
+    let result: T;
+    try {
+      result = body(tx);
+      refuseAsynchronous(result);
+      this.keep(tx);
+    } catch (error) {
+      return this.undo(tx, error);
+    } finally {
+      this.end(tx);
+    }
+    return this.durable(tx, result);
+  }
+
+  // The parts of a transaction, for `transactBoth`. Between `begin` and `end` nothing may wait.
+
+  /** Begins a transaction. `announcesIn` is the one that announces the changes of both. */
+  begin(announcesIn?: OpenTransaction): OpenTransaction {
+    // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
+    if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
+    this.#inside = true;
+    return new OpenTransaction(
+      this.#state,
+      this.#collecting.overlay,
+      this.#committing?.overlay,
+      this.#clock(),
+      this.limits,
+      announcesIn,
+    );
+  }
+
+  /** Puts what it wrote into the collecting group. That group is committed after `earlier`. */
+  keep(tx: OpenTransaction, earlier?: Promise<void>): void {
+    if (tx.isEmpty) return;
+    this.#join(tx);
+    if (earlier === undefined) return;
+    this.#collecting.earlier.push(earlier);
+    // The group itself waits for it, unless it fails before for another reason.
+    earlier.catch(() => undefined);
+  }
+
+  /** Resolves when everything that was written so far is on disk; throws when that failed. */
+  pending(): Promise<void> {
+    return this.#afterPending(() => undefined);
+  }
+
+  /** Takes it back and throws `reason` once everything that it may have seen is durable. */
+  undo(tx: OpenTransaction, reason: unknown): Promise<never> {
+    tx.undo();
+    tx.becameUndone();
+    return this.#afterPending(() => {
+      throw reason;
+    });
+  }
+
+  end(tx: OpenTransaction): void {
+    this.#inside = false;
+    tx.close();
+  }
+
+  /** Resolves when what it wrote and saw is on disk. */
+  durable<T>(tx: OpenTransaction, result: T): Promise<T> {
+    return this.#afterPending(
+      () => {
+        tx.becameDurable();
+        return result;
+      },
+      () => tx.becameUndone(),
+    );
+  }
+
+  /** Refuses every write from here on, for a reason that lies outside the store. Only what the engine has already begun still ends. */
+  stop(reason: StoaError): void {
+    this.#stopped ??= reason;
+  }
+
+  /** Resolves when everything that transactions have written so far is on disk, or has failed. */
+  async flush(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      // Whoever wrote hears of a failure; here only the end of waiting counts.
+      this.#afterPending(() => undefined).then(resolve, () => resolve());
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.flush();
+    await this.engine.close();
+  }
+
+  /** A frozen view with the numbers that belong exactly to it. */
+  snapshot(): Promise<{ snapshot: Snapshot; lsn: number; seq: number; atMs: number }> {
+    const take = () => ({
+      snapshot: this.engine.snapshot(),
+      lsn: this.#durableLsn,
+      seq: this.#durableSeq,
+      atMs: this.#clock(),
+    });
+    // While a group is on its way, the engine may be ahead of the numbers: take it as the group settles.
+    return this.#committing === undefined ? Promise.resolve(take()) : this.#committing.wait(take);
+  }
+
+  feedExtent(): LogExtent {
+    const first = this.#firstOf(kernelFamilies.changes);
+    if (first === undefined) return { first: 0, last: this.#durableSeq, sizeBytes: 0 };
+    const record = decodeFeed(first.value);
+    return {
+      first: record.items[0]?.seq ?? positionOf(first.key),
+      last: this.#durableSeq,
+      sizeBytes: this.#feedBytes - record.bytesBefore,
+    };
+  }
+
+  redoExtent(): LogExtent {
+    const first = this.#firstOf(kernelFamilies.redo);
+    if (first === undefined) return { first: 0, last: this.#durableLsn, sizeBytes: 0 };
+    const record = decodeRedo(first.value);
+    return {
+      first: record.items[0]?.lsn ?? positionOf(first.key),
+      last: this.#durableLsn,
+      sizeBytes: this.#redoBytes - record.bytesBefore,
+    };
+  }
+
+  /** Why a transaction cannot begin now, or undefined. */
+  refusal(): StoaError | undefined {
+    if (this.#closing) return new StoaError('closed', 'The store is closing.');
+    if (this.#stopped !== undefined) return this.#stopped;
+    const { transactionsWaitingMax, transactionBytesWaitingMax } = this.limits;
+    if (
+      this.#collecting.size >= transactionsWaitingMax ||
+      this.#collecting.sizeBytes >= transactionBytesWaitingMax
+    ) {
+      return new StoaError('overloaded', 'Too many transactions wait for the disk.', {
+        fix: 'Try again shortly; if it lasts, the disk is too slow for the load.',
+        details: { transactionsWaitingMax, transactionBytesWaitingMax },
+      });
+    }
+    return undefined;
+  }
+
+  /** An answer waits for all writes before it: those it made, and those it may have seen. */
+  #afterPending<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
+    const group = this.#collecting.isEmpty ? this.#committing : this.#collecting;
+    if (group !== undefined) return group.wait(outcome, onFailed);
+    return new Promise((resolve) => resolve(outcome()));
+  }
+
+  #join(tx: OpenTransaction): void {
+    const commit: Commit | null =
+      tx.changes.length === 0 ? null : { seq: this.#lastSeq + 1, atMs: tx.nowMs, changes: tx.changes };
+    // Made here because it can fail, and here it fails this transaction alone.
+    const text = commit === null ? undefined : commitText(commit);
+    const operations = tx.writes.some(({ family }) => logFamilies.has(family))
+      ? tx.writes.filter(({ family }) => !logFamilies.has(family))
+      : tx.writes;
+    if (commit !== null) this.#lastSeq += 1;
+    this.#lastLsn += 1;
+    this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, text);
+    this.#scheduleCommit(1);
+  }
+
+  /** The turns of the event loop before each group let requests that arrived meanwhile join it. */
+  #scheduleCommit(turns: number): void {
+    if (this.#scheduled || this.#committing !== undefined) return;
+    this.#scheduled = true;
+    const wait = (left: number): void => {
+      if (left > 0) {
+        setImmediate(wait, left - 1);
+        return;
+      }
+      this.#scheduled = false;
+      void this.#commitGroup();
+    };
+    setImmediate(wait, turns - 1);
+  }
+
+  async #commitGroup(): Promise<void> {
+    const group = this.#collecting;
+    this.#collecting = new Group();
+    this.#committing = group;
+    const startedMs = performance.now();
+    let written: GroupOperations;
+    try {
+      for (const earlier of group.earlier) await earlier;
+      group.isDecided = group.earlier.length > 0;
+      if (this.#stopped !== undefined) throw this.#stopped;
+      written = this.#operationsOf(group);
+      await this.engine.commit(written.operations);
+    } catch (error) {
+      this.#failed(group, error);
+      return;
+    }
+    this.#state.hotRows.forget(group.overlay);
+    this.#committing = undefined;
+    this.#full = undefined;
+    this.#feedBytes = written.feedBytes;
+    this.#redoBytes = written.redoBytes;
+    this.#durableSeq = group.commits.at(-1)?.seq ?? this.#durableSeq;
+    this.#durableLsn = group.transactions.at(-1)?.lsn ?? this.#durableLsn;
+    const commitMs = performance.now() - startedMs;
+    for (const listener of this.#writeListeners) callApart(() => listener(written.operations));
+    group.settle();
+    if (!this.#collecting.isEmpty) this.#scheduleCommit(turnsForReturning);
+    // Promises resolve in a later step, so listeners still come before whoever waited for the group.
+    if (group.commits.length > 0)
+      for (const listener of this.#listeners) callApart(() => listener(group.commits));
+    callApart(() =>
+      this.#onGroup?.({
+        transactions: group.transactions.length,
+        operations: written.operations.length,
+        sizeBytes: group.sizeBytes,
+        commitMs,
+      }),
+    );
+  }
+
+  /** The group's writes with the records of both logs, and what the logs then hold in all. */
+  #operationsOf(group: Group): GroupOperations {
+    const operations: WriteOperation[] = group.overlay.operations();
+    let feedBytes = this.#feedBytes;
+    let redoBytes = this.#redoBytes;
+    const lastCommit = group.commits.at(-1);
+    if (lastCommit !== undefined) {
+      const value = encodeFeed(feedBytes, group.commits, group.commitTexts);
+      feedBytes += value.length;
+      operations.push({ family: kernelFamilies.changes, key: positionKey(lastCommit.seq), value });
+    }
+    const lastTransaction = group.transactions.at(-1);
+    if (lastTransaction !== undefined) {
+      const value = encodeRedo(redoBytes, group.transactions, group.commitTexts);
+      redoBytes += value.length;
+      operations.push({ family: kernelFamilies.redo, key: positionKey(lastTransaction.lsn), value });
+    }
+    return { operations, feedBytes, redoBytes };
+  }
+
+  /** Shard 00 has the intent of a write that this shard could not make: later writes here must not come before it. */
+  #stopUntilFinished(cause: unknown): void {
+    this.#stopped ??= new StoaError(
+      'writes_stopped',
+      `A write over two shards is unfinished in this one (${messageOf(cause)}). Writes are refused until it is finished.`,
+      { fix: 'Check the disk, then start the server again: it finishes the write at the start.', cause },
+    );
+  }
+
+  /** Nothing of the group is seen; whoever ran on top of it is refused too. */
+  #failed(group: Group, cause: unknown): void {
+    const diskFull = cause instanceof StoaError && cause.code === 'disk_full';
+    if (!diskFull) {
+      this.#stopped ??= new StoaError(
+        'writes_stopped',
+        `A commit failed (${messageOf(cause)}); writes are refused from here on.`,
+        {
+          fix: 'Check the disk and its log, then start the server again. Reads go on meanwhile.',
+          cause,
+        },
+      );
+    }
+    if (diskFull) this.#full = cause;
+    const later = this.#collecting;
+    if (group.isDecided || later.earlier.length > 0) this.#stopUntilFinished(cause);
+    const error = diskFull ? cause : (this.#stopped as StoaError);
+    this.#collecting = new Group();
+    this.#committing = undefined;
+    this.#lastSeq = this.#durableSeq;
+    this.#lastLsn = this.#durableLsn;
+    group.fail(error);
+    later.fail(error);
+  }
+
+  #firstOf(family: string): Entry | undefined {
+    for (const entry of this.engine.range(family, { limit: 1 })) return entry;
+    return undefined;
+  }
+
+  #lastOf(family: string): Entry | undefined {
+    for (const entry of this.engine.range(family, { reverse: true, limit: 1 })) return entry;
+    return undefined;
+  }
+}
+
+const refusals: ReadonlySet<string> = new Set(['overloaded', 'writes_stopped', 'disk_full', 'closed']);
+
+/** Whether the store itself said no, or its disk: not the fault of a body. */
+export function isStoreRefusal(error: unknown): boolean {
+  return error instanceof StoaError && refusals.has(error.code);
+}
+
+export function refuseAsynchronous(result: unknown): void {
+  if (
+    typeof result !== 'object' ||
+    result === null ||
+    !('then' in result) ||
+    typeof result.then !== 'function'
+  )
+    return;
+  const refusal = new StoaError('internal', 'The body of a transaction must not be asynchronous.');
+  // The body goes on without its transaction and fails; that failure follows from this one.
+  void Promise.resolve(result).catch(() => refusal);
+  throw refusal;
+}
+
+/** A fault of a listener is reported as uncaught, and changes nothing for the store or for other listeners. */
+function callApart(listener: () => void): void {
+  try {
+    listener();
+  } catch (error) {
+    setImmediate(() => {
+      throw error;
+    });
+  }
+}

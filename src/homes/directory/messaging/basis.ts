@@ -1,0 +1,24 @@
+/** What a message was prepared with, compared again in the transaction that writes it. */
+import { Outdated } from '../../../core/write.js';
+import type { Transaction } from '../kernel/transaction.js';
+import type { MessageBasis, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
+import { refuse } from '../../../messaging/refusals.js';
+import { uuidBytes } from '../../../messaging/uuid.js';
+import { keptBy, readIdentity } from './identities.js';
+import { families } from './rows.js';
+
+export function requireBasis(
+  tx: Transaction,
+  message: NewMessage | NewDirectMessage,
+  { keyHash, publicKey, keptOwner }: MessageBasis,
+): void {
+  if ('roomId' in message && keyHash !== undefined) {
+    const stored = tx.get(families.roomKeys, uuidBytes(message.roomId))?.toString() ?? null;
+    if (stored !== keyHash) throw new Outdated(`The key of the room ${message.roomId}`);
+  }
+  if (keptOwner !== null && keptBy(tx, keptOwner) !== message.from)
+    throw new Outdated('The identity that the server keeps for the caller');
+  // Preparing again would not help: who signed has to sign with the new key.
+  if (publicKey !== null && readIdentity(tx, uuidBytes(message.from))?.publicKey !== publicKey)
+    throw refuse('signature');
+}

@@ -1,0 +1,210 @@
+/** Identities in the embedded store: registered once a key, renamed, rotated, linked. */
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { Outdated } from '../../../core/write.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Identity, IdentityKey, IdentityLink } from '../../../messaging/model.js';
+import type {
+  KeptIdentity,
+  KeyRotation,
+  NewIdentity,
+  ProfileUpdate,
+  SealedIdentity,
+} from '../../../messaging/port.js';
+import { uuidBytes } from '../../../messaging/uuid.js';
+import {
+  type IdentityKeyRow,
+  type IdentityRow,
+  type KeptRow,
+  decode,
+  encode,
+  families,
+  timeOfKey,
+  timedKey,
+} from './rows.js';
+import { countAgent } from './totals.js';
+import { prefixRange } from '../kernel/engine.js';
+
+export function readIdentity(reader: Reader, id: Buffer): Identity | undefined {
+  const value = reader.get(families.agents, id);
+  return value === undefined ? undefined : decode<IdentityRow>(value);
+}
+
+export function register(tx: Transaction, input: NewIdentity): { identity: Identity; created: boolean } {
+  const known = tx.get(families.agentsByKey, keyBytes(input.publicKey));
+  const existing = known === undefined ? undefined : readIdentity(tx, known);
+  if (existing !== undefined) {
+    // The signature proves what was only claimed before.
+    const proven =
+      input.proven && !existing.proven ? updateProfile(tx, existing.id, { proven: true }) : undefined;
+    return { identity: proven ?? existing, created: false };
+  }
+  return { identity: insert(tx, input, false), created: true };
+}
+
+export function keep(tx: Transaction, made: KeptIdentity): SealedIdentity {
+  const { owner, sealedSeed } = made;
+  const known = readKept(tx, owner);
+  if (known !== undefined) return known;
+  const identity = insert(tx, made, true);
+  tx.put(
+    families.keptAgents,
+    Buffer.from(owner, 'hex'),
+    encode({ id: identity.id, sealedSeed } satisfies KeptRow),
+  );
+  return { identity, sealedSeed };
+}
+
+export function readKept(reader: Reader, owner: string): SealedIdentity | undefined {
+  const value = reader.get(families.keptAgents, Buffer.from(owner, 'hex'));
+  if (value === undefined) return undefined;
+  const { id, sealedSeed } = decode<KeptRow>(value);
+  const identity = readIdentity(reader, uuidBytes(id));
+  return identity === undefined ? undefined : { identity, sealedSeed };
+}
+
+export function keptBy(reader: Reader, owner: string): string | undefined {
+  const value = reader.get(families.keptAgents, Buffer.from(owner, 'hex'));
+  return value === undefined ? undefined : decode<KeptRow>(value).id;
+}
+
+/** One step of re-keying: so many rows after `after`; answers where to go on, or null at the end. */
+export function resealStep(
+  tx: Transaction,
+  after: Buffer | null,
+  rowsPerStep: number,
+  reseal: (sealedSeed: string, owner: string) => string,
+): { changed: number; next: Buffer | null } {
+  const rows = [
+    ...tx.range(families.keptAgents, { ...(after !== null && { gt: after }), limit: rowsPerStep }),
+  ];
+  let changed = 0;
+  for (const { key, value } of rows) {
+    const row = decode<KeptRow>(value);
+    const sealedSeed = reseal(row.sealedSeed, key.toString('hex'));
+    if (sealedSeed === row.sealedSeed) continue;
+    tx.put(families.keptAgents, key, encode({ ...row, sealedSeed } satisfies KeptRow));
+    changed += 1;
+  }
+  return { changed, next: rows.length < rowsPerStep ? null : (rows.at(-1)?.key ?? null) };
+}
+
+function insert(
+  tx: Transaction,
+  { publicKey, name, email, proven }: NewIdentity,
+  serverKept: boolean,
+): Identity {
+  const id = randomUUID();
+  const identity: Identity = {
+    id,
+    publicKey,
+    name,
+    email,
+    createdAtMs: tx.nowMs,
+    updatedAtMs: tx.nowMs,
+    proven,
+    serverKept,
+    link: null,
+  };
+  const idBytes = uuidBytes(id);
+  tx.put(families.agents, idBytes, encode(identity));
+  tx.put(families.agentsByKey, keyBytes(publicKey), idBytes);
+  tx.put(
+    families.agentKeys,
+    timedKey(idBytes, tx.nowMs),
+    encode({ publicKey, fromMs: tx.nowMs, proof: null } satisfies IdentityKeyRow),
+  );
+  countAgent(tx);
+  tx.change({
+    domain: 'messaging',
+    kind: 'identity.registered',
+    id,
+    user: null,
+    version: null,
+    audience: 'public',
+  });
+  return identity;
+}
+
+export function updateProfile(tx: Transaction, id: string, profile: ProfileUpdate): Identity | undefined {
+  return update(tx, id, 'identity.updated', (current) => ({ ...current, ...profile }));
+}
+
+/** Links an identity whose key and link are still what the link was checked against. */
+export function link(tx: Transaction, before: Identity, given: IdentityLink | null): Identity {
+  const current = readIdentity(tx, uuidBytes(before.id));
+  if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
+    throw new Outdated(`The identity ${before.id}`);
+  const kind = given === null ? 'identity.unlinked' : 'identity.linked';
+  return update(tx, before.id, kind, (identity) => ({ ...identity, link: given })) ?? current;
+}
+
+function update(
+  tx: Transaction,
+  id: string,
+  kind: string,
+  change: (current: Identity) => Identity,
+): Identity | undefined {
+  const idBytes = uuidBytes(id);
+  const current = readIdentity(tx, idBytes);
+  if (current === undefined) return undefined;
+  const next = { ...change(current), updatedAtMs: tx.nowMs };
+  tx.put(families.agents, idBytes, encode(next));
+  tx.change({ domain: 'messaging', kind, id, user: null, version: null, audience: 'public' });
+  return next;
+}
+
+export function rotateKey(
+  tx: Transaction,
+  { id, oldPublicKey, newPublicKey, proof }: KeyRotation,
+): 'rotated' | 'taken' | 'stale' {
+  const idBytes = uuidBytes(id);
+  const current = readIdentity(tx, idBytes);
+  if (current === undefined || current.publicKey !== oldPublicKey) return 'stale';
+  if (tx.get(families.agentsByKey, keyBytes(newPublicKey)) !== undefined) return 'taken';
+  const newest = [...tx.range(families.agentKeys, { ...prefixRange(idBytes), reverse: true, limit: 1 })][0];
+  // Two rotations in one millisecond would share a key of the history.
+  const fromMs = Math.max(tx.nowMs, newest === undefined ? 0 : timeOfKey(newest.key) + 1);
+  tx.put(
+    families.agents,
+    idBytes,
+    encode({ ...current, publicKey: newPublicKey, updatedAtMs: tx.nowMs } satisfies IdentityRow),
+  );
+  tx.put(families.agentsByKey, keyBytes(newPublicKey), idBytes);
+  tx.put(
+    families.agentKeys,
+    timedKey(idBytes, fromMs),
+    encode({ publicKey: newPublicKey, fromMs, proof } satisfies IdentityKeyRow),
+  );
+  tx.change({
+    domain: 'messaging',
+    kind: 'identity.rotated',
+    id,
+    user: null,
+    version: null,
+    audience: 'public',
+  });
+  return 'rotated';
+}
+
+export function keysOf(reader: Reader, id: string): IdentityKey[] {
+  const rows = Array.from(reader.range(families.agentKeys, prefixRange(uuidBytes(id))), ({ value }) =>
+    decode<IdentityKeyRow>(value),
+  );
+  return rows.map((row, index) => ({ ...row, untilMs: rows[index + 1]?.fromMs ?? null }));
+}
+
+export function identitiesOf(reader: Reader, ids: readonly string[]): Map<string, Identity> {
+  const found = new Map<string, Identity>();
+  const values = reader.getMany(families.agents, ids.map(uuidBytes));
+  for (const value of values) {
+    if (value === undefined) continue;
+    const identity = decode<IdentityRow>(value);
+    found.set(identity.id, identity);
+  }
+  return found;
+}
+
+export function keyBytes(publicKey: string): Buffer {
+  return Buffer.from(publicKey, 'base64');
+}

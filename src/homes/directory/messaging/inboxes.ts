@@ -1,0 +1,147 @@
+/** Direct messages in the embedded store: an inbox ordered by time, and what is not acknowledged in it. */
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { type DirectMessage, isExpired } from '../../../messaging/model.js';
+import type { NewDirectMessage, Page, Span } from '../../../messaging/port.js';
+import { refuse } from '../../../messaging/refusals.js';
+import { nextTsMs } from '../../../messaging/room-clock.js';
+import { newUlid, ulidBytes } from '../../../messaging/ulid.js';
+import { uuidBytes } from '../../../messaging/uuid.js';
+import { deletePlace, placesOf, putPlace } from './places.js';
+import { scheduleExpiry } from './retention-timers.js';
+import { oldestLivingMs, readSpan } from './rooms.js';
+import { decodeDirect, encodeDirect, families, nothing, timeOfKey, timedKey } from './rows.js';
+
+export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMessage): DirectMessage {
+  const agent = uuidBytes(input.to);
+  if (tx.get(families.agents, agent) === undefined) throw refuse('recipientUnknown');
+  const clock = tx.get(families.inboxClocks, agent);
+  const tsMs = nextTsMs(clock === undefined ? 0 : timeOfKey(clock), tx.nowMs);
+  const message: DirectMessage = { ...input, id: newUlid(tsMs), tsMs, acknowledged: false };
+  tx.put(families.inboxClocks, agent, timedKey(nothing, tsMs));
+  storeDirect(tx, limits, message);
+  tx.change({
+    domain: 'messaging',
+    kind: 'direct.received',
+    id: message.id,
+    user: null,
+    version: null,
+    audience: 'recipient',
+    recipient: input.to,
+  });
+  return message;
+}
+
+/** A direct message with all that leads to it, and the timer that ends its life. */
+export function storeDirect(tx: Transaction, limits: Limits, message: DirectMessage): void {
+  const { id, to, tsMs, acknowledged } = message;
+  const agent = uuidBytes(to);
+  const key = timedKey(agent, tsMs);
+  tx.put(families.inboxes, key, encodeDirect(message));
+  if (acknowledged) tx.delete(families.pending, key);
+  else tx.put(families.pending, key, nothing);
+  const bytes = ulidBytes(id);
+  if (bytes !== undefined) putPlace(tx, agent, { id: bytes, tsMs });
+  scheduleExpiry(tx, 'inbox', agent, tsMs + limits.directRetentionSeconds * 1000);
+}
+
+export function removeDirect(tx: Transaction, { id, to, tsMs }: DirectMessage): void {
+  const agent = uuidBytes(to);
+  const key = timedKey(agent, tsMs);
+  tx.delete(families.inboxes, key);
+  tx.delete(families.pending, key);
+  const bytes = ulidBytes(id);
+  if (bytes !== undefined) deletePlace(tx, agent, { id: bytes, tsMs });
+}
+
+/** Gives a direct message another time, with its id and its place among the others as they are. */
+export function moveDirect(tx: Transaction, limits: Limits, message: DirectMessage, tsMs: number): void {
+  removeDirect(tx, message);
+  storeDirect(tx, limits, { ...message, tsMs });
+  announceDirectImported(tx, message);
+}
+
+/** A message of a time that readers may have passed already: they look at the inbox again. */
+export function announceDirectImported(tx: Transaction, { id, to }: Pick<DirectMessage, 'id' | 'to'>): void {
+  tx.change({
+    domain: 'messaging',
+    kind: 'direct.imported',
+    id,
+    user: null,
+    version: null,
+    audience: 'recipient',
+    recipient: to,
+  });
+}
+
+function findDirect(reader: Reader, agent: Buffer, messageId: string): DirectMessage | undefined {
+  const id = ulidBytes(messageId);
+  if (id === undefined) return undefined;
+  for (const tsMs of placesOf(reader, agent, id)) {
+    const key = timedKey(agent, tsMs);
+    const value = reader.get(families.inboxes, key);
+    const message = value === undefined ? undefined : decodeDirect(key, value);
+    if (message?.id === messageId) return message;
+  }
+  return undefined;
+}
+
+export function readInbox(
+  reader: Reader,
+  limits: Limits,
+  agentId: string,
+  span: Span,
+  nowMs: number,
+): Page<DirectMessage> {
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.inboxes,
+    uuidBytes(agentId),
+    span,
+    oldestLivingMs(nowMs, limits.directRetentionSeconds),
+  );
+  return { items: entries.map(({ key, value }) => decodeDirect(key, value)), hasMore };
+}
+
+export function readPending(
+  reader: Reader,
+  limits: Limits,
+  agentId: string,
+  afterMs: number,
+  limit: number,
+  nowMs: number,
+): Page<DirectMessage> {
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.pending,
+    uuidBytes(agentId),
+    { afterMs, limit },
+    oldestLivingMs(nowMs, limits.directRetentionSeconds),
+  );
+  const keys = entries.map(({ key }) => key);
+  const values = reader.getMany(families.inboxes, keys);
+  const items = values.flatMap((value, index) =>
+    value === undefined ? [] : [decodeDirect(keys[index] as Buffer, value)],
+  );
+  return { items, hasMore };
+}
+
+export function acknowledge(
+  tx: Transaction,
+  limits: Limits,
+  agentId: string,
+  ids: readonly string[],
+): number {
+  const agent = uuidBytes(agentId);
+  let acknowledged = 0;
+  for (const id of new Set(ids)) {
+    const message = findDirect(tx, agent, id);
+    if (message === undefined || message.acknowledged) continue;
+    if (isExpired(message.tsMs, limits.directRetentionSeconds, tx.nowMs)) continue;
+    const key = timedKey(agent, message.tsMs);
+    tx.put(families.inboxes, key, encodeDirect({ ...message, acknowledged: true }));
+    tx.delete(families.pending, key);
+    acknowledged += 1;
+  }
+  return acknowledged;
+}

@@ -1,0 +1,99 @@
+/** The rows of messaging as readable JSON, for whoever looks into the store. */
+import { ulidOfBytes } from '../../../messaging/ulid.js';
+import { uuidOfBytes } from '../../../messaging/uuid.js';
+import { nonceBucketOf, nonceOfKey } from './guards.js';
+import { decode, decodeDirect, decodeMessage, families, roomOfActivityKey, timeOfKey } from './rows.js';
+import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './words.js';
+
+type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
+
+/** What a row says, or undefined for a family that is not messaging's. Throws for a row that cannot be read. */
+export function decodeMessagingEntry(family: string, key: Buffer, value: Buffer): unknown {
+  return decoders[family]?.(key, value);
+}
+
+/** The hash of a room's key is for checking keys, and for nothing else. */
+export function concealsMessaging(family: string): boolean {
+  return family === families.roomKeys;
+}
+
+const decoders: Readonly<Record<string, EntryDecoder>> = {
+  [families.agents]: json,
+  [families.agentsByKey]: (key, value) => ({
+    public_key: key.toString('base64'),
+    agent_id: uuidOfBytes(value),
+  }),
+  [families.agentKeys]: (key, value) => ({ agent_id: uuidOfBytes(key), ...json(key, value) }),
+  [families.keptAgents]: (key, value) => ({ owner: key.toString('hex'), ...json(key, value) }),
+  [families.rooms]: json,
+  [families.roomKeys]: (key, value) => ({
+    room_id: uuidOfBytes(key),
+    key_hash: `${value.length} bytes, not shown`,
+  }),
+  [families.roomsByActivity]: (key) => ({
+    last_active_at: isoTime(timeOf(key)),
+    room_id: uuidOfBytes(roomOfActivityKey(key)),
+  }),
+  [families.totals]: (key, value) => ({ row: key.toString(), ...json(key, value) }),
+  [families.messages]: (key, value) => decodeMessage(key, value),
+  [families.places]: (key, value) => ({
+    room_or_agent_id: uuidOfBytes(key),
+    message_id: ulidOfBytes(key.subarray(idBytes)),
+    message_at: isoTime(timeOfKey(value)),
+  }),
+  [families.threads]: (key) => ({
+    room_id: uuidOfBytes(key),
+    first_message_at: isoTime(timeOf(key.subarray(idBytes))),
+    message_at: isoTime(timeOfKey(key)),
+  }),
+  [families.waitingWords]: (key, value) => {
+    const { id, room, words } = new WaitingWords(key, value);
+    return { message_id: ulidOfBytes(id), room_id: uuidOfBytes(room), words };
+  },
+  [families.wordSegments]: (key) => ({ begins_at: isoTime(timeOf(key)) }),
+  [families.wordLists]: (key, value) => ({ ...listOf(key), messages: messagesOf(value) }),
+  [families.wordBatches]: (key, value) => ({
+    newest_filed: ulidOfBytes(key.subarray(0, idBytes)),
+    batch: ulidOfBytes(key.subarray(idBytes)),
+    lists: (batchedLists(value) ?? []).map(listOf),
+  }),
+  [families.inboxes]: (key, value) => decodeDirect(key, value),
+  [families.inboxClocks]: (key, value) => ({
+    agent_id: uuidOfBytes(key),
+    newest_at: isoTime(timeOfKey(value)),
+  }),
+  [families.pending]: (key) => ({ agent_id: uuidOfBytes(key), message_at: isoTime(timeOfKey(key)) }),
+  [families.nonces]: (key) => ({ bucket: nonceBucketOf(key), ...nonceOfKey(key) }),
+  [families.bytes]: (key, value) => ({ agent_id: uuidOfBytes(key), ...json(key, value) }),
+  [families.rateWindows]: (key, value) => ({ kind: key.toString(), windows: decode<unknown[]>(value) }),
+  [families.blocks]: json,
+};
+
+/** A row that is JSON by itself. */
+function json(_key: Buffer, value: Buffer): object {
+  return decode<object>(value);
+}
+
+/** The word of a list and its oldest message, by which it is named. */
+function listOf(key: Buffer): object {
+  const end = key.length - idBytes - 1;
+  return {
+    segment: isoTime(timeOf(key)),
+    word: key.toString('utf8', segmentBytes, end),
+    oldest: ulidOfBytes(key.subarray(end + 1)),
+  };
+}
+
+function messagesOf(entries: Buffer): object[] {
+  return Array.from({ length: Math.floor(entries.length / entryBytes) }, (_, index) => {
+    const entry = entries.subarray(index * entryBytes, (index + 1) * entryBytes);
+    return {
+      message_id: ulidOfBytes(entry.subarray(0, idBytes)),
+      room_id: uuidOfBytes(entry.subarray(idBytes)),
+    };
+  });
+}
+
+function isoTime(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}

@@ -1,0 +1,467 @@
+/** Messaging in the embedded store: everything in shard 00, each write a step. */
+import { messageOf } from '../../../core/errors.js';
+import { type DirectoryStep, type Now, step } from '../step.js';
+import type { Kernel } from '../kernel/kernel.js';
+import type { Commit } from '../../../feed/port.js';
+import { RowCache } from '../kernel/row-cache.js';
+import { deliveryOwner, findAnswer, keepAnswer } from '../kept-answers.js';
+import { importNotice } from '../../../messaging/imports.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type {
+  Block,
+  DirectMessage,
+  Identity,
+  IdentityKey,
+  IdentityLink,
+  Message,
+  Room,
+  Totals,
+} from '../../../messaging/model.js';
+import type {
+  Delivered,
+  Delivery,
+  HealthCheck,
+  KeptIdentity,
+  KeyRotation,
+  MessageBasis,
+  MessagingCapabilities,
+  MessagingPort,
+  NewDirectMessage,
+  NewIdentity,
+  NewMessage,
+  NewRoom,
+  NonceClaim,
+  Notice,
+  Page,
+  ProfileUpdate,
+  RateKey,
+  SealedIdentity,
+  SearchQuery,
+  SearchResult,
+  Span,
+} from '../../../messaging/port.js';
+import { refuse } from '../../../messaging/refusals.js';
+import { everyEndpoint } from '../../../messaging/rate-limits.js';
+import { type RateDecision, SlidingWindows } from '../../../messaging/sliding-windows.js';
+import { globalRoomAlias, globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/uuid.js';
+import { requireBasis } from './basis.js';
+import { Nonces } from './guards.js';
+import * as identities from './identities.js';
+import * as inboxes from './inboxes.js';
+import { KeptWindows } from './kept-windows.js';
+import { handleExpiry } from './retention.js';
+import { expiryTimers } from './retention-timers.js';
+import * as rooms from './rooms.js';
+import { type RoomRow, decode, decodeOrUndefined, encode, families } from './rows.js';
+import { searchMessages } from './search.js';
+import { WaitingIndex } from './waiting-words.js';
+import { readCounts, readTotals } from './totals.js';
+import { RoomRevisions } from './revisions.js';
+
+export { messagingFamilies } from './rows.js';
+
+const hourMs = 3_600_000;
+
+/** Faults that no caller waits for. */
+type OnError = (error: unknown, about: string) => void;
+
+/** Opens messaging on a kernel; the global room exists from the start. */
+export async function openDirectoryMessaging(
+  kernel: Kernel,
+  onError: OnError = (error, about) => process.emitWarning(`${about}: ${messageOf(error)}`),
+): Promise<DirectoryMessaging> {
+  await kernel.root.transact((tx) => {
+    if (rooms.readRoom(tx, uuidBytes(globalRoomId)) !== undefined) return;
+    rooms.createRoom(
+      tx,
+      { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null },
+      globalRoomId,
+    );
+  });
+  const messaging = new DirectoryMessaging(kernel, onError);
+  await messaging.takeUp();
+  return messaging;
+}
+
+/** Without those that cannot be read: a damaged row must not keep the server from starting. */
+function readBlocks(reader: Reader): Map<string, Block> {
+  const blocks = Array.from(reader.range(families.blocks, {}), ({ value }) =>
+    decodeOrUndefined<Block>(value),
+  );
+  return new Map(blocks.flatMap((block) => (block === undefined ? [] : [[block.address, block]])));
+}
+
+export class DirectoryMessaging implements MessagingPort {
+  readonly capabilities: MessagingCapabilities = {
+    oneCommit: true,
+    durable: true,
+    joinsCommits: true,
+    sharedStore: false,
+    about:
+      'Message, index, counters and change are one commit on disk. Rate windows live in memory and are written every few seconds: a crash forgets the last of them.',
+  };
+  readonly #kernel: Kernel;
+  readonly #windows = new SlidingWindows({ isKept: true });
+  readonly #violations = new SlidingWindows({ isKept: true });
+  /** All requests of an address: they shed load, which a new start does not bring along. */
+  readonly #loads = new SlidingWindows();
+  readonly #keptWindows: KeptWindows;
+  /** Few, and asked for with every request. */
+  readonly #blocks: Map<string, Block>;
+  readonly #revisions = new RoomRevisions();
+  readonly #waitingWords: WaitingIndex;
+  readonly #nonces: Nonces;
+  readonly #identities: RowCache<Identity>;
+  readonly #rooms: RowCache<Room>;
+  readonly #listeners = new Set<(notice: Notice) => void>();
+  readonly #stopFeed: () => void;
+
+  constructor(kernel: Kernel, onError: OnError) {
+    this.#kernel = kernel;
+    this.#blocks = readBlocks(kernel.root);
+    this.#nonces = new Nonces(kernel.root, kernel.limits);
+    this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) =>
+      family === families.agents ? uuidOfBytes(key) : undefined,
+    );
+    this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) =>
+      family === families.rooms ? uuidOfBytes(key) : undefined,
+    );
+    this.#waitingWords = new WaitingIndex(kernel.root, {
+      retentionSeconds: kernel.limits.messageRetentionSeconds,
+      onError,
+    });
+    this.#keptWindows = new KeptWindows({
+      kernel,
+      kinds: { rates: this.#windows, violations: this.#violations },
+      onError,
+    });
+    this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
+    handleExpiry(kernel, (address) => this.#blocks.delete(address));
+  }
+
+  /** Goes on with the rate windows of the last time. */
+  takeUp(): Promise<void> {
+    return this.#keptWindows.start();
+  }
+
+  nowMs(): number {
+    return this.#kernel.nowMs();
+  }
+
+  /** Everything is in shard 00. */
+  #step<Result>(run: (tx: Transaction) => Result & Now<Result>): DirectoryStep<Result> {
+    return step<Result>(this.#kernel.root, run);
+  }
+
+  // Identities
+
+  register(input: NewIdentity): DirectoryStep<{ identity: Identity; created: boolean }> {
+    return this.#step((tx) => identities.register(tx, input));
+  }
+
+  keep(kept: KeptIdentity): DirectoryStep<SealedIdentity> {
+    return this.#step((tx) => identities.keep(tx, kept));
+  }
+
+  async kept(owner: string): Promise<SealedIdentity | undefined> {
+    return identities.readKept(this.#kernel.root, owner);
+  }
+
+  async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
+    let changed = 0;
+    let after: Buffer | null = null;
+    do {
+      const resealed: { changed: number; next: Buffer | null } = await this.#kernel.root.transact((tx) =>
+        identities.resealStep(tx, after, this.#kernel.limits.workspaceStepRowsMax, reseal),
+      );
+      changed += resealed.changed;
+      after = resealed.next;
+    } while (after !== null);
+    return changed;
+  }
+
+  async identity(id: string): Promise<Identity | undefined> {
+    const known = this.#identities.get(id);
+    if (known !== undefined) return known;
+    const identity = identities.readIdentity(this.#kernel.root, uuidBytes(id));
+    if (identity !== undefined) this.#identities.set(id, identity);
+    return identity;
+  }
+
+  async identities(ids: readonly string[]): Promise<Map<string, Identity>> {
+    return identities.identitiesOf(this.#kernel.root, ids);
+  }
+
+  updateProfile(id: string, profile: ProfileUpdate): DirectoryStep<Identity | undefined> {
+    return this.#step((tx) => identities.updateProfile(tx, id, profile));
+  }
+
+  rotateKey(rotation: KeyRotation): DirectoryStep<'rotated' | 'taken' | 'stale'> {
+    return this.#step((tx) => identities.rotateKey(tx, rotation));
+  }
+
+  async keys(id: string): Promise<IdentityKey[]> {
+    return identities.keysOf(this.#kernel.root, id);
+  }
+
+  link(before: Identity, link: IdentityLink | null): DirectoryStep<Identity> {
+    return this.#step((tx) => identities.link(tx, before, link));
+  }
+
+  // Rooms
+
+  createRoom(room: NewRoom): DirectoryStep<Room> {
+    return this.#step((tx) => rooms.createRoom(tx, room));
+  }
+
+  async room(id: string): Promise<Room | undefined> {
+    const known = this.#rooms.get(id);
+    if (known !== undefined) return known;
+    const room = rooms.readRoom(this.#kernel.root, uuidBytes(id));
+    if (room !== undefined) this.#rooms.set(id, room);
+    return room;
+  }
+
+  async rooms(ids: readonly string[]): Promise<Map<string, Room>> {
+    const values = this.#kernel.root.getMany(families.rooms, ids.map(uuidBytes));
+    return new Map(
+      values
+        .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]))
+        .map((room) => [room.id, room]),
+    );
+  }
+
+  async roomKeyHash(id: string): Promise<string | null> {
+    return this.#kernel.root.get(families.roomKeys, uuidBytes(id))?.toString() ?? null;
+  }
+
+  async publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
+    return {
+      rooms: await rooms.publicRooms(this.#kernel.root, limit, offset),
+      total: readCounts(this.#kernel.root).publicRooms,
+    };
+  }
+
+  async totals(): Promise<Totals> {
+    return readTotals(this.#kernel.root);
+  }
+
+  // Messages
+
+  post(message: NewMessage, basis?: MessageBasis): DirectoryStep<Message> {
+    return this.#step((tx) => {
+      if (basis !== undefined) requireBasis(tx, message, basis);
+      return rooms.postMessage(tx, this.#kernel.limits, message);
+    });
+  }
+
+  async messages(roomId: string, span: Span): Promise<Page<Message>> {
+    return rooms.readMessages(this.#kernel.root, this.#kernel.limits, roomId, span, this.nowMs());
+  }
+
+  async message(roomId: string, messageId: string): Promise<Message | undefined> {
+    return rooms.findMessage(this.#kernel.root, this.#kernel.limits, roomId, messageId, this.nowMs());
+  }
+
+  async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+    return rooms.readThread(
+      this.#kernel.root,
+      this.#kernel.limits,
+      roomId,
+      rootId,
+      afterMs,
+      limit,
+      this.nowMs(),
+    );
+  }
+
+  deleteMessage(roomId: string, messageId: string): DirectoryStep<boolean> {
+    return this.#step((tx) => rooms.deleteMessage(tx, this.#kernel.limits, roomId, messageId));
+  }
+
+  search(query: SearchQuery): Promise<SearchResult> {
+    return searchMessages(this.#kernel.root, this.#waitingWords, this.#kernel.limits, query);
+  }
+
+  roomRevision(roomId: string): number {
+    return this.#revisions.of(roomId);
+  }
+
+  // Direct messages
+
+  send(message: NewDirectMessage, basis?: MessageBasis): DirectoryStep<DirectMessage> {
+    return this.#step((tx) => {
+      if (basis !== undefined) requireBasis(tx, message, basis);
+      return inboxes.sendDirect(tx, this.#kernel.limits, message);
+    });
+  }
+
+  async inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
+    return inboxes.readInbox(this.#kernel.root, this.#kernel.limits, agentId, span, this.nowMs());
+  }
+
+  async pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>> {
+    return inboxes.readPending(this.#kernel.root, this.#kernel.limits, agentId, afterMs, limit, this.nowMs());
+  }
+
+  acknowledge(agentId: string, ids: readonly string[]): DirectoryStep<number> {
+    return this.#step((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
+  }
+
+  // What commits in other databases have promised
+
+  deliver({ id: key, message }: Delivery): Promise<Delivered> {
+    const { limits } = this.#kernel;
+    // Twice the time for which a delivery is tried: no attempt comes after the first answer is forgotten.
+    const idempotency = {
+      scope: 'commit deliveries',
+      key,
+      fingerprint: key,
+      seconds: 2 * limits.commitDeliverySecondsMax,
+    };
+    const unbounded = { ...limits, messageBytesPerMinuteMax: Infinity };
+    return this.#kernel.root.transact((tx) => {
+      const [before] = findAnswer(tx, idempotency, tx.nowMs) ?? [];
+      // It was kept below.
+      if (before !== undefined) return before as Delivered;
+      const { id, tsMs } =
+        'roomId' in message
+          ? rooms.postMessage(tx, unbounded, message)
+          : inboxes.sendDirect(tx, limits, message);
+      const delivered = { id, tsMs };
+      keepAnswer(tx, deliveryOwner, idempotency, [delivered], limits);
+      return delivered;
+    });
+  }
+
+  async bytesLeft(agentId: string): Promise<number> {
+    return rooms.bytesLeft(this.#kernel.root, this.#kernel.limits, agentId, this.nowMs());
+  }
+
+  // Guards
+
+  async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
+    return this.#nonces.isUsed(agentId, nonce);
+  }
+
+  useNonce(agentId: string, nonce: string): DirectoryStep<void> {
+    return this.#step((tx) => {
+      if (!this.#nonces.insert(tx, agentId, nonce)) throw refuse('nonceUsed');
+    });
+  }
+
+  /**
+   * The body of a transaction runs at once, so that whether the nonce is new is known before it is
+   * on disk; work that starts now commits with it or after it, never before it.
+   */
+  async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
+    let fresh = false;
+    const durable = this.#kernel.root.transact((tx) => {
+      fresh = this.#nonces.insert(tx, agentId, nonce);
+    });
+    // A refusal by the store (stopped, overloaded) comes before the body has run.
+    if (!fresh) await durable;
+    // The answer to the request waits for it; a request that is refused meanwhile does not.
+    durable.catch(() => undefined);
+    return { fresh, durable };
+  }
+
+  async takeRate(
+    { endpoint, scope, subject }: RateKey,
+    limit: number,
+    windowSeconds: number,
+  ): Promise<RateDecision> {
+    const windows = endpoint === everyEndpoint ? this.#loads : this.#windows;
+    return windows.take(`${endpoint} ${scope} ${subject}`, limit, windowSeconds * 1000, this.nowMs());
+  }
+
+  async returnRate({ endpoint, scope, subject }: RateKey): Promise<void> {
+    this.#windows.giveBack(`${endpoint} ${scope} ${subject}`);
+  }
+
+  async recordViolation(address: string): Promise<boolean> {
+    const { violationsPerHourMax } = this.#kernel.limits;
+    this.#violations.take(address, violationsPerHourMax, hourMs, this.nowMs());
+    if (this.#violations.count(address, hourMs, this.nowMs()) < violationsPerHourMax) return false;
+    this.#violations.drop(address);
+    return true;
+  }
+
+  async block(block: Block): Promise<void> {
+    const key = Buffer.from(block.address);
+    this.#blocks.set(block.address, block);
+    await this.#kernel.root.transact((tx) => {
+      tx.put(families.blocks, key, encode(block));
+      tx.schedule({ atMs: block.expiresAtMs, kind: expiryTimers.block, reference: key });
+    });
+    for (const listener of this.#listeners) listener({ topic: 'block', address: block.address });
+  }
+
+  async blockOf(address: string): Promise<Block | undefined> {
+    const block = this.#blocks.get(address);
+    return block !== undefined && block.expiresAtMs > this.nowMs() ? block : undefined;
+  }
+
+  async blocks(): Promise<Block[]> {
+    return [...this.#blocks.values()].filter((block) => block.expiresAtMs > this.nowMs());
+  }
+
+  async unblock(address: string): Promise<boolean> {
+    this.#violations.drop(address);
+    const blocked = (await this.blockOf(address)) !== undefined;
+    this.#blocks.delete(address);
+    await this.#kernel.root.transact((tx) => tx.delete(families.blocks, Buffer.from(address)));
+    return blocked;
+  }
+
+  // News and health
+
+  subscribe(listener: (notice: Notice) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #notice(commits: readonly Commit[]): void {
+    const fresh = new Map<string, Notice>();
+    for (const { changes } of commits) {
+      for (const change of changes) {
+        const { domain, kind, recipient, facts } = change;
+        if (domain !== 'messaging') continue;
+        const imported = importNotice(change);
+        if (imported !== undefined) fresh.set(`imported ${imported.id}`, imported);
+        const room = String(facts?.['room']);
+        if (kind === 'message.posted') fresh.set(`room ${room}`, { topic: 'room', id: room, kind: 'new' });
+        if (kind === 'message.deleted')
+          fresh.set(`gone ${String(facts?.['message'])}`, {
+            topic: 'room',
+            id: room,
+            kind: 'deleted',
+            messageId: String(facts?.['message']),
+          });
+        if (kind === 'direct.received' && recipient !== undefined)
+          fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
+        if (kind.startsWith('message.')) this.#revisions.change(room);
+      }
+    }
+    for (const notice of fresh.values()) for (const listener of this.#listeners) listener(notice);
+  }
+
+  /** AICQ's clients ask for two databases by name; here both are the one store. */
+  async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
+    const stopped = this.#kernel.root.stopped;
+    const startedMs = performance.now();
+    readCounts(this.#kernel.root);
+    const check: HealthCheck =
+      stopped === undefined
+        ? { status: 'pass', latencyMs: performance.now() - startedMs }
+        : { status: 'fail', message: stopped.message };
+    return { postgres: check, redis: check };
+  }
+
+  async close(): Promise<void> {
+    this.#stopFeed();
+    this.#waitingWords.close();
+    await this.#keptWindows.close();
+    this.#listeners.clear();
+  }
+}

@@ -1,0 +1,30 @@
+/** When the sweeper looks at a room, an inbox, a bucket of nonces or a batch of word lists. */
+import { kernelFamilies } from '../kernel/families.js';
+import { timerKey } from '../kernel/timers.js';
+import type { Transaction } from '../kernel/transaction.js';
+
+export const expiryTimers = {
+  room: 'messaging/room-expiry',
+  inbox: 'messaging/inbox-expiry',
+  nonces: 'messaging/nonce-expiry',
+  words: 'messaging/words-expiry',
+  block: 'messaging/block-expiry',
+} as const;
+
+/** Messages of one room that expire within this time share a timer: one write for many messages. */
+const expiryStepMs = 10_000;
+
+export function scheduleExpiry(
+  tx: Transaction,
+  kind: 'room' | 'inbox',
+  reference: Buffer,
+  expiresAtMs: number,
+): void {
+  const timer = { atMs: roundedExpiryMs(expiresAtMs), kind: expiryTimers[kind], reference };
+  // Nearly always it is there: to look is cheaper than to write it again, and again into the log.
+  if (tx.get(kernelFamilies.timers, timerKey(timer)) === undefined) tx.schedule(timer);
+}
+
+export function roundedExpiryMs(expiresAtMs: number): number {
+  return Math.ceil(expiresAtMs / expiryStepMs) * expiryStepMs;
+}

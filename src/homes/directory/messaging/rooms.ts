@@ -1,0 +1,368 @@
+/** Rooms and their messages in the embedded store: a post is one commit with its index and its counters. */
+import { randomUUID } from 'node:crypto';
+import type { Entry, RangeOptions } from '../kernel/engine.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { type Message, type Room, isExpired } from '../../../messaging/model.js';
+import type { NewMessage, NewRoom, Page, Span } from '../../../messaging/port.js';
+import { refuse } from '../../../messaging/refusals.js';
+import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../../messaging/room-clock.js';
+import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
+import { uuidBytes } from '../../../messaging/uuid.js';
+import { Slices } from '../../../core/waiting/yielding.js';
+import { scheduleExpiry } from './retention-timers.js';
+import {
+  HotRow,
+  type RoomRow,
+  activityKey,
+  decode,
+  decodeMessage,
+  encode,
+  encodeMessage,
+  endOfTimeMs,
+  families,
+  nothing,
+  roomOfActivityKey,
+  timeOfKey,
+  timedKey,
+} from './rows.js';
+import { forgetMessage, indexMessage, indexedId } from './words.js';
+import { deletePlace, placesOf, putPlace } from './places.js';
+import { countMessage, countRoom, newestRoom, rankRoom } from './totals.js';
+
+export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
+  const value = reader.get(families.rooms, id);
+  return value === undefined ? undefined : decode<RoomRow>(value);
+}
+
+export function createRoom(
+  tx: Transaction,
+  input: Omit<NewRoom, 'createdBy'> & { createdBy: string | null },
+  id: string = randomUUID(),
+): Room {
+  const { name, isPrivate, createdBy, keyHash } = input;
+  const room: RoomRow = {
+    id,
+    name,
+    isPrivate,
+    createdBy,
+    createdAtMs: tx.nowMs,
+    lastActiveAtMs: tx.nowMs,
+    messageCount: 0,
+    lastTsMs: 0,
+  };
+  const roomKey = uuidBytes(id);
+  tx.put(families.rooms, roomKey, encode(room));
+  if (keyHash !== null) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
+  if (!isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
+  countRoom(tx, room);
+  tx.change({
+    domain: 'messaging',
+    kind: 'room.created',
+    id,
+    user: null,
+    version: null,
+    audience: isPrivate ? 'operator' : 'public',
+  });
+  return room;
+}
+
+/** Rooms before an offset are skipped one by one: the index has no count of what lies behind a place. */
+export async function publicRooms(reader: Reader, limit: number, offset: number): Promise<Room[]> {
+  const keys: Buffer[] = [];
+  const slices = new Slices();
+  let left = offset;
+  let bounds: RangeOptions = {};
+  while (keys.length < limit) {
+    const page = [
+      ...reader.range(families.roomsByActivity, {
+        ...bounds,
+        reverse: true,
+        limit: Math.min(left + limit - keys.length, roomsPerStep),
+      }),
+    ];
+    for (const { key } of page.slice(left)) keys.push(Buffer.from(roomOfActivityKey(key)));
+    left = Math.max(0, left - page.length);
+    const last = page.at(-1);
+    if (last === undefined) break;
+    bounds = { lt: last.key };
+    await slices.pause();
+  }
+  return reader
+    .getMany(families.rooms, keys)
+    .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
+}
+
+const roomsPerStep = 1_000;
+const postedRoom = new HotRow<RoomRow>();
+const spentBytes = new HotRow<ByteWindow>();
+
+export function postMessage(tx: Transaction, limits: Limits, input: NewMessage): Message {
+  const roomKey = uuidBytes(input.roomId);
+  const roomValue = tx.get(families.rooms, roomKey);
+  if (roomValue === undefined) throw refuse('roomUnknown');
+  const room = postedRoom.decode(roomValue);
+  const parent =
+    input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
+  if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
+  spend(tx, limits, input.from, Buffer.byteLength(input.body));
+
+  const tsMs = nextTsMs(room.lastTsMs, tx.nowMs);
+  const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
+  const { id, bytes: idBytes } = newUlidBytes(tsMs);
+  const message: Message = { ...input, id, rootId, tsMs };
+  storeMessage(tx, limits, room, message, idBytes);
+  moveRoom(tx, room, roomKey, tsMs);
+  tx.change({
+    domain: 'messaging',
+    kind: 'message.posted',
+    id: `${room.id}/${message.id}`,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+    facts: { room: room.id, from: message.from, ts: tsMs },
+  });
+  return message;
+}
+
+/** A message with all that leads to it, and the timer that ends its life. */
+function storeMessage(
+  tx: Transaction,
+  limits: Limits,
+  { isPrivate }: Room,
+  message: Message,
+  id: Buffer,
+): void {
+  const { roomId, rootId, tsMs, body } = message;
+  const roomKey = uuidBytes(roomId);
+  tx.put(families.messages, timedKey(roomKey, tsMs), encodeMessage(message));
+  putPlace(tx, roomKey, { id, tsMs });
+  if (rootId !== null) tx.put(families.threads, threadKey(roomKey, rootId, tsMs), nothing);
+  if (!isPrivate) indexMessage(tx, roomKey, indexedId(id, tsMs), body);
+  scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
+}
+
+/** Writes a message as an export had it; the room's own counters come with the room. */
+export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, message: Message): void {
+  storeMessage(tx, limits, room, message, idBytesOf(message));
+  // The room's clock only goes forward.
+  if (room.lastTsMs < message.tsMs)
+    tx.put(families.rooms, uuidBytes(room.id), encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
+}
+
+/** Gives a message another time, with its id and its place among the others as they are. */
+export function moveMessage(
+  tx: Transaction,
+  limits: Limits,
+  room: RoomRow,
+  message: Message,
+  tsMs: number,
+): void {
+  removeMessage(tx, message);
+  storeMessage(tx, limits, room, { ...message, tsMs }, idBytesOf(message));
+  announceImported(tx, room, message.id);
+}
+
+/** A message of a time that readers may have passed already: they look at the room again. */
+export function announceImported(tx: Transaction, room: Room, messageId: string): void {
+  tx.change({
+    domain: 'messaging',
+    kind: 'message.imported',
+    id: `${room.id}/${messageId}`,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+    facts: { room: room.id },
+  });
+}
+
+/** Writes a room as an export had it, over what is there. */
+export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
+  const roomKey = uuidBytes(room.id);
+  const before = readRoom(tx, roomKey);
+  if (before !== undefined && !before.isPrivate)
+    tx.delete(families.roomsByActivity, activityKey(before, roomKey));
+  const lastTsMs = Math.max(room.lastTsMs, before?.lastTsMs ?? 0);
+  tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs } satisfies RoomRow));
+  if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
+  if (!room.isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
+  if (before === undefined) countRoom(tx, room);
+  else rankRoom(tx, room);
+}
+
+/** The first room stays the first with each post in it; its time in the list is renewed now and then. */
+const listedMs = 1_000;
+
+/** The room's counters, and its place among the active ones. */
+function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number): void {
+  const { nowMs } = tx;
+  const listedAtMs = room.listedAtMs ?? room.lastActiveAtMs;
+  // A time ahead of the clock is from before the clock was set back.
+  const isListedNow = listedAtMs <= nowMs && nowMs - listedAtMs < listedMs;
+  const staysFirst = room.isPrivate || (newestRoom(tx) === room.id && isListedNow);
+  const next: RoomRow = {
+    ...room,
+    messageCount: room.messageCount + 1,
+    lastActiveAtMs: nowMs,
+    lastTsMs: tsMs,
+    listedAtMs: staysFirst ? listedAtMs : nowMs,
+  };
+  tx.put(families.rooms, roomKey, postedRoom.encode(next));
+  if (!staysFirst && listedAtMs !== nowMs) {
+    tx.delete(families.roomsByActivity, activityKey(room, roomKey));
+    tx.put(families.roomsByActivity, activityKey(next, roomKey), nothing);
+  }
+  countMessage(tx, next);
+}
+
+function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number): void {
+  const key = uuidBytes(agentId);
+  const value = tx.get(families.bytes, key);
+  const window = spendBytes(
+    value === undefined ? undefined : spentBytes.decode(value),
+    bytes,
+    tx.nowMs,
+    limits,
+  );
+  tx.put(families.bytes, key, spentBytes.encode(window));
+}
+
+export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs: number): number {
+  const value = reader.get(families.bytes, uuidBytes(agentId));
+  return bytesLeftIn(value === undefined ? undefined : decode<ByteWindow>(value), nowMs, limits);
+}
+
+function idBytesOf({ id }: Message): Buffer {
+  const bytes = ulidBytes(id);
+  if (bytes === undefined)
+    throw new StoaError('internal', `A stored message has the id "${id}", which is not a ULID.`);
+  return bytes;
+}
+
+export function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
+  return timedKey(timedKey(roomKey, ulidTimeMs(rootId) ?? 0), tsMs);
+}
+
+export function findMessage(
+  reader: Reader,
+  limits: Limits,
+  roomId: string,
+  messageId: string,
+  nowMs: number,
+): Message | undefined {
+  const id = ulidBytes(messageId);
+  if (id === undefined) return undefined;
+  const roomKey = uuidBytes(roomId);
+  for (const tsMs of placesOf(reader, roomKey, id)) {
+    if (isExpired(tsMs, limits.messageRetentionSeconds, nowMs)) continue;
+    const key = timedKey(roomKey, tsMs);
+    const value = reader.get(families.messages, key);
+    const message = value === undefined ? undefined : decodeMessage(key, value);
+    if (message?.id === messageId) return message;
+  }
+  return undefined;
+}
+
+/** Takes a message and all that leads to it out of the store. The room's total stays. */
+export function removeMessage(tx: Transaction, message: Message): void {
+  const { roomId, rootId, tsMs } = message;
+  const roomKey = uuidBytes(roomId);
+  const id = idBytesOf(message);
+  tx.delete(families.messages, timedKey(roomKey, tsMs));
+  deletePlace(tx, roomKey, { id, tsMs });
+  if (rootId !== null) tx.delete(families.threads, threadKey(roomKey, rootId, tsMs));
+  forgetMessage(tx, indexedId(id, tsMs));
+}
+
+export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, messageId: string): boolean {
+  const message = findMessage(tx, limits, roomId, messageId, tx.nowMs);
+  const room = readRoom(tx, uuidBytes(roomId));
+  if (message === undefined || room === undefined) return false;
+  removeMessage(tx, message);
+  tx.change({
+    domain: 'messaging',
+    kind: 'message.deleted',
+    id: `${roomId}/${messageId}`,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+    facts: { room: roomId, message: messageId },
+  });
+  return true;
+}
+
+/** A page of what lives under `id` in a family that is ordered by time. */
+export function readSpan(
+  reader: Reader,
+  family: string,
+  id: Buffer,
+  span: Span,
+  oldestMs: number,
+): { entries: Entry[]; hasMore: boolean } {
+  const forward = 'afterMs' in span;
+  const from = forward ? Math.max(span.afterMs + 1, oldestMs) : oldestMs;
+  const until = forward ? endOfTimeMs : (span.beforeMs ?? endOfTimeMs);
+  if (from >= until) return { entries: [], hasMore: false };
+  const bounds = {
+    gte: timedKey(id, from),
+    lt: timedKey(id, until),
+    reverse: !forward,
+    limit: span.limit + 1,
+  };
+  const entries = [...reader.range(family, bounds)];
+  return { entries: entries.slice(0, span.limit), hasMore: entries.length > span.limit };
+}
+
+/** The first time that is not expired. */
+export function oldestLivingMs(nowMs: number, retentionSeconds: number): number {
+  return nowMs - retentionSeconds * 1000 + 1;
+}
+
+export function readMessages(
+  reader: Reader,
+  limits: Limits,
+  roomId: string,
+  span: Span,
+  nowMs: number,
+): Page<Message> {
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.messages,
+    uuidBytes(roomId),
+    span,
+    oldestLivingMs(nowMs, limits.messageRetentionSeconds),
+  );
+  return { items: entries.map(({ key, value }) => decodeMessage(key, value)), hasMore };
+}
+
+export function readThread(
+  reader: Reader,
+  limits: Limits,
+  roomId: string,
+  rootId: string,
+  afterMs: number,
+  limit: number,
+  nowMs: number,
+): Page<Message> {
+  const roomKey = uuidBytes(roomId);
+  const rootTsMs = ulidTimeMs(rootId) ?? 0;
+  const items: Message[] = [];
+  const root = findMessage(reader, limits, roomId, rootId, nowMs);
+  if (root !== undefined && afterMs < root.tsMs) items.push(root);
+  const span: Span = { afterMs, limit: limit - items.length };
+  const { entries, hasMore } = readSpan(
+    reader,
+    families.threads,
+    timedKey(roomKey, rootTsMs),
+    span,
+    oldestLivingMs(nowMs, limits.messageRetentionSeconds),
+  );
+  const keys = entries.map(({ key }) => timedKey(roomKey, timeOfKey(key)));
+  for (const [index, value] of reader.getMany(families.messages, keys).entries()) {
+    const message = value === undefined ? undefined : decodeMessage(keys[index] as Buffer, value);
+    // Two first messages whose ids hold one time share these rows.
+    if (message?.rootId === rootId) items.push(message);
+  }
+  return { items, hasMore };
+}

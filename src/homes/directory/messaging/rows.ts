@@ -1,0 +1,162 @@
+/** The families of messaging in the embedded store, and the bytes of their keys and values. */
+import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../../messaging/model.js';
+import { latestTimeMs } from '../../../messaging/ulid.js';
+import { uuidOfBytes } from '../../../messaging/uuid.js';
+
+export const families = {
+  /** Agent id → identity. The seed's `agents`, by another name because the registry has that one. */
+  agents: 'messaging/identities',
+  /** Public key, past or present → agent id. */
+  agentsByKey: 'messaging/identities_by_key',
+  /** Agent id, time → a key that was in force from then on. */
+  agentKeys: 'messaging/identity_keys',
+  /** Hash of the owner → agent id and sealed seed of a server-kept identity. */
+  keptAgents: 'messaging/kept_identities',
+  /** Room id → room. */
+  rooms: 'messaging/rooms',
+  /** Room id → bcrypt hash; apart, so that no list of rooms can show it. */
+  roomKeys: 'messaging/room_keys',
+  /** Time of activity, room id → nothing; public rooms only, and in the order of their last activity. */
+  roomsByActivity: 'messaging/rooms_by_activity',
+  /** One row: the totals of `/stats`. */
+  totals: 'messaging/totals',
+  /** Room id, time → message. A time is unique in its room, and nearly always the one in the message's id. */
+  messages: 'messaging/messages',
+  /** Room or agent id, message id → time; for messages and direct messages whose id holds another time. */
+  places: 'messaging/message_places',
+  /** Room id, time of the thread's first message, time → nothing. */
+  threads: 'messaging/threads',
+  /** Message id → room id and the words of a message, until they are filed in lists. */
+  waitingWords: 'messaging/waiting_words',
+  /** Time at which a segment of the index begins → nothing. */
+  wordSegments: 'messaging/word_segments',
+  /** Segment, word, zero, id of the oldest message in it → ids and rooms of messages that have the word. */
+  wordLists: 'messaging/word_lists',
+  /** Id of the newest message filed by then, id of the batch → keys of lists that expire together. */
+  wordBatches: 'messaging/word_batches',
+  /** Agent id, time → direct message. */
+  inboxes: 'messaging/inboxes',
+  /** Agent id → time of the newest direct message. */
+  inboxClocks: 'messaging/inbox_clocks',
+  /** Agent id, time → nothing; direct messages that were not acknowledged. */
+  pending: 'messaging/pending',
+  /** Time bucket, time, agent id, nonce → nothing. */
+  nonces: 'messaging/nonces',
+  /** Agent id → the bytes it posted in the current minute. */
+  bytes: 'messaging/bytes',
+  /** Kind, space, endpoint and whose → a rate window as it was a few seconds ago. */
+  rateWindows: 'messaging/rate_windows',
+  /** Address → block. */
+  blocks: 'messaging/blocks',
+} as const;
+
+export const messagingFamilies: readonly string[] = Object.values(families);
+
+const timeBytes = 6;
+export const nothing = Buffer.alloc(0);
+/** Greater than any time of six bytes that a clock will show. */
+export const endOfTimeMs = latestTimeMs;
+
+export function encode(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+/** What this backend wrote in that family is what it reads: the cast is the boundary. */
+export function decode<T>(value: Buffer): T {
+  return JSON.parse(value.toString()) as T;
+}
+
+/** Undefined where the row cannot be read: for those who go on without it. `stoa doctor` tells of it. */
+export function decodeOrUndefined<T extends object>(value: Buffer): T | undefined {
+  try {
+    const row = decode<T | null>(value);
+    return typeof row === 'object' && row !== null ? row : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * A row that one transaction after the other reads or writes. It stays decoded beside its bytes: until
+ * the group is on disk, and longer in a hot family, the next one reads those very bytes. What comes
+ * out is shared: nobody may change it.
+ */
+export class HotRow<T> {
+  #value: Buffer | undefined;
+  #row: T | undefined;
+
+  decode(value: Buffer): T {
+    if (this.#row !== undefined && value === this.#value) return this.#row;
+    this.#row = decode<T>(value);
+    this.#value = value;
+    return this.#row;
+  }
+
+  encode(row: T): Buffer {
+    this.#row = row;
+    this.#value = encode(row);
+    return this.#value;
+  }
+}
+
+export interface RoomRow extends Room {
+  /** The time of the newest message ever, deleted or not. */
+  lastTsMs: number;
+  /** The time under which it stands among the active rooms; without it, that of its last activity. */
+  listedAtMs?: number;
+}
+
+export type IdentityRow = Identity;
+export type IdentityKeyRow = Omit<IdentityKey, 'untilMs'>;
+
+export interface KeptRow {
+  id: string;
+  sealedSeed: string;
+}
+
+/** Room or agent, then a time. */
+export function timedKey(id: Buffer, tsMs: number): Buffer {
+  const key = Buffer.allocUnsafe(id.length + timeBytes);
+  id.copy(key);
+  key.writeUIntBE(Math.min(Math.max(0, tsMs), endOfTimeMs), id.length, timeBytes);
+  return key;
+}
+
+/** The time at the end of such a key. */
+export function timeOfKey(key: Buffer): number {
+  return key.readUIntBE(key.length - timeBytes, timeBytes);
+}
+
+export function activityKey(
+  { lastActiveAtMs, listedAtMs = lastActiveAtMs }: RoomRow,
+  roomKey: Buffer,
+): Buffer {
+  const key = Buffer.allocUnsafe(timeBytes + roomKey.length);
+  key.writeUIntBE(listedAtMs, 0, timeBytes);
+  roomKey.copy(key, timeBytes);
+  return key;
+}
+
+export function roomOfActivityKey(key: Buffer): Buffer {
+  return key.subarray(timeBytes);
+}
+
+type StoredMessage = Omit<Message, 'roomId' | 'tsMs'>;
+
+export function encodeMessage({ id, from, body, parentId, rootId, proof, serverSigned }: Message): Buffer {
+  return encode({ id, from, body, parentId, rootId, proof, serverSigned } satisfies StoredMessage);
+}
+
+export function decodeMessage(key: Buffer, value: Buffer): Message {
+  return { ...decode<StoredMessage>(value), roomId: uuidOfBytes(key), tsMs: timeOfKey(key) };
+}
+
+type StoredDirect = Omit<DirectMessage, 'to' | 'tsMs'>;
+
+export function encodeDirect({ to: _to, tsMs: _time, ...stored }: DirectMessage): Buffer {
+  return encode(stored);
+}
+
+export function decodeDirect(key: Buffer, value: Buffer): DirectMessage {
+  return { ...decode<StoredDirect>(value), to: uuidOfBytes(key), tsMs: timeOfKey(key) };
+}

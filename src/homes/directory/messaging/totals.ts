@@ -1,0 +1,103 @@
+/** The totals of `/stats`, changed in the commit of what they count. */
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Room, Totals } from '../../../messaging/model.js';
+import { byRank, topRoomsMax } from '../../../messaging/totals.js';
+import { uuidBytes } from '../../../messaging/uuid.js';
+import { HotRow, type RoomRow, decode, families } from './rows.js';
+
+export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined };
+
+/**
+ * The busiest rooms, without their counts: those are read when somebody asks, so that a post in one
+ * of them writes nothing here. Counts only grow and rooms do not go away: none of them ever has less
+ * than `floor`, and a room with less than that is not one of them.
+ */
+export interface TopRow {
+  ids: string[];
+  floor: number;
+}
+
+export const countsKey = Buffer.from('all');
+export const topKey = Buffer.from('top');
+const hotCounts = new HotRow<CountsRow>();
+const hotTop = new HotRow<TopRow>();
+
+export function readTotals(reader: Reader): Totals {
+  const { newestRoom: _inside, ...counts } = readCounts(reader);
+  return {
+    ...counts,
+    top: topRooms(reader, readTop(reader).ids).map(({ id, name, messageCount }) => ({
+      id,
+      name,
+      messageCount,
+    })),
+  };
+}
+
+export function readCounts(reader: Reader): CountsRow {
+  const value = reader.get(families.totals, countsKey);
+  return value === undefined
+    ? { agents: 0, publicRooms: 0, messages: 0, lastActivityAtMs: null }
+    : hotCounts.decode(value);
+}
+
+/** The public room that came or was posted to last. */
+export function newestRoom(reader: Reader): string | undefined {
+  return readCounts(reader).newestRoom;
+}
+
+export function countAgent(tx: Transaction): void {
+  change(tx, ({ agents }) => ({ agents: agents + 1 }));
+}
+
+export function countRoom(tx: Transaction, room: Room): void {
+  change(tx, ({ publicRooms, lastActivityAtMs, newestRoom: before }) => ({
+    publicRooms: publicRooms + (room.isPrivate ? 0 : 1),
+    lastActivityAtMs: Math.max(room.lastActiveAtMs, lastActivityAtMs ?? 0),
+    newestRoom: room.isPrivate ? before : room.id,
+  }));
+  rankRoom(tx, room);
+}
+
+export function countMessage(tx: Transaction, room: Room): void {
+  change(tx, ({ messages }) => ({
+    messages: messages + 1,
+    lastActivityAtMs: room.lastActiveAtMs,
+    ...(!room.isPrivate && { newestRoom: room.id }),
+  }));
+  rankRoom(tx, room);
+}
+
+/** A message that an import brought: its room has the counts of its own. */
+export function countImportedMessage(tx: Transaction): void {
+  change(tx, ({ messages }) => ({ messages: messages + 1 }));
+}
+
+function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>): void {
+  const counts = readCounts(tx);
+  tx.put(families.totals, countsKey, hotCounts.encode({ ...counts, ...next(counts) }));
+}
+
+/** After the room itself is written: makes it one of the busiest if it has become that. */
+export function rankRoom(tx: Transaction, room: Room): void {
+  if (room.isPrivate) return;
+  const { ids, floor } = readTop(tx);
+  if (ids.includes(room.id) || (ids.length === topRoomsMax && room.messageCount < floor)) return;
+  putTop(tx, [...ids, room.id]);
+}
+
+function putTop(tx: Transaction, ids: readonly string[]): void {
+  const top = topRooms(tx, ids).slice(0, topRoomsMax);
+  const next: TopRow = { ids: top.map(({ id }) => id), floor: top.at(-1)?.messageCount ?? 0 };
+  tx.put(families.totals, topKey, hotTop.encode(next));
+}
+
+function readTop(reader: Reader): TopRow {
+  const value = reader.get(families.totals, topKey);
+  return value === undefined ? { ids: [], floor: 0 } : hotTop.decode(value);
+}
+
+function topRooms(reader: Reader, ids: readonly string[]): Room[] {
+  const rows = reader.getMany(families.rooms, ids.map(uuidBytes));
+  return rows.flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)])).toSorted(byRank);
+}

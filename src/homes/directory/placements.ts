@@ -1,0 +1,71 @@
+/** In which shard each entry of the embedded backend belongs: what re-sharding goes by. */
+import type { Entry } from './kernel/engine.js';
+import { type Placement, kernelPlacements } from './kernel/reshard.js';
+import type { Reader } from './kernel/transaction.js';
+import { decodeSession } from '../../registry/codec.js';
+import { idBytes, sessionIdOf } from '../../registry/ids.js';
+import { linkKinds, userKeyBytes } from '../../registry/keys.js';
+import { dataFamilies } from './datastore/rows.js';
+import { identityFamilies } from './identity/identity.js';
+import { messagingFamilies } from './messaging/rows.js';
+import { registryFamilies as registry } from './registry/families.js';
+import { linkDirectoryId } from './registry/links.js';
+import { workspaceDirectoryIds, workspacesPlacements } from './workspaces/placements.js';
+
+const inRoot: Placement = () => 'root';
+/** The key begins with the user. */
+const byUser: Placement = ({ key }) => key.subarray(0, userKeyBytes);
+/** An index of agents: its key ends in user and agent. */
+const byIndexedUser: Placement = ({ key }) => key.subarray(-2 * userKeyBytes, -userKeyBytes);
+/** The value is the user. */
+const byOwner: Placement = ({ value }) => value;
+
+/** Where the agent lives; an entry of an agent that is gone stays in shard 00, where `stoa doctor` finds it. */
+function withAgent(source: Reader, agent: Buffer | undefined): Buffer | 'root' {
+  return (agent === undefined ? undefined : source.get(registry.agentsById, agent)) ?? 'root';
+}
+
+const byAgentAt =
+  (at: number): Placement =>
+  ({ key }, source) =>
+    withAgent(source, key.subarray(at, at + userKeyBytes));
+
+const registryPlacements: Readonly<Record<string, Placement>> = {
+  [registry.agents]: byUser,
+  [registry.agentsByStatus]: byIndexedUser,
+  [registry.agentsByName]: byIndexedUser,
+  [registry.agentsByLabel]: byIndexedUser,
+  [registry.agentsById]: byOwner,
+  [registry.agentMeta]: byUser,
+  [registry.leases]: byUser,
+  [registry.sessions]: ({ value }) => idBytes(decodeSession(value).user_id),
+  [registry.sessionsByAgent]: byAgentAt(0),
+  [registry.sessionsByStatus]: byAgentAt(1),
+  [registry.counts]: ({ key }) => key.subarray(1),
+  [registry.users]: byUser,
+  [registry.userNames]: byUser,
+  [registry.userSettings]: byUser,
+  [registry.identityLinks]: ({ key, value }, source) =>
+    withAgent(source, key[0] === linkKinds.byIdentity ? value : key.subarray(1, 1 + userKeyBytes)),
+};
+
+const everyFamily = (families: Iterable<string>, placement: Placement): Record<string, Placement> =>
+  Object.fromEntries(Array.from(families, (family) => [family, placement]));
+
+export const embeddedPlacements: Readonly<Record<string, Placement>> = {
+  ...kernelPlacements,
+  ...everyFamily(identityFamilies, inRoot),
+  ...everyFamily(messagingFamilies, inRoot),
+  ...registryPlacements,
+  ...everyFamily(Object.values(dataFamilies), byUser),
+  ...workspacesPlacements,
+};
+
+/** The ids of an entry under which it is looked for without knowing its user. */
+export function directoryIdsOf(family: string, { key }: Entry): readonly string[] {
+  if (family === registry.agentsById) return [key.toString('hex')];
+  if (family === registry.sessions) return [sessionIdOf(key)];
+  if (family === registry.identityLinks && key[0] === linkKinds.byIdentity)
+    return [linkDirectoryId(key.toString('utf8', 1))];
+  return workspaceDirectoryIds(family, key);
+}

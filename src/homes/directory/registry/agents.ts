@@ -1,0 +1,289 @@
+/** Agents in the embedded store: made, changed, moved through their table, deleted. */
+import { StoaError } from '../../../core/errors.js';
+import type { Outage } from '../../../core/outages.js';
+import { prefixRange } from '../kernel/engine.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import {
+  type AgentChange,
+  activityDueMs,
+  changedAgent,
+  checkAgentQuota,
+  checkVersion,
+  newAgent,
+} from '../../../registry/changes.js';
+import { idBytes, sessionIdOf } from '../../../registry/ids.js';
+import { agentCountKey, sessionByAgentKey, sessionStatusPrefix } from '../../../registry/keys.js';
+import {
+  type AgentState,
+  type Lease,
+  type StoredAgent,
+  agentSpecDefaults,
+  stateOf,
+} from '../../../registry/model.js';
+import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
+import { type AgentVerb, checkDeletable, verbPath } from '../../../registry/transitions.js';
+import { registryFamilies as families } from './families.js';
+import type { LeaseVerbs } from './leases.js';
+import { removeLinks } from './links.js';
+import {
+  findAgent,
+  firstLease,
+  noLease,
+  readCount,
+  readSession,
+  removeAgent,
+  removeSession,
+  writeAgent,
+  writeLease,
+  writeMeta,
+} from './rows.js';
+import type { UserVerbs } from './users.js';
+
+export const activityTimer = 'registry.activity';
+
+type Facts = Record<string, string | number | boolean | null>;
+
+export class AgentVerbs {
+  readonly #limits: Limits;
+  readonly #outages: () => readonly Outage[];
+  readonly #users: UserVerbs;
+  readonly #leases: LeaseVerbs;
+
+  constructor(limits: Limits, outages: () => readonly Outage[], users: UserVerbs, leases: LeaseVerbs) {
+    this.#limits = limits;
+    this.#outages = outages;
+    this.#users = users;
+    this.#leases = leases;
+  }
+
+  /** The agent, or `not_found` where there is none or where it is another user's. */
+  require(reader: Reader, user: Buffer | null, agentId: string): StoredAgent {
+    const agent = findAgent(reader, user, agentId);
+    if (agent === undefined) throw agentNotFound(agentId);
+    return agent;
+  }
+
+  create(tx: Transaction, agentId: string, input: CreateAgent): StoredAgent {
+    return this.#add(tx, { ...input, agentId });
+  }
+
+  /** Makes the agent or brings it to what is given; the table, the quota and the version hold for it as for any other way. */
+  put(tx: Transaction, input: PutAgent, guard: WriteGuard): StoredAgent {
+    const user = this.#users.ensure(tx, input.user);
+    const owner = tx.get(families.agentsById, idBytes(input.agentId));
+    if (owner !== undefined && !owner.equals(user)) throw agentNotFound(input.agentId);
+    if (owner === undefined) {
+      if (guard.ifVersion !== undefined && guard.ifVersion !== 0) throw agentNotFound(input.agentId);
+      if (input.status !== undefined && input.status !== 'provisioning') {
+        throw new StoaError(
+          'invalid_transition',
+          `A new agent is provisioning; it cannot begin as ${input.status}.`,
+          { details: { from: null, to: input.status } },
+        );
+      }
+      return this.#add(tx, input, firstLease(tx, user));
+    }
+    const status =
+      input.status === stateOf(this.require(tx, user, input.agentId).record) ? undefined : input.status;
+    const spec = { ...agentSpecDefaults, ...input.spec };
+    return this.update(
+      tx,
+      user,
+      input.agentId,
+      { name: input.name, status, spec, labels: input.labels, errorMessage: input.errorMessage },
+      guard,
+    );
+  }
+
+  /** Writes an agent as an export had it, over what is there; a fencing number never falls. Quota and table of states were judged before. */
+  restore(tx: Transaction, given: Pick<StoredAgent, 'record' | 'meta'>, fence: number | null): void {
+    const user = this.#users.ensure(tx, given.meta.user);
+    const before = findAgent(tx, user, given.record.agent_id);
+    if (before !== undefined) this.#unschedule(tx, before);
+    const lease = before === undefined ? firstLease(tx, user) : before.lease;
+    const agent: StoredAgent = { ...given, lease, activeSessions: before?.activeSessions ?? 0 };
+    writeAgent(
+      tx,
+      before,
+      this.#rescheduled(tx, { ...agent, meta: { ...agent.meta, activityTimerAtMs: null } }),
+    );
+    if (fence !== null && fence > (lease?.fence ?? 0))
+      writeLease(tx, agent.record, { ...(lease ?? noLease), fence });
+    else if (before === undefined && lease !== null) writeLease(tx, agent.record, lease);
+    tx.change({
+      domain: 'registry',
+      kind: 'agent.imported',
+      id: agent.record.agent_id,
+      user: agent.meta.user,
+      version: agent.meta.version,
+    });
+  }
+
+  update(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    change: AgentChange,
+    guard: WriteGuard,
+  ): StoredAgent {
+    const before = this.#guarded(tx, user, agentId, guard);
+    return this.apply(tx, before, change);
+  }
+
+  move(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    verb: AgentVerb,
+    guard: WriteGuard,
+  ): StoredAgent {
+    let agent = this.#guarded(tx, user, agentId, guard);
+    for (const status of verbPath(verb, stateOf(agent.record)))
+      agent = this.apply(tx, agent, { status }, { verb });
+    return agent;
+  }
+
+  /** Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the ids of the sessions and of the identities that spoke for it. */
+  delete(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    guard: WriteGuard,
+  ): { sessions: string[]; identities: string[] } {
+    const agent = this.#guarded(tx, user, agentId, guard);
+    checkDeletable(stateOf(agent.record));
+    const id = idBytes(agentId);
+    this.#leases.end(tx, agent);
+    this.#unschedule(tx, agent);
+    const sessions = Array.from(tx.range(families.sessionsByAgent, prefixRange(id)), ({ key }) =>
+      key.subarray(id.length),
+    );
+    for (const key of sessions) {
+      const session = readSession(tx, key);
+      if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(id, key));
+      else removeSession(tx, session);
+    }
+    const identities = removeLinks(tx, id);
+    removeAgent(tx, agent);
+    tx.change({
+      domain: 'registry',
+      kind: 'agent.deleted',
+      id: agentId,
+      user: agent.meta.user,
+      version: agent.meta.version,
+    });
+    return { sessions: sessions.map(sessionIdOf), identities };
+  }
+
+  /**
+   * Removes some closed sessions of an agent that is about to be deleted, where there are more than
+   * one commit should hold. Answers their ids; none when the rest can go with the agent.
+   */
+  thinSessions(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
+    const agent = this.#guarded(tx, user, agentId, guard);
+    checkDeletable(stateOf(agent.record));
+    const limit = this.#limits.sessionsDeletedAtOnceMax;
+    const prefix = sessionStatusPrefix('closed', idBytes(agentId));
+    const closed = Array.from(
+      tx.range(families.sessionsByStatus, { ...prefixRange(prefix), limit: limit + 1 }),
+      ({ key }) => key.subarray(prefix.length),
+    );
+    if (closed.length <= limit) return [];
+    for (const key of closed) {
+      const session = readSession(tx, key);
+      if (session !== undefined) removeSession(tx, session);
+    }
+    return closed.map(sessionIdOf);
+  }
+
+  /** Makes a change that has passed every guard, and announces it. */
+  apply(tx: Transaction, before: StoredAgent, change: AgentChange, facts: Facts = {}): StoredAgent {
+    const after = changedAgent(before, change, tx.nowMs);
+    if (after === before) return before;
+    const from = stateOf(before.record);
+    const to = stateOf(after.record);
+    const saved = from === to ? after : this.#rescheduled(tx, after);
+    writeAgent(tx, before, saved);
+    tx.change({
+      domain: 'registry',
+      kind: from === to ? 'agent.updated' : 'agent.transitioned',
+      id: after.record.agent_id,
+      user: after.meta.user,
+      version: after.meta.version,
+      facts: from === to ? facts : { from, to, ...facts },
+    });
+    return saved;
+  }
+
+  /** Notes a sign of life that changes nothing a reader sees, and sets the timer of idleness where none is set. */
+  noteActivity(tx: Transaction, agent: StoredAgent): void {
+    const noted = { ...agent, meta: { ...agent.meta, activeAtMs: tx.nowMs } };
+    writeMeta(tx, agent.meta.activityTimerAtMs === null ? this.#rescheduled(tx, noted) : noted);
+  }
+
+  /** The timer of idleness rang: the agent becomes idle or hibernates, unless something happened since it was set. */
+  timerRang(tx: Transaction, reference: Buffer): void {
+    const agent = findAgent(tx, null, reference.toString('hex'));
+    if (agent === undefined) return;
+    const { activityTimerAtMs } = agent.meta;
+    // A later timer is set: this one is a leftover.
+    if (activityTimerAtMs === null || activityTimerAtMs > tx.nowMs) return;
+    const dueMs = activityDueMs(agent, this.#limits, this.#outages());
+    if (dueMs !== null && dueMs <= tx.nowMs) {
+      const status: AgentState = stateOf(agent.record) === 'running' ? 'idle' : 'hibernating';
+      this.apply(tx, agent, { status }, { reason: 'inactive' });
+      return;
+    }
+    writeMeta(tx, this.#rescheduled(tx, agent));
+  }
+
+  /** Under an id that was never used before there is no lease yet. */
+  #add(tx: Transaction, input: CreateAgent & { agentId: string }, lease: Lease | null = null): StoredAgent {
+    const user = this.#users.ensure(tx, input.user);
+    if (tx.get(families.agentsById, idBytes(input.agentId)) !== undefined) {
+      throw new StoaError('already_exists', `There is an agent ${input.agentId} already.`);
+    }
+    checkAgentQuota(readCount(tx, agentCountKey(user)), this.#users.agentsMax(tx, user));
+    const agent = { ...newAgent({ ...input, userId: user.toString('hex') }, tx.nowMs), lease };
+    writeAgent(tx, undefined, agent);
+    if (lease !== null) writeLease(tx, agent.record, lease);
+    tx.change({
+      domain: 'registry',
+      kind: 'agent.created',
+      id: input.agentId,
+      user: input.user,
+      version: agent.meta.version,
+    });
+    return agent;
+  }
+
+  #guarded(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): StoredAgent {
+    const agent = this.require(tx, user, agentId);
+    this.#leases.checkFence(tx, agent, guard.fence);
+    checkVersion(agent.meta.version, guard.ifVersion);
+    return agent;
+  }
+
+  #rescheduled(tx: Transaction, agent: StoredAgent): StoredAgent {
+    this.#unschedule(tx, agent);
+    const dueMs = activityDueMs(agent, this.#limits, this.#outages());
+    const atMs = dueMs === null ? null : Math.max(dueMs, tx.nowMs);
+    if (atMs !== null) tx.schedule({ atMs, kind: activityTimer, reference: idBytes(agent.record.agent_id) });
+    return { ...agent, meta: { ...agent.meta, activityTimerAtMs: atMs } };
+  }
+
+  #unschedule(tx: Transaction, agent: StoredAgent): void {
+    const { activityTimerAtMs } = agent.meta;
+    if (activityTimerAtMs !== null)
+      tx.unschedule({
+        atMs: activityTimerAtMs,
+        kind: activityTimer,
+        reference: idBytes(agent.record.agent_id),
+      });
+  }
+}
+
+export function agentNotFound(agentId: string): StoaError {
+  return new StoaError('not_found', `There is no agent ${agentId}.`);
+}

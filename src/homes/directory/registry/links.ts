@@ -1,0 +1,82 @@
+/** Which messaging identity speaks for which agent of the registry. */
+import { StoaError } from '../../../core/errors.js';
+import { prefixRange } from '../kernel/engine.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import { idBytes } from '../../../registry/ids.js';
+import { linkByAgentKey, linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
+import type { StoredAgent } from '../../../registry/model.js';
+import { registryFamilies as families } from './families.js';
+import { findAgent, noValue } from './rows.js';
+
+/** The name under which the directory knows an identity. */
+export function linkDirectoryId(identity: string): string {
+  return `identity:${identity}`;
+}
+
+/** Linking again to the same agent is no error; an identity speaks for one agent. */
+export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
+  const agent = idBytes(record.agent_id);
+  const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
+  if (linked !== undefined && linked.equals(agent)) return;
+  if (linked !== undefined) throw identityTaken(identity);
+  tx.put(families.identityLinks, linkByAgentKey(agent, identity), noValue);
+  tx.put(families.identityLinks, linkByIdentityKey(identity), agent);
+  tx.change({
+    domain: 'registry',
+    kind: 'agent.linked',
+    id: record.agent_id,
+    user: meta.user,
+    version: meta.version,
+    facts: { identity },
+  });
+}
+
+export function unlinkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
+  tx.delete(families.identityLinks, linkByAgentKey(idBytes(record.agent_id), identity));
+  tx.delete(families.identityLinks, linkByIdentityKey(identity));
+  tx.change({
+    domain: 'registry',
+    kind: 'agent.unlinked',
+    id: record.agent_id,
+    user: meta.user,
+    version: meta.version,
+    facts: { identity },
+  });
+}
+
+export function linkedAgent(reader: Reader, identity: string): StoredAgent | undefined {
+  const agent = reader.get(families.identityLinks, linkByIdentityKey(identity));
+  return agent === undefined ? undefined : findAgent(reader, null, agent.toString('hex'));
+}
+
+/** The identities that speak for an agent, as bytes, in order. */
+export function* linkedIdentities(
+  reader: Reader,
+  agent: Buffer,
+  after: Buffer | null,
+): Generator<Buffer, void> {
+  const prefix = linkPrefix(agent);
+  const bounds = prefixRange(prefix);
+  if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
+  for (const { key } of reader.range(families.identityLinks, bounds)) yield key.subarray(prefix.length);
+}
+
+/** Removes every link of an agent that is deleted; answers the identities. */
+export function removeLinks(tx: Transaction, agent: Buffer): string[] {
+  const identities = Array.from(linkedIdentities(tx, agent, null), String);
+  for (const identity of identities) {
+    tx.delete(families.identityLinks, linkByAgentKey(agent, identity));
+    tx.delete(families.identityLinks, linkByIdentityKey(identity));
+  }
+  return identities;
+}
+
+export function linkNotFound(identity: string): StoaError {
+  return new StoaError('not_found', `There is no link of ${identity}.`);
+}
+
+export function identityTaken(identity: string): StoaError {
+  return new StoaError('already_exists', `The identity ${identity} is linked to another agent.`, {
+    fix: 'Unlink it there first.',
+  });
+}

@@ -1,0 +1,431 @@
+/** The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is entered. */
+import { LRUCache } from 'lru-cache';
+import { versionFailure } from '../../../core/version-failure.js';
+import { StoaError } from '../../../core/errors.js';
+import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';
+import { userKey } from '../../../identity/user-key.js';
+import { prefixRange } from '../kernel/engine.js';
+import type { Kernel } from '../kernel/kernel.js';
+import { RowCache } from '../kernel/row-cache.js';
+import type { Store } from '../kernel/store.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { AgentChange } from '../../../registry/changes.js';
+import { NanosecondClock, idBytes, isAgentId, makeAgentId, makeSessionId } from '../../../registry/ids.js';
+import { agentCountKey, linkByIdentityKey, nameKey, sessionStatusPrefix } from '../../../registry/keys.js';
+import { type CountedLease, checkFence, counted, settled } from '../../../registry/lease.js';
+import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
+import type {
+  AgentFilter,
+  AgentView,
+  CreateAgent,
+  KeyedPage,
+  KeyedPageRequest,
+  PutAgent,
+  RegistryPort,
+  UserChange,
+  UserScope,
+  WriteGuard,
+} from '../../../registry/port.js';
+import type { AgentVerb } from '../../../registry/transitions.js';
+import { AgentVerbs, activityTimer, agentNotFound } from './agents.js';
+import { registryFamilies as families } from './families.js';
+import { LeaseVerbs, leaseTimer } from './leases.js';
+import {
+  identityTaken,
+  linkDirectoryId,
+  linkIdentity,
+  linkNotFound,
+  linkedAgent,
+  linkedIdentities,
+  unlinkIdentity,
+} from './links.js';
+import { each, matches, matchingAgents, mergedPage } from './lists.js';
+import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './rows.js';
+import { SessionVerbs, sessionExists } from './sessions.js';
+import { UserVerbs, keyOfUser } from './users.js';
+
+const noBytes = Buffer.alloc(0);
+const agentIdBytes = 32;
+
+export { registryFamilies } from './families.js';
+export { decodeRegistryEntry } from './inspect.js';
+export type { PresenceLostHook } from './leases.js';
+
+/** The registry's operations over an open transaction, for joining them with those of other domains. */
+export class RegistryVerbs {
+  readonly users: UserVerbs;
+  readonly leases: LeaseVerbs;
+  readonly agents: AgentVerbs;
+  readonly sessions: SessionVerbs;
+
+  constructor(kernel: Kernel) {
+    const { limits } = kernel;
+    const outages = () => kernel.outages;
+    this.users = new UserVerbs(limits);
+    this.leases = new LeaseVerbs(limits, outages);
+    this.agents = new AgentVerbs(limits, outages, this.users, this.leases);
+    this.sessions = new SessionVerbs(limits, this.agents, this.leases);
+    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.timerRang(tx, reference));
+    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.timerRang(tx, reference));
+  }
+}
+
+/** A scope's store and key: where to look, and whose things count. */
+interface Place {
+  store: Store;
+  user: Buffer | null;
+}
+
+export class DirectoryRegistry implements RegistryPort {
+  readonly verbs: RegistryVerbs;
+  readonly #kernel: Kernel;
+  readonly #clock = new NanosecondClock();
+  /** By id. An agent is three rows, and most agents are asked for far more often than they change. */
+  readonly #agents: RowCache<AgentView>;
+  /** By user and agent name: asked with each request that names an agent, and nearly always none. */
+  readonly #identityNames: LRUCache<string, readonly string[]>;
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+    this.#agents = new RowCache(kernel.stores, kernel.limits.agentsCachedMax, agentIdOfRow);
+    this.#identityNames = new LRUCache({ max: kernel.limits.agentsCachedMax });
+    for (const store of kernel.stores)
+      store.onWritten((operations) => {
+        if (
+          operations.some(
+            ({ family }) => family === families.identityLinks || family === families.agentsByName,
+          )
+        )
+          this.#identityNames.clear();
+      });
+    this.verbs = new RegistryVerbs(kernel);
+  }
+
+  nowMs(): number {
+    return this.#kernel.nowMs();
+  }
+
+  createAgent(input: CreateAgent): DirectoryStep<AgentView> {
+    const user = userKey(input.user);
+    const agentId = makeAgentId(user, input.name, this.#clock.next(this.nowMs()));
+    return stepWithRoot(this.#kernel.storeOf(user), (tx, root) => {
+      this.#kernel.enterIn(root, agentId, user);
+      return this.#view(this.verbs.agents.create(tx, agentId, input));
+    });
+  }
+
+  putAgent(input: PutAgent, guard: WriteGuard): DirectoryStep<AgentView> {
+    const user = userKey(input.user);
+    return stepWithRoot(this.#kernel.storeOf(user), (tx, root) => {
+      if (this.#isOfAnother(root, input.agentId, user)) throw agentNotFound(input.agentId);
+      this.#kernel.enterIn(root, input.agentId, user);
+      return this.#view(this.verbs.agents.put(tx, input, guard));
+    });
+  }
+
+  async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
+    const known = this.#agents.get(agentId);
+    // Of another user, or of this one under another spelling: the rows decide.
+    if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
+    const { store, user } = this.#place(scope, agentId);
+    const found = findAgent(store, user, agentId);
+    if (found === undefined) return undefined;
+    const view = this.#view(found);
+    this.#agents.set(agentId, view);
+    return view;
+  }
+
+  async listAgents(
+    scope: UserScope,
+    filter: AgentFilter,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<AgentView>> {
+    const user = scope === null ? null : this.#userOf(scope);
+    const stores = user === null ? this.#kernel.stores : [this.#kernel.storeOf(user)];
+    const { items, nextKey } = await mergedPage(
+      stores,
+      (store, after) => matchingAgents(store, filter, user, after, this.#kernel.limits.listSeeksMax),
+      readAgents,
+      page,
+      'hex',
+    );
+    return { items: items.map((agent) => this.#view(agent)), nextKey };
+  }
+
+  async countAgents(user: string): Promise<number> {
+    const key = this.#userOf(user);
+    return readCount(this.#kernel.storeOf(key), agentCountKey(key));
+  }
+
+  updateAgent(
+    scope: UserScope,
+    agentId: string,
+    change: AgentChange,
+    guard: WriteGuard,
+  ): DirectoryStep<AgentView> {
+    return this.#step(scope, agentId, (tx, user) =>
+      this.#view(this.verbs.agents.update(tx, user, agentId, change, guard)),
+    );
+  }
+
+  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): DirectoryStep<AgentView> {
+    return this.#step(scope, agentId, (tx, user) =>
+      this.#view(this.verbs.agents.move(tx, user, agentId, verb, guard)),
+    );
+  }
+
+  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard): DirectoryStep<boolean> {
+    const { store, user } = this.#place(scope, agentId);
+    return stepWithRoot(store, (tx, root) => {
+      const thinned = this.verbs.agents.thinSessions(tx, user, agentId, guard);
+      for (const id of thinned) this.#kernel.leaveIn(root, id);
+      return thinned.length > 0;
+    });
+  }
+
+  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): DirectoryStep<void> {
+    const { store, user } = this.#place(scope, agentId);
+    return stepWithRoot(store, (tx, root) => {
+      const { sessions, identities } = this.verbs.agents.delete(tx, user, agentId, guard);
+      for (const id of [agentId, ...sessions, ...identities.map(linkDirectoryId)])
+        this.#kernel.leaveIn(root, id);
+    });
+  }
+
+  requireAgentVersion(scope: UserScope, agentId: string, version: number): DirectoryStep<void> {
+    return this.#step(scope, agentId, (tx, user) => {
+      const current = findAgent(tx, user, agentId)?.meta.version ?? 0;
+      if (current !== version) throw versionFailure(`The agent ${agentId}`, current, version);
+    });
+  }
+
+  heartbeat(
+    scope: UserScope,
+    agentId: string,
+    holder: string,
+    guard: WriteGuard,
+  ): DirectoryStep<CountedLease> {
+    const { agents, leases } = this.verbs;
+    return this.#step(scope, agentId, (tx, user) =>
+      counted(leases.heartbeat(tx, agents.require(tx, user, agentId), holder, guard), leases.times()),
+    );
+  }
+
+  releaseLease(
+    scope: UserScope,
+    agentId: string,
+    holder: string | null,
+    guard: WriteGuard,
+  ): DirectoryStep<void> {
+    return this.#step(scope, agentId, (tx, user) =>
+      this.verbs.leases.release(tx, this.verbs.agents.require(tx, user, agentId), holder, guard),
+    );
+  }
+
+  requireLease(scope: UserScope, agentId: string, fence: number): DirectoryStep<void> {
+    return this.#step(scope, agentId, (tx, user) => {
+      const lease = findAgent(tx, user, agentId)?.lease ?? null;
+      // As it is by now: the sweeper may not have reached a lease that is over.
+      const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
+      if (current !== fence)
+        throw new StoaError(
+          'fenced',
+          `The lease of the agent ${agentId} has the number ${current}, not ${fence}.`,
+        );
+    });
+  }
+
+  async checkFence(user: string, agentId: string, fence: number | null): Promise<void> {
+    const agent = await this.getAgent(user, agentId);
+    checkFence(agent?.lease ?? null, fence, this.verbs.leases.times(), this.nowMs());
+  }
+
+  openSession(
+    scope: UserScope,
+    agentId: string,
+    sessionId: string | null,
+    guard: WriteGuard,
+  ): DirectoryStep<SessionRecord> {
+    const { store, user } = this.#place(scope, agentId);
+    const id = sessionId ?? makeSessionId(this.nowMs());
+    return stepWithRoot(store, (tx, root) => {
+      const session = this.verbs.sessions.open(tx, user, agentId, id, guard);
+      const owner = idBytes(session.user_id);
+      if (this.#isOfAnother(root, id, owner)) throw sessionExists(id);
+      this.#kernel.enterIn(root, id, owner);
+      return session;
+    });
+  }
+
+  async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
+    const { store, user } = this.#place(scope, sessionId);
+    return this.verbs.sessions.find(store, user, sessionId);
+  }
+
+  async listSessions(
+    scope: UserScope,
+    agentId: string,
+    status: SessionStatus | undefined,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<SessionRecord>> {
+    const store = this.#storeOfAgent(scope, agentId);
+    const agent = idBytes(agentId);
+    const family = status === undefined ? families.sessionsByAgent : families.sessionsByStatus;
+    const prefix = status === undefined ? agent : sessionStatusPrefix(status, agent);
+    const keys = function* (reader: Reader, after: Buffer | null) {
+      const bounds = prefixRange(prefix);
+      if (after !== null) Object.assign(bounds, { gte: undefined, gt: Buffer.concat([prefix, after]) });
+      for (const { key } of reader.range(family, bounds)) yield key.subarray(prefix.length);
+    };
+    return mergedPage(
+      [store],
+      (reader, after) => matches(keys(reader, after)),
+      each(readSession),
+      page,
+      'hex',
+    );
+  }
+
+  closeSession(
+    scope: UserScope,
+    agentId: string | null,
+    sessionId: string,
+    guard: WriteGuard,
+  ): DirectoryStep<SessionRecord> {
+    return this.#step(scope, sessionId, (tx, user) =>
+      this.verbs.sessions.close(tx, user, agentId, sessionId, guard),
+    );
+  }
+
+  putUser(user: string, change: UserChange): DirectoryStep<StoredUser> {
+    return step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.put(tx, user, change));
+  }
+
+  async getUser(user: string): Promise<StoredUser | undefined> {
+    const key = this.#userOf(user);
+    return this.verbs.users.read(this.#kernel.storeOf(key), key);
+  }
+
+  async listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
+    return mergedPage(
+      this.#kernel.stores,
+      (store, after) => matches(userKeysAfter(store, after)),
+      each((store, key) => this.verbs.users.read(store, key)),
+      page,
+      'hex',
+    );
+  }
+
+  sawUser(user: string): DirectoryStep<void> {
+    return step(this.#kernel.storeOf(userKey(user)), (tx) => this.verbs.users.saw(tx, user));
+  }
+
+  linkIdentity(scope: UserScope, agentId: string, identity: string): DirectoryStep<void> {
+    const { store, user } = this.#place(scope, agentId);
+    return stepWithRoot(store, (tx, root) => {
+      const agent = this.verbs.agents.require(tx, user, agentId);
+      const owner = idBytes(agent.record.user_id);
+      if (this.#isOfAnother(root, linkDirectoryId(identity), owner)) throw identityTaken(identity);
+      linkIdentity(tx, agent, identity);
+      this.#kernel.enterIn(root, linkDirectoryId(identity), owner);
+    });
+  }
+
+  unlinkIdentity(scope: UserScope, identity: string): DirectoryStep<void> {
+    const id = linkDirectoryId(identity);
+    const { store, user } = this.#place(scope, id);
+    return stepWithRoot(store, (tx, root) => {
+      const linked = linkedAgent(tx, identity);
+      const isOfAnother =
+        user !== null &&
+        (this.#isOfAnother(root, id, user) ||
+          (linked !== undefined && !idBytes(linked.record.user_id).equals(user)));
+      if (isOfAnother) throw linkNotFound(identity);
+      if (linked === undefined) return;
+      unlinkIdentity(tx, linked, identity);
+      this.#kernel.leaveIn(root, id);
+    });
+  }
+
+  async listIdentities(
+    scope: UserScope,
+    agentId: string,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<string>> {
+    return mergedPage(
+      [this.#storeOfAgent(scope, agentId)],
+      (store, after) => matches(linkedIdentities(store, idBytes(agentId), after)),
+      each((_store, key) => key.toString()),
+      page,
+      'utf8',
+    );
+  }
+
+  async linkedAgent(identity: string): Promise<AgentView | undefined> {
+    const { store } = this.#place(null, linkDirectoryId(identity));
+    const agent = linkedAgent(store, identity);
+    return agent === undefined ? undefined : this.#view(agent);
+  }
+
+  async isLinked(user: string, agentId: string, identity: string): Promise<boolean> {
+    const linked = this.#kernel
+      .storeOf(userKey(user))
+      .get(families.identityLinks, linkByIdentityKey(identity));
+    return linked?.equals(idBytes(agentId)) === true && (await this.getAgent(user, agentId)) !== undefined;
+  }
+
+  /** Where a thing of this scope lies. What the directory of ids does not know is looked for in shard 00, and is not there. */
+  #place(scope: UserScope, id: string): Place {
+    if (scope === null) return { store: this.#kernel.locate(id) ?? this.#kernel.root, user: null };
+    const user = this.#userOf(scope);
+    return { store: this.#kernel.storeOf(user), user };
+  }
+
+  identitiesOf(user: string, agent: string): readonly string[] {
+    const name = `${user}\0${agent}`;
+    const known = this.#identityNames.get(name);
+    if (known !== undefined) return known;
+    const key = userKey(user);
+    const store = this.#kernel.storeOf(key);
+    const named = Array.from(
+      store.range(families.agentsByName, prefixRange(nameKey(agent, key, noBytes))),
+      (row) => row.key.subarray(-agentIdBytes),
+    );
+    const byId = isAgentId(agent) && findAgent(store, key, agent) !== undefined ? [idBytes(agent)] : [];
+    const found = [...named, ...byId].flatMap((id) => Array.from(linkedIdentities(store, id, null), String));
+    this.#identityNames.set(name, found);
+    return found;
+  }
+
+  #storeOfAgent(scope: UserScope, agentId: string): Store {
+    const { store, user } = this.#place(scope, agentId);
+    if (findAgent(store, user, agentId) === undefined) throw agentNotFound(agentId);
+    return store;
+  }
+
+  /** Whether shard 00 knows the id as another user's. */
+  #isOfAnother(root: Transaction, id: string, user: Buffer): boolean {
+    return this.#kernel.ownerIn(root, id)?.equals(user) === false;
+  }
+
+  #userOf(user: string): Buffer {
+    return keyOfUser(this.#kernel.storeOf(userKey(user)), user);
+  }
+
+  #view(agent: StoredAgent): AgentView {
+    return { ...agent, lease: agent.lease && counted(agent.lease, this.verbs.leases.times()) };
+  }
+
+  #step<Result>(
+    scope: UserScope,
+    id: string,
+    run: (tx: Transaction, user: Buffer | null) => Result & Now<Result>,
+  ): DirectoryStep<Result> {
+    const { store, user } = this.#place(scope, id);
+    return step<Result>(store, (tx) => run(tx, user));
+  }
+}
+
+function* userKeysAfter(store: Store, after: Buffer | null): Generator<Buffer> {
+  for (const { key } of store.range(families.users, after === null ? {} : { gt: after })) yield key;
+}

@@ -1,0 +1,139 @@
+/** The users of the registry: who is known, under which name, with which quota. */
+import { StoaError } from '../../../core/errors.js';
+import { userKey } from '../../../identity/user-key.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { decodeUser, encodeUser } from '../../../registry/codec.js';
+import { agentCountKey } from '../../../registry/keys.js';
+import type { StoredUser, UserRecord } from '../../../registry/model.js';
+import type { UserChange } from '../../../registry/port.js';
+import { registryFamilies as families } from './families.js';
+import { decodeJson, encodeJson, readCount } from './rows.js';
+
+interface UserSettings {
+  agentsMax: number | null;
+}
+
+export class UserVerbs {
+  readonly #limits: Limits;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  /**
+   * The user's 32 bytes; makes the user where it is new. Every write on behalf of a user goes through
+   * here, in any domain: a user exists from its first write.
+   */
+  ensure(tx: Transaction, user: string): Buffer {
+    const key = keyOfUser(tx, user);
+    if (tx.get(families.userNames, key) === undefined) tx.put(families.userNames, key, Buffer.from(user));
+    if (tx.get(families.users, key) === undefined) {
+      writeUser(tx, {
+        user_id: key.toString('hex'),
+        email: '',
+        created_at: tx.nowMs,
+        last_seen_at: tx.nowMs,
+      });
+      tx.change({ domain: 'registry', kind: 'user.created', id: user, user, version: null });
+    }
+    return key;
+  }
+
+  put(tx: Transaction, user: string, change: UserChange): StoredUser {
+    const key = this.ensure(tx, user);
+    const before = this.require(tx, key);
+    const after: StoredUser = {
+      ...before,
+      record: { ...before.record, email: change.email ?? before.record.email },
+      agentsMax: change.agentsMax === undefined ? before.agentsMax : change.agentsMax,
+    };
+    if (after.record.email === before.record.email && after.agentsMax === before.agentsMax) return before;
+    writeUser(tx, after.record);
+    if (after.agentsMax === null) tx.delete(families.userSettings, key);
+    else
+      tx.put(families.userSettings, key, encodeJson({ agentsMax: after.agentsMax } satisfies UserSettings));
+    tx.change({ domain: 'registry', kind: 'user.updated', id: user, user, version: null });
+    return after;
+  }
+
+  /** Writes a user as an export had it, over what is there. */
+  restore(
+    tx: Transaction,
+    user: string,
+    record: Omit<UserRecord, 'user_id'>,
+    agentsMax: number | null,
+  ): void {
+    const key = keyOfUser(tx, user);
+    tx.put(families.userNames, key, Buffer.from(user));
+    writeUser(tx, { ...record, user_id: key.toString('hex') });
+    if (agentsMax === null) tx.delete(families.userSettings, key);
+    else tx.put(families.userSettings, key, encodeJson({ agentsMax } satisfies UserSettings));
+    tx.change({ domain: 'registry', kind: 'user.imported', id: user, user, version: null });
+  }
+
+  /** Notes a call of the user, unless one was noted lately. */
+  saw(tx: Transaction, user: string): void {
+    const stored = tx.get(families.users, keyOfUser(tx, user));
+    if (stored === undefined) return;
+    const record = decodeUser(stored);
+    if (!this.isSeenLately(record, tx.nowMs)) writeUser(tx, { ...record, last_seen_at: tx.nowMs });
+  }
+
+  isSeenLately(record: UserRecord, nowMs: number): boolean {
+    return nowMs - record.last_seen_at < this.#limits.lastSeenSeconds * 1_000;
+  }
+
+  /** How many agents the user may have. */
+  agentsMax(reader: Reader, key: Buffer): number {
+    return readSettings(reader, key)?.agentsMax ?? this.#limits.agentsPerUserMax;
+  }
+
+  read(reader: Reader, key: Buffer): StoredUser | undefined {
+    const stored = reader.get(families.users, key);
+    if (stored === undefined) return undefined;
+    return {
+      record: decodeUser(stored),
+      user: reader.get(families.userNames, key)?.toString() ?? key.toString('hex'),
+      agents: readCount(reader, agentCountKey(key)),
+      agentsMax: readSettings(reader, key)?.agentsMax ?? null,
+    };
+  }
+
+  require(reader: Reader, key: Buffer): StoredUser {
+    const user = this.read(reader, key);
+    if (user === undefined)
+      throw new StoaError('not_found', 'There is no such user.', {
+        fix: 'A user exists from its first write.',
+      });
+    return user;
+  }
+}
+
+/** The user's 32 bytes. Refuses a second spelling of a known user. */
+export function keyOfUser(reader: Reader, user: string): Buffer {
+  isKnownUser(reader, user);
+  return userKey(user);
+}
+
+/**
+ * Whether the user has been written. Refuses a second spelling of a known one: 64 hex digits that
+ * are the hash of a readable id would otherwise open that user's things to somebody else.
+ */
+export function isKnownUser(reader: Reader, user: string): boolean {
+  const known = reader.get(families.userNames, userKey(user))?.toString();
+  if (known === undefined || known === user) return known === user;
+  throw new StoaError('conflict', 'This user id stands for the same bytes as the id of a known user.', {
+    fix: 'Use the id under which the user was first known.',
+    details: { field: 'user' },
+  });
+}
+
+function writeUser(tx: Transaction, record: UserRecord): void {
+  tx.put(families.users, Buffer.from(record.user_id, 'hex'), encodeUser(record));
+}
+
+function readSettings(reader: Reader, key: Buffer): UserSettings | undefined {
+  const stored = reader.get(families.userSettings, key);
+  return stored === undefined ? undefined : decodeJson<UserSettings>(stored, 'user settings');
+}

@@ -1,0 +1,22 @@
+/** Re-shards a data directory of the embedded backend. */
+import { type ReshardOptions, type ReshardReport, reshard } from './kernel/reshard.js';
+import { operatorTokenFile } from '../../identity/operator-token.js';
+import { keyFileName } from '../../secrets/secrets.js';
+import { embeddedFamilies } from './families.js';
+import { directoryIdsOf, embeddedPlacements } from './placements.js';
+
+/** Without the key ring no secret in the new directory could be read; with the operator's token its holders go on as before. */
+const files = [operatorTokenFile, keyFileName];
+
+/** The directory must be closed; the new one is verified before it gets its name. */
+export function reshardDirectory(
+  options: Pick<ReshardOptions, 'from' | 'to' | 'shards' | 'engine' | 'limits' | 'onProgress'>,
+): Promise<ReshardReport> {
+  return reshard({
+    ...options,
+    files,
+    families: embeddedFamilies,
+    placements: embeddedPlacements,
+    directoryOf: directoryIdsOf,
+  });
+}

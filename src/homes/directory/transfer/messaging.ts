@@ -1,0 +1,220 @@
+/** Identities, rooms, messages and direct messages, as exports have them. All of it lies in shard 00. */
+import { prefixRange } from '../kernel/engine.js';
+import type { Kernel } from '../kernel/kernel.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { DirectMessage, Message } from '../../../messaging/model.js';
+import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/uuid.js';
+import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
+import { erased, orphan } from '../../../transfer/judging.js';
+import type { RecordStore } from '../../../transfer/port.js';
+import { readIdentity } from '../messaging/identities.js';
+import { announceDirectImported, storeDirect } from '../messaging/inboxes.js';
+import {
+  announceImported,
+  readRoom,
+  removeMessage,
+  restoreMessage,
+  restoreRoom,
+} from '../messaging/rooms.js';
+import {
+  type IdentityKeyRow,
+  decode,
+  decodeDirect,
+  decodeMessage,
+  encode,
+  families,
+  nothing,
+  timeOfKey,
+  timedKey,
+} from '../messaging/rows.js';
+import { countAgent, countImportedMessage } from '../messaging/totals.js';
+import { FamilyRecords } from './records.js';
+
+const everybody = (): null => null;
+
+export function messagingRecords(kernel: Kernel): [type: string, store: RecordStore][] {
+  const { limits } = kernel;
+  return [
+    [
+      'messaging.identity',
+      erased(
+        new FamilyRecords<IdentityLine>(kernel, {
+          family: families.agents,
+          read: (reader, { key }) => identityLine(reader, uuidOfBytes(key)),
+          userOf: everybody,
+          stored: (reader, { id }) => identityLine(reader, id),
+          obstacle: (reader, { id, keys }) => {
+            const holder = keys
+              .map(({ publicKey }) => reader.get(families.agentsByKey, Buffer.from(publicKey, 'base64')))
+              .find((found) => found !== undefined && !found.equals(uuidBytes(id)));
+            return holder === undefined
+              ? null
+              : {
+                  kind: 'name_taken',
+                  detail: `A key of the identity ${id} belongs to ${uuidOfBytes(holder)}.`,
+                };
+          },
+          put: putIdentity,
+        }),
+      ),
+    ],
+    [
+      'messaging.room',
+      erased(
+        new FamilyRecords<RoomLine>(kernel, {
+          family: families.rooms,
+          read: (reader, { key }, withSecrets) => roomLine(reader, key, withSecrets),
+          userOf: everybody,
+          // Every store has the global room; an import adds to it.
+          stored: (reader, { id }) =>
+            id === globalRoomId ? undefined : roomLine(reader, uuidBytes(id), false),
+          essence: ({ key_hash: _key_hash, ...rest }) => rest,
+          put: (tx, line) => putRoom(tx, line),
+        }),
+      ),
+    ],
+    [
+      'messaging.message',
+      erased(
+        new FamilyRecords<MessageLine>(kernel, {
+          family: families.messages,
+          read: (_reader, { key, value }) => messageLine(decodeMessage(key, value)),
+          userOf: everybody,
+          stored: (reader, { roomId, tsMs }) => storedMessage(reader, roomId, tsMs),
+          obstacle: (reader, { roomId }, coming) =>
+            coming?.references === true || readRoom(reader, uuidBytes(roomId)) !== undefined
+              ? null
+              : orphan(`The room ${roomId}`),
+          put: (tx, line) => {
+            const room = readRoom(tx, uuidBytes(line.roomId));
+            if (room === undefined) return;
+            const before = storedMessage(tx, line.roomId, line.tsMs);
+            if (before === undefined) countImportedMessage(tx);
+            else removeMessage(tx, messageOf(before));
+            restoreMessage(tx, limits, room, messageOf(line));
+            announceImported(tx, room, line.id);
+          },
+        }),
+      ),
+    ],
+    [
+      'messaging.direct',
+      erased(
+        new FamilyRecords<DirectLine>(kernel, {
+          family: families.inboxes,
+          read: (_reader, { key, value }) => directLine(decodeDirect(key, value)),
+          userOf: everybody,
+          stored: (reader, { to, tsMs }) => {
+            const key = timedKey(uuidBytes(to), tsMs);
+            const value = reader.get(families.inboxes, key);
+            return value === undefined ? undefined : directLine(decodeDirect(key, value));
+          },
+          obstacle: (reader, { to }, coming) =>
+            coming?.references === true || readIdentity(reader, uuidBytes(to)) !== undefined
+              ? null
+              : orphan(`The identity ${to}`),
+          put: (tx, line) => {
+            const inbox = uuidBytes(line.to);
+            // The schema has looked at the line; a proof is stored as it was sent.
+            storeDirect(tx, limits, directOf(line));
+            const clock = tx.get(families.inboxClocks, inbox);
+            if (clock === undefined || timeOfKey(clock) < line.tsMs)
+              tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
+            announceDirectImported(tx, line);
+          },
+        }),
+      ),
+    ],
+  ];
+}
+
+function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: IdentityLine): void {
+  const id = uuidBytes(identity.id);
+  if (tx.get(families.agents, id) === undefined) countAgent(tx);
+  for (const { key } of Array.from(tx.range(families.agentKeys, prefixRange(id))))
+    tx.delete(families.agentKeys, key);
+  tx.put(families.agents, id, encode(identity));
+  for (const row of keys) {
+    tx.put(families.agentsByKey, Buffer.from(row.publicKey, 'base64'), id);
+    tx.put(families.agentKeys, timedKey(id, row.fromMs), encode(row));
+  }
+  tx.change({
+    domain: 'messaging',
+    kind: 'identity.imported',
+    id: identity.id,
+    user: null,
+    version: null,
+    audience: 'public',
+  });
+}
+
+function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine): void {
+  const before = room.id === globalRoomId ? readRoom(tx, uuidBytes(room.id)) : undefined;
+  // Counts of the global room never fall, and a second import of the same file leaves them as they are.
+  const merged =
+    before === undefined
+      ? room
+      : {
+          ...room,
+          createdAtMs: Math.min(room.createdAtMs, before.createdAtMs),
+          messageCount: Math.max(room.messageCount, before.messageCount),
+          lastActiveAtMs: Math.max(room.lastActiveAtMs, before.lastActiveAtMs),
+        };
+  restoreRoom(tx, merged, key_hash);
+  tx.change({
+    domain: 'messaging',
+    kind: 'room.imported',
+    id: room.id,
+    user: null,
+    version: null,
+    audience: room.isPrivate ? 'operator' : 'public',
+  });
+}
+
+function identityLine(reader: Reader, id: string): IdentityLine | undefined {
+  const identity = readIdentity(reader, uuidBytes(id));
+  if (identity === undefined) return undefined;
+  const keys = Array.from(reader.range(families.agentKeys, prefixRange(uuidBytes(id))), ({ value }) =>
+    decode<IdentityKeyRow>(value),
+  );
+  return lineOf<IdentityLine>({ type: 'messaging.identity', ...identity, keys });
+}
+
+function roomLine(reader: Reader, key: Buffer, withSecrets: boolean): RoomLine | undefined {
+  const room = readRoom(reader, key);
+  if (room === undefined) return undefined;
+  // Where it stands in the list of this store is of no use in another.
+  const { listedAtMs: _inside, ...told } = room;
+  return {
+    type: 'messaging.room',
+    ...told,
+    ...(withSecrets && { key_hash: reader.get(families.roomKeys, key)?.toString() ?? null }),
+  };
+}
+
+function storedMessage(reader: Reader, roomId: string, tsMs: number): MessageLine | undefined {
+  const key = timedKey(uuidBytes(roomId), tsMs);
+  const value = reader.get(families.messages, key);
+  return value === undefined ? undefined : messageLine(decodeMessage(key, value));
+}
+
+function messageLine(message: Message): MessageLine {
+  return lineOf<MessageLine>({ type: 'messaging.message', ...message });
+}
+
+function directLine(message: DirectMessage): DirectLine {
+  return lineOf<DirectLine>({ type: 'messaging.direct', ...message });
+}
+
+function messageOf({ type: _type, ...message }: MessageLine): Message {
+  return message as unknown as Message;
+}
+
+function directOf({ type: _type, ...message }: DirectLine): DirectMessage {
+  return message as unknown as DirectMessage;
+}
+
+/** A proof is an object of its own type in the store and plain JSON in a line; between the two nothing changes. */
+function lineOf<Line>(fields: object): Line {
+  return fields as Line;
+}

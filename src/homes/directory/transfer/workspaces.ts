@@ -1,0 +1,234 @@
+/** Workspaces, projects, sessions and tasks, as exports have them. */
+import type { Kernel } from '../kernel/kernel.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Sealer } from '../../../secrets/sealer.js';
+import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../../transfer/kinds.js';
+import { erased, orphan } from '../../../transfer/judging.js';
+import type { RecordStore } from '../../../transfer/port.js';
+import {
+  projectEssence,
+  projectLine,
+  projectOf,
+  sessionLine,
+  taskLine,
+  workspaceLine,
+  workspaceOf,
+} from '../../../transfer/workspace-lines.js';
+import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../../workspaces/model.js';
+import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import { holderOfName } from '../workspaces/holders.js';
+import { buckets } from '../workspaces/keys.js';
+import {
+  decodeRecord,
+  readLease,
+  readRecord,
+  writeProject,
+  writeSession,
+  writeTask,
+  writeWorkspace,
+} from '../workspaces/rows.js';
+import { activeSession, scheduleDeadline } from '../workspaces/sessions.js';
+import { addTask, removeTask, storeLease } from '../workspaces/task-rows.js';
+import { countActiveTasks, countOpenTasks, sessionPath } from '../workspaces/tree.js';
+import { openTasks } from '../workspaces/rows.js';
+import { FamilyRecords } from './records.js';
+
+export interface WorkspacesRecordsOptions {
+  sealer: Sealer;
+  waiters: ReadyWaiters;
+  /** A user exists from its first write. */
+  onOwner: (tx: Transaction, user: string) => void;
+}
+
+export function workspacesRecords(
+  kernel: Kernel,
+  { sealer, waiters, onOwner }: WorkspacesRecordsOptions,
+): [type: string, store: RecordStore][] {
+  return [
+    [
+      'workspaces.workspace',
+      erased(
+        new FamilyRecords<WorkspaceLine>(kernel, {
+          family: buckets.workspaces,
+          read: (_reader, { value }, withSecrets) =>
+            workspaceLine(decodeRecord('workspace', value), withSecrets ? sealer : null),
+          userOf: ({ user }) => user,
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'workspace', id), (workspace) => workspaceLine(workspace, null)),
+          essence: ({ claude_key: _claude_key, ...rest }) => rest,
+          obstacle: (reader, { user, id, name, deleted_at }) => {
+            const existing = readRecord(reader, 'workspace', id);
+            if (existing !== undefined && existing.owner_id !== user)
+              return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
+            return nameObstacle(reader, 'workspace', user, name, id, deleted_at);
+          },
+          put: (tx, line) => {
+            onOwner(tx, line.user);
+            const before = readRecord(tx, 'workspace', line.id);
+            const after = writeWorkspace(tx, before, workspaceOf(line, before, sealer));
+            announce(tx, 'workspace', after, line.user);
+          },
+          directoryIds: ({ id }) => [id],
+        }),
+      ),
+    ],
+    [
+      'workspaces.project',
+      erased(
+        new FamilyRecords<ProjectLine>(kernel, {
+          family: buckets.projects,
+          read: (reader, { value }, withSecrets) =>
+            ownedProject(reader, decodeRecord('project', value), withSecrets ? sealer : null),
+          userOf: ({ user }) => user,
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'project', id), (project) => ownedProject(reader, project, null)),
+          essence: (line) => projectEssence(line, sealer),
+          obstacle: (reader, { user, id, workspace_id, name, deleted_at }, coming) => {
+            if (
+              coming?.references !== true &&
+              readRecord(reader, 'workspace', workspace_id)?.owner_id !== user
+            )
+              return orphan(`The workspace ${workspace_id}`);
+            return nameObstacle(reader, 'project', workspace_id, name, id, deleted_at);
+          },
+          put: (tx, line) => putProject(tx, line, sealer),
+          directoryIds: ({ id }) => [id],
+        }),
+      ),
+    ],
+    [
+      'workspaces.session',
+      erased(
+        new FamilyRecords<WorkSessionLine>(kernel, {
+          family: buckets.sessions,
+          read: (reader, { value }) => ownedSession(reader, decodeRecord('session', value)),
+          userOf: ({ user }) => user,
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'session', id), (session) => ownedSession(reader, session)),
+          obstacle: (reader, { user, id, project_id, status }, coming) => {
+            if (coming?.references !== true && ownerOfProject(reader, project_id) !== user)
+              return orphan(`The project ${project_id}`);
+            const holder = holdsSlot(status) ? activeSession(reader, project_id) : undefined;
+            return holder === undefined || holder.id === id
+              ? null
+              : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
+          },
+          put: (tx, { type: _type, user, ...session }) => {
+            writeSession(tx, readRecord(tx, 'session', session.id), session);
+            scheduleDeadline(tx, session);
+            announce(tx, 'session', session, user, { project: session.project_id });
+          },
+          directoryIds: ({ id }) => [id],
+        }),
+      ),
+    ],
+    [
+      'workspaces.task',
+      erased(
+        new FamilyRecords<TaskLine>(kernel, {
+          family: buckets.tasks,
+          read: (reader, { value }) => ownedTask(reader, decodeRecord('task', value)),
+          userOf: ({ user }) => user,
+          stored: (reader, { id }) =>
+            withLine(readRecord(reader, 'task', id), (task) => ownedTask(reader, task)),
+          essence: ({ lease: _lease, ...rest }) => rest,
+          obstacle: (reader, { user, session_id }, coming) =>
+            coming?.references === true || sessionPath(reader, session_id)?.workspace.owner_id === user
+              ? null
+              : orphan(`The session ${session_id}`),
+          put: (tx, line) => putTask(tx, line, waiters),
+          directoryIds: ({ id }) => [id],
+        }),
+      ),
+    ],
+  ];
+}
+
+function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {
+  const before = readRecord(tx, 'project', line.id);
+  const after = writeProject(tx, before, projectOf(line, before, sealer));
+  // Open tasks count in the workspace of a live project only.
+  const open = openTasks(tx, 'project', line.id);
+  if (before !== undefined && before.deleted_at === null) countActiveTasks(tx, before.workspace_id, -open);
+  if (after.deleted_at === null) countActiveTasks(tx, after.workspace_id, open);
+  announce(tx, 'project', after, line.user, { workspace: after.workspace_id });
+}
+
+function putTask(
+  tx: Transaction,
+  { type: _type, user, lease, ...task }: TaskLine,
+  waiters: ReadyWaiters,
+): void {
+  const path = sessionPath(tx, task.session_id);
+  if (path === undefined) return;
+  const home = { projectId: path.project.id, ownerId: path.workspace.owner_id };
+  const before = readRecord(tx, 'task', task.id);
+  const fence = readLease(tx, task.id)?.fence ?? 0;
+  const beforePath = before === undefined ? undefined : sessionPath(tx, before.session_id);
+  if (before !== undefined && beforePath !== undefined) {
+    if (isOpen(before.status)) countOpenTasks(tx, { ...beforePath, sessionId: before.session_id }, -1);
+    removeTask(tx, before, { projectId: beforePath.project.id, ownerId: beforePath.workspace.owner_id });
+  }
+  const isReady = task.status === 'pending' && addTask(tx, task, home);
+  if (task.status !== 'pending') writeTask(tx, undefined, task, { ...home, ready: false });
+  if (lease !== null)
+    storeLease(tx, task.id, readLease(tx, task.id), { ...lease, fence: Math.max(lease.fence, fence) });
+  // Read again: the workspace counts what was taken away above.
+  const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
+  if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
+  announce(tx, 'task', task, user, { project: home.projectId, session: task.session_id });
+  if (isReady) tx.onDurable(() => waiters.wake(home.projectId));
+}
+
+/** With the same facts as other changes of the thing: readers of a project find it by them. */
+function announce(
+  tx: Transaction,
+  noun: string,
+  { id, version }: { id: string; version: number },
+  user: string,
+  facts: Record<string, string> = {},
+): void {
+  tx.change({ domain: 'workspaces', kind: `${noun}.imported`, id, user, version, facts });
+}
+
+function nameObstacle(
+  reader: Reader,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+  id: string,
+  deletedAt: string | null,
+): { kind: 'name_taken'; detail: string } | null {
+  const holder = deletedAt === null ? holderOfName(reader, entity, parent, name) : undefined;
+  return holder === undefined || holder === id
+    ? null
+    : { kind: 'name_taken', detail: `The ${entity} ${holder} has the name "${name}".` };
+}
+
+function ownerOfProject(reader: Reader, id: string): string | undefined {
+  const project = readRecord(reader, 'project', id);
+  return project === undefined ? undefined : readRecord(reader, 'workspace', project.workspace_id)?.owner_id;
+}
+
+function withLine<Stored, Line>(
+  stored: Stored | undefined,
+  lineOf: (stored: Stored) => Line | undefined,
+): Line | undefined {
+  return stored === undefined ? undefined : lineOf(stored);
+}
+
+/** What is being purged has lost what stands above it, and is not exported. */
+function ownedProject(reader: Reader, project: Project, sealer: Sealer | null): ProjectLine | undefined {
+  const user = readRecord(reader, 'workspace', project.workspace_id)?.owner_id;
+  return user === undefined ? undefined : projectLine(project, user, sealer);
+}
+
+function ownedSession(reader: Reader, session: WorkSession): WorkSessionLine | undefined {
+  const user = ownerOfProject(reader, session.project_id);
+  return user === undefined ? undefined : sessionLine(session, user);
+}
+
+function ownedTask(reader: Reader, task: Task): TaskLine | undefined {
+  const user = sessionPath(reader, task.session_id)?.workspace.owner_id;
+  return user === undefined ? undefined : taskLine(task, user, readLease(reader, task.id));
+}

@@ -1,0 +1,222 @@
+/** Workspaces and projects in the embedded store: verbs over a transaction. */
+import { prefixRange } from '../kernel/engine.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Project, Workspace } from '../../../workspaces/model.js';
+import type { Owner } from '../../../workspaces/port.js';
+import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from '../../../workspaces/schemas.js';
+import {
+  changeProject,
+  changeWorkspace,
+  checkDeleted,
+  checkVersion,
+  nameTaken,
+  newProject,
+  newWorkspace,
+  restored,
+  softDeleted,
+} from '../../../workspaces/workspaces.js';
+import { buckets, indexPrefix, projectIndexes, workspaceIndexes } from './keys.js';
+import { startPurge } from './purge.js';
+import { openTasks, removeRecord, writeProject, writeWorkspace } from './rows.js';
+import { countActiveTasks, findProject, findWorkspace } from './tree.js';
+
+export function createWorkspace(tx: Transaction, owner: string, id: string, input: NewWorkspace): Workspace {
+  const workspace = newWorkspace(id, owner, input, tx.nowMs);
+  checkNameFree(tx, 'workspace', owner, workspace.name, id);
+  writeWorkspace(tx, undefined, workspace);
+  announceWorkspace(tx, 'created', workspace);
+  return workspace;
+}
+
+export function updateWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  patch: WorkspacePatch,
+  ifVersion: number | undefined,
+): Workspace {
+  const before = findWorkspace(tx, owner, id);
+  checkVersion(before, ifVersion);
+  const after = changeWorkspace(before, patch, tx.nowMs);
+  if (after.name !== before.name) checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
+  writeWorkspace(tx, before, after);
+  announceWorkspace(tx, 'updated', after);
+  return after;
+}
+
+/** One mark hides all that is below it, in this one commit, however much that is. */
+export function deleteWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Workspace {
+  const before = findWorkspace(tx, owner, id);
+  checkVersion(before, ifVersion);
+  const after = writeWorkspace(tx, before, softDeleted(before, tx.nowMs));
+  announceWorkspace(tx, 'deleted', after);
+  return after;
+}
+
+export function restoreWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Workspace {
+  const before = findWorkspace(tx, owner, id, true);
+  checkVersion(before, ifVersion);
+  checkDeleted('workspace', before);
+  const after = restored(before, name, tx.nowMs);
+  checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
+  writeWorkspace(tx, before, after);
+  announceWorkspace(tx, 'restored', after);
+  return after;
+}
+
+export function purgeWorkspace(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): void {
+  const workspace = findWorkspace(tx, owner, id, true);
+  checkVersion(workspace, ifVersion);
+  checkDeleted('workspace', workspace);
+  removeRecord(tx, 'workspace', id, workspaceIndexes(workspace));
+  announceWorkspace(tx, 'purged', workspace);
+  startPurge(tx, { entity: 'workspace', id, ownerId: workspace.owner_id, projectId: '' });
+}
+
+export function createProject(
+  tx: Transaction,
+  owner: Owner,
+  workspaceId: string,
+  id: string,
+  input: NewProject,
+): Project {
+  const workspace = findWorkspace(tx, owner, workspaceId);
+  const project = newProject(id, workspaceId, input, tx.nowMs);
+  checkNameFree(tx, 'project', workspaceId, project.name, id);
+  writeProject(tx, undefined, project);
+  announceProject(tx, 'created', project, workspace);
+  return project;
+}
+
+/** Also moves a project to another workspace of the same owner. */
+export function updateProject(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  patch: ProjectPatch,
+  ifVersion: number | undefined,
+): Project {
+  const { project: before, workspace } = findProject(tx, owner, id);
+  checkVersion(before, ifVersion);
+  const after = changeProject(before, patch, tx.nowMs);
+  const moves = after.workspace_id !== before.workspace_id;
+  // Only the owner's own workspaces are found, also when the operator moves it.
+  if (moves) findWorkspace(tx, workspace.owner_id, after.workspace_id);
+  if (moves || after.name !== before.name) checkNameFree(tx, 'project', after.workspace_id, after.name, id);
+  if (moves) {
+    const open = openTasks(tx, 'project', id);
+    countActiveTasks(tx, before.workspace_id, -open);
+    countActiveTasks(tx, after.workspace_id, open);
+  }
+  writeProject(tx, before, after);
+  announceProject(tx, 'updated', after, workspace);
+  return after;
+}
+
+export function deleteProject(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Project {
+  const { project: before, workspace } = findProject(tx, owner, id);
+  checkVersion(before, ifVersion);
+  countActiveTasks(tx, workspace.id, -openTasks(tx, 'project', id));
+  const after = writeProject(tx, before, softDeleted(before, tx.nowMs));
+  announceProject(tx, 'deleted', after, workspace);
+  return after;
+}
+
+export function restoreProject(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Project {
+  const { project: before, workspace } = findProject(tx, owner, id, true);
+  checkVersion(before, ifVersion);
+  checkDeleted('project', before);
+  const after = restored(before, name, tx.nowMs);
+  checkNameFree(tx, 'project', after.workspace_id, after.name, id);
+  writeProject(tx, before, after);
+  countActiveTasks(tx, workspace.id, openTasks(tx, 'project', id));
+  announceProject(tx, 'restored', after, workspace);
+  return after;
+}
+
+export function purgeProject(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
+  const { project, workspace } = findProject(tx, owner, id, true);
+  checkVersion(project, ifVersion);
+  checkDeleted('project', project);
+  removeRecord(tx, 'project', id, projectIndexes(project));
+  announceProject(tx, 'purged', project, workspace);
+  startPurge(tx, { entity: 'project', id, ownerId: workspace.owner_id, projectId: id });
+}
+
+/** A name is unique among the live ones of one parent. */
+function checkNameFree(
+  reader: Reader,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+  id: string,
+): void {
+  const holder = holderOfName(reader, entity, parent, name);
+  if (holder !== undefined && holder !== id) throw nameTaken(entity, name, holder);
+}
+
+/** The id of the live one that has the name. */
+export function holderOfName(
+  reader: Reader,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+): string | undefined {
+  for (const { value } of reader.range(buckets.indexes, {
+    ...prefixRange(indexPrefix(entity, 'name', parent, name)),
+    limit: 1,
+  }))
+    return value.toString();
+  return undefined;
+}
+
+type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
+
+function announceWorkspace(tx: Transaction, event: Event, workspace: Workspace): void {
+  tx.change({
+    domain: 'workspaces',
+    kind: `workspace.${event}`,
+    id: workspace.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : workspace.version,
+  });
+}
+
+function announceProject(tx: Transaction, event: Event, project: Project, workspace: Workspace): void {
+  const version = event === 'purged' ? null : project.version;
+  tx.change({
+    domain: 'workspaces',
+    kind: `project.${event}`,
+    id: project.id,
+    user: workspace.owner_id,
+    version,
+    facts: { workspace: project.workspace_id },
+  });
+}

@@ -1,0 +1,169 @@
+/** Pages of lists, read from the indexes of the embedded store. */
+import { keyBytesMax, prefixRange } from '../kernel/engine.js';
+import type { Reader } from '../kernel/transaction.js';
+import { invalidCursor } from '../../../core/paging.js';
+import type {
+  Entity,
+  Project,
+  SessionStatus,
+  Task,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+} from '../../../workspaces/model.js';
+import type { ListRequest, Listed, NamedListRequest } from '../../../workspaces/port.js';
+import { buckets, indexPrefix, indexedText } from './keys.js';
+import { readRecord } from './rows.js';
+
+/** Entries looked at for one page when a filter beside the index drops most of them. */
+const scannedPerItem = 50;
+
+export function listWorkspacesOf(
+  reader: Reader,
+  owner: string,
+  request: NamedListRequest,
+): Listed<Workspace> {
+  return listNamed(reader, 'workspace', 'owner', owner, request, (workspace) => workspace.project_path);
+}
+
+export function listProjectsOf(
+  reader: Reader,
+  workspaceId: string,
+  request: NamedListRequest,
+): Listed<Project> {
+  return listNamed(reader, 'project', 'workspace', workspaceId, request, (project) => project.path);
+}
+
+export function listSessionsOf(
+  reader: Reader,
+  projectId: string,
+  request: ListRequest<SessionStatus>,
+): Listed<WorkSession> {
+  const prefix =
+    request.status === undefined
+      ? indexPrefix('session', 'project', projectId)
+      : indexPrefix('session', 'status', projectId, request.status);
+  return listRecords(reader, 'session', prefix, request, () => true);
+}
+
+export function listTasksOf(
+  reader: Reader,
+  sessionId: string,
+  request: ListRequest<TaskStatus>,
+): Listed<Task> {
+  const prefix =
+    request.status === undefined
+      ? indexPrefix('task', 'session', sessionId)
+      : indexPrefix('task', 'status', sessionId, request.status);
+  return listRecords(reader, 'task', prefix, request, () => true);
+}
+
+/** In the order in which they would be claimed. */
+export function listReadyOf(
+  reader: Reader,
+  projectId: string,
+  after: string | null,
+  limit: number,
+): Listed<Task> {
+  return listRecords(
+    reader,
+    'task',
+    indexPrefix('task', 'ready', projectId),
+    { after, limit },
+    (task) => readRecord(reader, 'session', task.session_id) !== undefined,
+  );
+}
+
+/** Every owner's, shard after shard: for the operator. */
+export function listAllWorkspaces(readers: readonly Reader[], request: NamedListRequest): Listed<Workspace> {
+  const prefix = Buffer.from(request.deleted ? 'idx:workspace:deleted:' : 'idx:workspace:owner:');
+  const [shardText, after] = splitOnce(request.after ?? '0 ');
+  if (!/^\d{1,3}$/.test(shardText)) throw invalidCursor();
+  const items: Workspace[] = [];
+  for (let shard = Number(shardText); shard < readers.length; shard += 1) {
+    const start = shard === Number(shardText) && after !== '' ? after : null;
+    const limit = request.limit - items.length;
+    const page = listRecords(
+      readers[shard] as Reader,
+      'workspace',
+      prefix,
+      { after: start, limit },
+      (workspace) => matches(workspace, workspace.project_path, request),
+    );
+    items.push(...page.items);
+    if (page.next !== null) return { items, next: `${shard} ${page.next}` };
+    if (items.length >= request.limit)
+      return { items, next: shard + 1 < readers.length ? `${shard + 1} ` : null };
+  }
+  return { items, next: null };
+}
+
+function listNamed<Kind extends 'workspace' | 'project'>(
+  reader: Reader,
+  entity: Kind,
+  parentType: string,
+  parent: string,
+  request: NamedListRequest,
+  pathOf: (record: NonNullable<ReturnType<typeof readRecord<Kind>>>) => string,
+): Listed<NonNullable<ReturnType<typeof readRecord<Kind>>>> {
+  return listRecords(reader, entity, namedPrefix(entity, parentType, parent, request), request, (record) =>
+    matches(record, pathOf(record), request),
+  );
+}
+
+/** The narrowest index for what is asked. */
+function namedPrefix(entity: Entity, parentType: string, parent: string, request: NamedListRequest): Buffer {
+  if (request.deleted) return indexPrefix(entity, 'deleted', parent);
+  if (request.name !== undefined) return indexPrefix(entity, 'name', parent, request.name);
+  if (request.path !== undefined && request.path !== '')
+    return indexPrefix(entity, 'path', parent, indexedText(request.path));
+  if (request.status !== undefined) return indexPrefix(entity, 'status', parent, request.status);
+  return indexPrefix(entity, parentType, parent);
+}
+
+function matches(
+  record: Workspace | Project,
+  path: string,
+  { name, path: wanted, status }: NamedListRequest,
+): boolean {
+  return (
+    (name === undefined || record.name === name) &&
+    (wanted === undefined || path === wanted) &&
+    (status === undefined || record.status === status)
+  );
+}
+
+/** `after` is what follows the prefix in the key that the page before ended with. */
+function listRecords<Kind extends Entity>(
+  reader: Reader,
+  entity: Kind,
+  prefix: Buffer,
+  { after, limit }: { after: string | null; limit: number },
+  accepts: (record: NonNullable<ReturnType<typeof readRecord<Kind>>>) => boolean,
+): Listed<NonNullable<ReturnType<typeof readRecord<Kind>>>> {
+  const items: NonNullable<ReturnType<typeof readRecord<Kind>>>[] = [];
+  const { lt } = prefixRange(prefix);
+  const start = after === null ? { gte: prefix } : { gt: keyAfter(prefix, after) };
+  let last = after;
+  let scanned = 0;
+  for (const { key, value } of reader.range(buckets.indexes, { ...start, ...(lt !== undefined && { lt }) })) {
+    if (items.length >= limit || scanned >= limit * scannedPerItem) return { items, next: last };
+    scanned += 1;
+    last = key.toString('utf8', prefix.length);
+    const record = readRecord(reader, entity, value.toString());
+    if (record !== undefined && accepts(record)) items.push(record);
+  }
+  return { items, next: null };
+}
+
+/** A cursor can be forged; no key is longer than the engines take. */
+function keyAfter(prefix: Buffer, after: string): Buffer {
+  const key = Buffer.concat([prefix, Buffer.from(after)]);
+  if (key.length > keyBytesMax) throw invalidCursor();
+  return key;
+}
+
+function splitOnce(text: string): [string, string] {
+  const at = text.indexOf(' ');
+  return [text.slice(0, at), text.slice(at + 1)];
+}

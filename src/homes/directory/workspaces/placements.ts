@@ -1,0 +1,76 @@
+/** In which shard each entry of workspaces belongs: with the owner of the workspace above it. */
+import { userKey } from '../../../identity/user-key.js';
+import type { Placement } from '../kernel/reshard.js';
+import type { Reader } from '../kernel/transaction.js';
+import type { Entity } from '../../../workspaces/model.js';
+import { bulkKey } from './bulk.js';
+import { buckets, unescapePart } from './keys.js';
+import type { PurgeMark } from './purge.js';
+import { readRecord } from './rows.js';
+
+const entityOfPrefix: Readonly<Record<string, Entity>> = {
+  ws: 'workspace',
+  proj: 'project',
+  sess: 'session',
+  task: 'task',
+};
+
+/** The key is `entity:id`. */
+const byRecordKey: Placement = ({ key }, source) =>
+  placeOf(source, key.toString().slice(key.indexOf(':') + 1));
+/** The value of every index entry is the id of its record. */
+const byIndexedId: Placement = ({ value }, source) => placeOf(source, value.toString());
+
+export const workspacesPlacements: Readonly<Record<string, Placement>> = {
+  [buckets.workspaces]: byRecordKey,
+  [buckets.projects]: byRecordKey,
+  [buckets.sessions]: byRecordKey,
+  [buckets.tasks]: byRecordKey,
+  [buckets.leases]: byRecordKey,
+  [buckets.indexes]: byIndexedId,
+  [buckets.metadata]: ({ key }, source) => {
+    const [, kind, ...rest] = key.toString().split(':').map(unescapePart);
+    const id = rest.at(-1) ?? '';
+    // The version of the layout, and a re-keying that is under way, are the matter of every shard.
+    return (kind === 'open_tasks' || kind === 'work') && entityOf(id) !== undefined
+      ? placeOf(source, id)
+      : 'every';
+  },
+};
+
+/** The ids of workspaces are looked for without knowing their user. */
+export function workspaceDirectoryIds(family: string, key: Buffer): readonly string[] {
+  const isRecord =
+    family === buckets.workspaces ||
+    family === buckets.projects ||
+    family === buckets.sessions ||
+    family === buckets.tasks;
+  return isRecord ? [key.toString().slice(key.indexOf(':') + 1)] : [];
+}
+
+/** An entry whose workspace is gone, and is not being purged, stays in shard 00, where `stoa doctor` finds it. */
+function placeOf(source: Reader, id: string): Buffer | 'root' {
+  const owner = ownerOf(source, id);
+  return owner === undefined ? 'root' : userKey(owner);
+}
+
+function ownerOf(source: Reader, id: string): string | undefined {
+  const entity = entityOf(id);
+  if (entity === undefined) return undefined;
+  const record = readRecord(source, entity, id);
+  if (record === undefined) return purgedOwner(source, id);
+  if ('owner_id' in record) return record.owner_id;
+  if ('workspace_id' in record) return ownerOf(source, record.workspace_id);
+  return ownerOf(source, 'project_id' in record ? record.project_id : record.session_id);
+}
+
+/** Whose it was, while a purge is under way. */
+function purgedOwner(source: Reader, id: string): string | undefined {
+  const mark = source.get(buckets.metadata, bulkKey('purge', id));
+  // Only startPurge writes such marks.
+  return mark === undefined ? undefined : (JSON.parse(mark.toString()) as PurgeMark).ownerId;
+}
+
+function entityOf(id: string): Entity | undefined {
+  return entityOfPrefix[id.slice(0, id.indexOf('_'))];
+}

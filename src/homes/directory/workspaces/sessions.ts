@@ -1,0 +1,162 @@
+/** Work sessions in the embedded store: verbs over a transaction, and the limits that a sweeper keeps. */
+import { type Outage, extendedByOutages } from '../../../core/outages.js';
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import type { SessionStatus, WorkSession } from '../../../workspaces/model.js';
+import { holdsSlot } from '../../../workspaces/model.js';
+import type { Owner } from '../../../workspaces/port.js';
+import type { NewSession, SessionPatch } from '../../../workspaces/schemas.js';
+import {
+  changeSession,
+  moveSession,
+  newSession,
+  sessionDeadline,
+  slotTaken,
+  stepsToEnd,
+} from '../../../workspaces/sessions.js';
+import { checkVersion } from '../../../workspaces/workspaces.js';
+import { activeSlot, buckets, sessionIndexes } from './keys.js';
+import { startPurge } from './purge.js';
+import { addOpenTasks, openTasks, readRecord, removeRecord, writeSession } from './rows.js';
+import { type ProjectPath, countActiveTasks, findProject, findSession, sessionPath } from './tree.js';
+
+export const sessionTimer = 'workspaces.session';
+
+export function createSession(
+  tx: Transaction,
+  owner: Owner,
+  projectId: string,
+  id: string,
+  input: NewSession,
+  limits: Limits,
+): WorkSession {
+  const path = findProject(tx, owner, projectId);
+  const session = newSession(id, projectId, input, limits, tx.nowMs);
+  writeSession(tx, undefined, session);
+  announce(tx, 'created', session, path);
+  return input.status === 'active'
+    ? moveTo(tx, path, session, 'active', { takeover: input.takeover === true })
+    : session;
+}
+
+/** The session that holds the project's slot. */
+export function activeSession(reader: Reader, projectId: string): WorkSession | undefined {
+  const id = reader.get(buckets.indexes, Buffer.from(activeSlot(projectId)));
+  return id === undefined ? undefined : readRecord(reader, 'session', id.toString());
+}
+
+export function updateSession(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  patch: SessionPatch,
+  ifVersion: number | undefined,
+): WorkSession {
+  const path = findSession(tx, owner, id);
+  checkVersion(path.session, ifVersion);
+  const { status, takeover, ...fields } = patch;
+  let { session } = path;
+  if (status !== undefined) session = moveTo(tx, path, session, status, { takeover: takeover === true });
+  if (Object.keys(fields).length === 0 && status !== undefined) return session;
+  const after = writeSession(tx, session, changeSession(session, fields, tx.nowMs));
+  scheduleDeadline(tx, after);
+  announce(tx, 'updated', after, path);
+  return after;
+}
+
+/** The session goes at once, its tasks in steps. */
+export function deleteSession(
+  tx: Transaction,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): void {
+  const path = findSession(tx, owner, id);
+  checkVersion(path.session, ifVersion);
+  const open = openTasks(tx, 'session', id);
+  addOpenTasks(tx, 'project', path.project.id, -open);
+  countActiveTasks(tx, path.workspace.id, -open);
+  removeRecord(tx, 'session', id, sessionIndexes(path.session));
+  announce(tx, 'deleted', path.session, path);
+  startPurge(tx, { entity: 'session', id, ownerId: path.workspace.owner_id, projectId: path.project.id });
+}
+
+/** A sign of life of an idle session makes it active again. */
+export function wakeSession(tx: Transaction, path: ProjectPath, session: WorkSession): WorkSession {
+  return session.status === 'idle' ? moveTo(tx, path, session, 'active', {}) : session;
+}
+
+/** The timer rings at the deadline that the session had then; activity since has moved it. */
+export function sessionTimerRang(tx: Transaction, reference: Buffer, outages: readonly Outage[]): void {
+  const path = sessionPath(tx, reference.toString());
+  const deadline = path === undefined ? undefined : sessionDeadline(path.session);
+  if (path === undefined || deadline === undefined) return;
+  // Nobody could show signs of life while no server ran.
+  const lastActiveMs = Date.parse(path.session.last_active);
+  const atMs =
+    deadline.reason === 'idle' ? extendedByOutages(lastActiveMs, deadline.atMs, outages) : deadline.atMs;
+  if (atMs > tx.nowMs) tx.schedule({ atMs, kind: sessionTimer, reference });
+  else endSession(tx, path, path.session, deadline.reason);
+}
+
+function endSession(tx: Transaction, path: ProjectPath, session: WorkSession, reason: string): WorkSession {
+  return stepsToEnd(session.status).reduce(
+    (current, to) => moveTo(tx, path, current, to, { reason }),
+    session,
+  );
+}
+
+function moveTo(
+  tx: Transaction,
+  path: ProjectPath,
+  session: WorkSession,
+  to: SessionStatus,
+  options: { takeover?: boolean; reason?: string },
+): WorkSession {
+  const after = moveSession(session, to, tx.nowMs);
+  if (holdsSlot(to) && !holdsSlot(session.status)) {
+    const holder = activeSession(tx, session.project_id);
+    if (holder !== undefined && options.takeover !== true) throw slotTaken(holder);
+    if (holder !== undefined) endSession(tx, path, holder, 'takeover');
+  }
+  writeSession(tx, session, after);
+  if (to === 'active') scheduleDeadline(tx, after);
+  const facts = {
+    from: session.status,
+    to,
+    project: session.project_id,
+    ...(options.reason !== undefined && { reason: options.reason }),
+  };
+  tx.change({
+    domain: 'workspaces',
+    kind: 'session.status_changed',
+    id: session.id,
+    user: path.workspace.owner_id,
+    version: after.version,
+    facts,
+  });
+  return after;
+}
+
+export function scheduleDeadline(tx: Transaction, session: WorkSession): void {
+  const deadline = sessionDeadline(session);
+  if (deadline !== undefined)
+    tx.schedule({ atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(session.id) });
+}
+
+function announce(
+  tx: Transaction,
+  event: 'created' | 'updated' | 'deleted',
+  session: WorkSession,
+  { workspace }: ProjectPath,
+): void {
+  const version = event === 'deleted' ? null : session.version;
+  tx.change({
+    domain: 'workspaces',
+    kind: `session.${event}`,
+    id: session.id,
+    user: workspace.owner_id,
+    version,
+    facts: { project: session.project_id },
+  });
+}

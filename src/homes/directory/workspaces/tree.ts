@@ -1,0 +1,119 @@
+/** From a record up to the workspace that says whose it is. */
+import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Project, Task, WorkSession, Workspace } from '../../../workspaces/model.js';
+import type { Owner } from '../../../workspaces/port.js';
+import { notFound } from '../../../workspaces/workspaces.js';
+import { type Records, addOpenTasks, encodeJson, readRecord } from './rows.js';
+import { buckets, recordKey } from './keys.js';
+
+export interface ProjectPath {
+  workspace: Workspace;
+  project: Project;
+}
+
+export interface SessionPath extends ProjectPath {
+  session: WorkSession;
+}
+
+export interface TaskPath extends SessionPath {
+  task: Task;
+}
+
+/** How the records above a task are read: one by one, or from those that are remembered. */
+export type ReadAbove<Kind extends keyof Records = keyof Records> = <K extends Kind>(
+  reader: Reader,
+  entity: K,
+  id: string,
+) => Records[K] | undefined;
+
+/** With `deleted`, a deleted one is found too. */
+export function findWorkspace(reader: Reader, owner: Owner, id: string, deleted = false): Workspace {
+  const workspace = readRecord(reader, 'workspace', id);
+  if (workspace === undefined || !isOwner(owner, workspace) || (workspace.deleted_at !== null && !deleted))
+    throw notFound('workspace', id);
+  return workspace;
+}
+
+/** A project of a deleted workspace is hidden with it, whatever is asked. */
+export function findProject(
+  reader: Reader,
+  owner: Owner,
+  id: string,
+  deleted = false,
+  read: ReadAbove = readRecord,
+): ProjectPath {
+  const project = read(reader, 'project', id);
+  const workspace = project === undefined ? undefined : read(reader, 'workspace', project.workspace_id);
+  if (project === undefined || workspace === undefined || !isOwner(owner, workspace))
+    throw notFound('project', id);
+  if (workspace.deleted_at !== null || (project.deleted_at !== null && !deleted))
+    throw notFound('project', id);
+  return { workspace, project };
+}
+
+export function findSession(
+  reader: Reader,
+  owner: Owner,
+  id: string,
+  read: ReadAbove = readRecord,
+): SessionPath {
+  const path = sessionPath(reader, id, read);
+  if (path === undefined || !isOwner(owner, path.workspace) || isHidden(path)) throw notFound('session', id);
+  return path;
+}
+
+export function findTask(reader: Reader, owner: Owner, id: string, read: ReadAbove = readRecord): TaskPath {
+  const task = readRecord(reader, 'task', id);
+  const path = task === undefined ? undefined : sessionPath(reader, task.session_id, read);
+  if (task === undefined || path === undefined || !isOwner(owner, path.workspace) || isHidden(path))
+    throw notFound('task', id);
+  return { ...path, task };
+}
+
+/** What stands above a session, hidden or not; undefined while it is being purged. */
+export function sessionPath(
+  reader: Reader,
+  id: string,
+  read: ReadAbove = readRecord,
+): SessionPath | undefined {
+  const session = read(reader, 'session', id);
+  const project = session === undefined ? undefined : read(reader, 'project', session.project_id);
+  const workspace = project === undefined ? undefined : read(reader, 'workspace', project.workspace_id);
+  return session === undefined || project === undefined || workspace === undefined
+    ? undefined
+    : { session, project, workspace };
+}
+
+/** Counts a change of open tasks in the session, the project, and the workspace while the project is live. `workspace` is as it stands now. */
+export function countOpenTasks(
+  tx: Transaction,
+  path: ProjectPath & { sessionId: string },
+  difference: number,
+): void {
+  if (difference === 0) return;
+  addOpenTasks(tx, 'session', path.sessionId, difference);
+  addOpenTasks(tx, 'project', path.project.id, difference);
+  if (path.project.deleted_at === null) writeActiveTasks(tx, path.workspace, difference);
+}
+
+/** Derived: it changes neither the version nor updated_at. */
+export function countActiveTasks(tx: Transaction, workspaceId: string, difference: number): void {
+  const workspace = difference === 0 ? undefined : readRecord(tx, 'workspace', workspaceId);
+  if (workspace !== undefined) writeActiveTasks(tx, workspace, difference);
+}
+
+function writeActiveTasks(tx: Transaction, workspace: Workspace, difference: number): void {
+  tx.put(
+    buckets.workspaces,
+    recordKey('workspace', workspace.id),
+    encodeJson({ ...workspace, active_tasks: workspace.active_tasks + difference }),
+  );
+}
+
+function isOwner(owner: Owner, workspace: Workspace): boolean {
+  return owner === null || owner === workspace.owner_id;
+}
+
+function isHidden({ workspace, project }: ProjectPath): boolean {
+  return workspace.deleted_at !== null || project.deleted_at !== null;
+}

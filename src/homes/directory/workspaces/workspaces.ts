@@ -1,0 +1,405 @@
+/** Workspaces in the data directory: each write verb of the port is a step in the owner's shard. */
+import { messageOf } from '../../../core/errors.js';
+import { type DirectoryStep, step, stepWithRoot } from '../step.js';
+import { userKey } from '../../../identity/user-key.js';
+import type { Kernel } from '../kernel/kernel.js';
+import type { Store } from '../kernel/store.js';
+import type { Transaction } from '../kernel/transaction.js';
+import type { Sealer } from '../../../secrets/sealer.js';
+import type {
+  Project,
+  SessionStatus,
+  Task,
+  TaskLease,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+} from '../../../workspaces/model.js';
+import type {
+  ClaimOutcome,
+  ListRequest,
+  Listed,
+  NamedListRequest,
+  Owner,
+  Reporter,
+  WorkspacesPort,
+} from '../../../workspaces/port.js';
+import { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import type {
+  CompleteRequest,
+  FailRequest,
+  NewProject,
+  NewSession,
+  NewTask,
+  NewWorkspace,
+  ProjectPatch,
+  SessionPatch,
+  TaskPatch,
+  WorkspacePatch,
+} from '../../../workspaces/schemas.js';
+import { notFound } from '../../../workspaces/workspaces.js';
+import { BulkWork } from './bulk.js';
+import { type DependantsContext, dependantsStep } from './dependants.js';
+import * as holders from './holders.js';
+import * as lists from './lists.js';
+import { type Migration, migrateWorkspaces } from './migrations.js';
+import { purgeStep } from './purge.js';
+import { ReadyLines } from './ready-line.js';
+import { resealStep, startReseal } from './reseal.js';
+import * as sessions from './sessions.js';
+import { leaseTimer } from './task-rows.js';
+import { requireClaim, requireTaskVersion } from './checks.js';
+import { TaskVerbs } from './tasks.js';
+import { findProject, findSession, findTask, findWorkspace } from './tree.js';
+
+export { workspacesFamilies } from './keys.js';
+
+export interface DirectoryWorkspacesOptions {
+  sealer: Sealer;
+  /** Called in the transaction of an owner's new workspace: a user exists from its first write. */
+  onOwner?: (tx: Transaction, user: string) => void;
+  migrations?: readonly Migration[];
+  /** Faults that no caller waits for. */
+  onError?: (error: unknown) => void;
+}
+
+/** Brings the stored layout up to date and registers the timers. */
+export async function openDirectoryWorkspaces(
+  kernel: Kernel,
+  options: DirectoryWorkspacesOptions,
+): Promise<DirectoryWorkspaces> {
+  for (const store of kernel.stores) await migrateWorkspaces(store, options.migrations);
+  return new DirectoryWorkspaces(kernel, options);
+}
+
+export class DirectoryWorkspaces implements WorkspacesPort {
+  readonly tasks: TaskVerbs;
+  readonly waiters: ReadyWaiters;
+  /** Purges, long lines of dependants and re-keyings. */
+  readonly bulk: BulkWork;
+  readonly #context: DependantsContext;
+  readonly #kernel: Kernel;
+  readonly #options: DirectoryWorkspacesOptions;
+  readonly #onOwner: (tx: Transaction, user: string) => void;
+  readonly #resealed = new Set<(records: number) => void>();
+
+  constructor(kernel: Kernel, options: DirectoryWorkspacesOptions, joins?: DirectoryWorkspaces) {
+    this.#kernel = kernel;
+    this.#options = options;
+    this.#onOwner = options.onOwner ?? (() => undefined);
+    const { limits } = kernel;
+    if (joins !== undefined) {
+      this.waiters = joins.waiters;
+      this.bulk = joins.bulk;
+      this.tasks = joins.tasks;
+      this.#context = joins.#context;
+      return;
+    }
+    this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
+    this.bulk = new BulkWork({
+      stores: kernel.stores,
+      steps: {
+        purge: (tx, value) => purgeStep(tx, this.#context, value),
+        dependants: (tx, value) => dependantsStep(tx, this.#context, value),
+        reseal: (tx, value) => this.#reseal(tx, options.sealer, value),
+      },
+      onError: options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`)),
+    });
+    this.#context = {
+      waiters: this.waiters,
+      lines: new ReadyLines(),
+      bulk: this.bulk,
+      rowsMax: limits.workspaceStepRowsMax,
+    };
+    this.tasks = new TaskVerbs({
+      limits,
+      context: this.#context,
+      outages: () => kernel.outages,
+    });
+    kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.leaseTimerRang(tx, reference));
+    kernel.handleTimer(sessions.sessionTimer, (tx, reference) =>
+      sessions.sessionTimerRang(tx, reference, kernel.outages),
+    );
+    // What a crash has left unfinished goes on.
+    this.bulk.kick();
+  }
+
+  /** The same store over another face of its kernel: a commit joins transactions there, and wakes the same waiters. */
+  over(kernel: Kernel): DirectoryWorkspaces {
+    return new DirectoryWorkspaces(kernel, this.#options, this);
+  }
+
+  createWorkspace(owner: string, id: string, input: NewWorkspace): DirectoryStep<Workspace> {
+    const key = userKey(owner);
+    return stepWithRoot(this.#kernel.storeOf(key), (tx, root) => {
+      this.#kernel.enterIn(root, id, key);
+      this.#onOwner(tx, owner);
+      return holders.createWorkspace(tx, owner, id, input);
+    });
+  }
+
+  async getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
+    return findWorkspace(this.#store(owner, 'workspace', id), owner, id, deleted);
+  }
+
+  async listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>> {
+    if (owner === null) return lists.listAllWorkspaces(this.#kernel.stores, request);
+    return lists.listWorkspacesOf(this.#kernel.storeOf(userKey(owner)), owner, request);
+  }
+
+  updateWorkspace(
+    owner: Owner,
+    id: string,
+    patch: WorkspacePatch,
+    ifVersion: number | undefined,
+  ): DirectoryStep<Workspace> {
+    return step(this.#store(owner, 'workspace', id), (tx) =>
+      holders.updateWorkspace(tx, owner, id, patch, ifVersion),
+    );
+  }
+
+  deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<Workspace> {
+    return step(this.#store(owner, 'workspace', id), (tx) =>
+      holders.deleteWorkspace(tx, owner, id, ifVersion),
+    );
+  }
+
+  restoreWorkspace(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): DirectoryStep<Workspace> {
+    return step(this.#store(owner, 'workspace', id), (tx) =>
+      holders.restoreWorkspace(tx, owner, id, name, ifVersion),
+    );
+  }
+
+  purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'workspace', id), (tx) => {
+      holders.purgeWorkspace(tx, owner, id, ifVersion);
+      this.bulk.kickAfter(tx);
+    });
+  }
+
+  createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): DirectoryStep<Project> {
+    return stepWithRoot(this.#store(owner, 'workspace', workspaceId), (tx, root) => {
+      this.#enter(root, id, () => owner ?? findWorkspace(tx, owner, workspaceId).owner_id);
+      return holders.createProject(tx, owner, workspaceId, id, input);
+    });
+  }
+
+  async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
+    return findProject(this.#store(owner, 'project', id), owner, id, deleted).project;
+  }
+
+  async listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>> {
+    const store = this.#store(owner, 'workspace', workspaceId);
+    findWorkspace(store, owner, workspaceId);
+    return lists.listProjectsOf(store, workspaceId, request);
+  }
+
+  updateProject(
+    owner: Owner,
+    id: string,
+    patch: ProjectPatch,
+    ifVersion: number | undefined,
+  ): DirectoryStep<Project> {
+    return step(this.#store(owner, 'project', id), (tx) =>
+      holders.updateProject(tx, owner, id, patch, ifVersion),
+    );
+  }
+
+  deleteProject(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<Project> {
+    return step(this.#store(owner, 'project', id), (tx) => holders.deleteProject(tx, owner, id, ifVersion));
+  }
+
+  restoreProject(
+    owner: Owner,
+    id: string,
+    name: string | undefined,
+    ifVersion: number | undefined,
+  ): DirectoryStep<Project> {
+    return step(this.#store(owner, 'project', id), (tx) => {
+      // Claims that waited before it was deleted may find something now.
+      tx.onDurable(() => this.waiters.wake(id, Infinity));
+      return holders.restoreProject(tx, owner, id, name, ifVersion);
+    });
+  }
+
+  purgeProject(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'project', id), (tx) => {
+      holders.purgeProject(tx, owner, id, ifVersion);
+      this.bulk.kickAfter(tx);
+    });
+  }
+
+  createSession(owner: Owner, projectId: string, id: string, input: NewSession): DirectoryStep<WorkSession> {
+    return stepWithRoot(this.#store(owner, 'project', projectId), (tx, root) => {
+      this.#enter(root, id, () => owner ?? findProject(tx, owner, projectId).workspace.owner_id);
+      return sessions.createSession(tx, owner, projectId, id, input, this.#kernel.limits);
+    });
+  }
+
+  async getSession(owner: Owner, id: string): Promise<WorkSession> {
+    return findSession(this.#store(owner, 'session', id), owner, id).session;
+  }
+
+  async listSessions(
+    owner: Owner,
+    projectId: string,
+    request: ListRequest<SessionStatus>,
+  ): Promise<Listed<WorkSession>> {
+    const store = this.#store(owner, 'project', projectId);
+    findProject(store, owner, projectId);
+    return lists.listSessionsOf(store, projectId, request);
+  }
+
+  async activeSession(owner: Owner, projectId: string): Promise<WorkSession | null> {
+    const store = this.#store(owner, 'project', projectId);
+    findProject(store, owner, projectId);
+    return sessions.activeSession(store, projectId) ?? null;
+  }
+
+  updateSession(
+    owner: Owner,
+    id: string,
+    patch: SessionPatch,
+    ifVersion: number | undefined,
+  ): DirectoryStep<WorkSession> {
+    return step(this.#store(owner, 'session', id), (tx) =>
+      sessions.updateSession(tx, owner, id, patch, ifVersion),
+    );
+  }
+
+  deleteSession(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'session', id), (tx) => {
+      sessions.deleteSession(tx, owner, id, ifVersion);
+      this.bulk.kickAfter(tx);
+    });
+  }
+
+  createTask(owner: Owner, sessionId: string, id: string, input: NewTask): DirectoryStep<Task> {
+    return stepWithRoot(this.#store(owner, 'session', sessionId), (tx, root) => {
+      this.#enter(root, id, () => owner ?? findSession(tx, owner, sessionId).workspace.owner_id);
+      return this.tasks.create(tx, owner, sessionId, id, input);
+    });
+  }
+
+  async getTask(owner: Owner, id: string): Promise<Task> {
+    return findTask(this.#store(owner, 'task', id), owner, id).task;
+  }
+
+  async listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
+    const store = this.#store(owner, 'session', sessionId);
+    findSession(store, owner, sessionId);
+    return lists.listTasksOf(store, sessionId, request);
+  }
+
+  async listReady(
+    owner: Owner,
+    projectId: string,
+    after: string | null,
+    limit: number,
+  ): Promise<Listed<Task>> {
+    const store = this.#store(owner, 'project', projectId);
+    findProject(store, owner, projectId);
+    return lists.listReadyOf(store, projectId, after, limit);
+  }
+
+  updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.update(tx, owner, id, patch, ifVersion));
+  }
+
+  deleteTask(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.delete(tx, owner, id, ifVersion));
+  }
+
+  claimTask(
+    owner: Owner,
+    projectId: string,
+    holder: string,
+    leaseSeconds: number,
+  ): DirectoryStep<ClaimOutcome> {
+    return step(this.#store(owner, 'project', projectId), (tx) =>
+      this.tasks.claim(tx, owner, projectId, holder, leaseSeconds),
+    );
+  }
+
+  heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): DirectoryStep<TaskLease> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
+  }
+
+  completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.complete(tx, owner, id, input, by));
+  }
+
+  failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.fail(tx, owner, id, input, by));
+  }
+
+  cancelTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
+  }
+
+  requireTaskVersion(owner: Owner, id: string, version: number): DirectoryStep<void> {
+    return step(this.#checkedStore(owner, id), (tx) => requireTaskVersion(tx, owner, id, version));
+  }
+
+  requireClaim(owner: Owner, id: string, fence: number): DirectoryStep<void> {
+    return step(this.#checkedStore(owner, id), (tx) =>
+      requireClaim(tx, owner, id, fence, this.#kernel.outages),
+    );
+  }
+
+  async beginReseal(): Promise<void> {
+    for (const store of this.#kernel.stores) await store.transact(startReseal);
+    this.bulk.kick();
+  }
+
+  async reseal(onProgress: (resealed: number) => void): Promise<number> {
+    let resealed = 0;
+    const listener = (records: number): void => {
+      resealed += records;
+      onProgress(resealed);
+    };
+    this.#resealed.add(listener);
+    try {
+      await this.beginReseal();
+      await this.bulk.finish();
+    } finally {
+      this.#resealed.delete(listener);
+    }
+    return resealed;
+  }
+
+  async close(): Promise<void> {
+    this.waiters.close();
+    await this.bulk.close();
+  }
+
+  #reseal(tx: Transaction, sealer: Sealer, from: string): string | null {
+    const { next, resealed } = resealStep(tx, sealer, this.#kernel.limits.workspaceStepRowsMax, from);
+    for (const listener of this.#resealed) listener(resealed);
+    return next;
+  }
+
+  /** Makes an id findable in the write that makes its record. The owner is looked up only where there are several shards. */
+  #enter(root: Transaction, id: string, ownerOf: () => string): void {
+    if (this.#kernel.stores.length > 1) this.#kernel.enterIn(root, id, userKey(ownerOf()));
+  }
+
+  /** The shard of the owner; for the operator, who names none, the directory knows it. */
+  #store(owner: Owner, entity: string, id: string): Store {
+    const store = owner === null ? this.#kernel.locate(id) : this.#kernel.storeOf(userKey(owner));
+    if (store === undefined) throw notFound(entity, id);
+    return store;
+  }
+
+  /** A check of a task that does not exist fails in its turn, in any shard. */
+  #checkedStore(owner: Owner, id: string): Store {
+    return owner === null
+      ? (this.#kernel.locate(id) ?? this.#kernel.root)
+      : this.#kernel.storeOf(userKey(owner));
+  }
+}

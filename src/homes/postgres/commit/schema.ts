@@ -1,0 +1,39 @@
+/** The tables of commits in PostgreSQL: messages on their way out, and answers for repeats. */
+import type { PostgresSql } from '../connection.js';
+import { migrate } from '../migrate.js';
+
+/** A row is written with the commit that it belongs to; `waiting` ends as `delivered` or `undeliverable`. */
+const outboxTables = `
+  CREATE TABLE commit_outbox (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    delivery uuid NOT NULL UNIQUE,
+    -- The messaging that it is meant for: servers with the same one deliver for each other.
+    store text NOT NULL,
+    -- The room or inbox, within which the order is kept.
+    place text NOT NULL,
+    message json NOT NULL,
+    user_id text NOT NULL,
+    state text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'undeliverable')),
+    attempts integer NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    next_attempt_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    done_at timestamptz,
+    -- What stood in the way at the last attempt.
+    reason text,
+    message_id text,
+    ts_ms bigint
+  );
+  CREATE INDEX commit_outbox_waiting ON commit_outbox (store, place, seq) WHERE state = 'waiting';
+  CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;
+
+  CREATE TABLE commit_answers (
+    key text PRIMARY KEY,
+    fingerprint text NOT NULL,
+    results json NOT NULL,
+    expires_at timestamptz NOT NULL
+  );
+  CREATE INDEX commit_answers_expiry ON commit_answers (expires_at)`;
+
+export function migrateCommitsUp(sql: PostgresSql): Promise<void> {
+  return migrate(sql, 'commits', [outboxTables]);
+}

@@ -1,0 +1,262 @@
+/** Connections to PostgreSQL: values as the text that the server sends, faults in Stoa's own words. */
+import type { Sql, TransactionSql } from 'postgres';
+import { StoaError, messageOf } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { importOptional } from '../../core/optional-package.js';
+import { AnswerTime } from './answer-time.js';
+
+export type PostgresSql = Sql;
+
+/** What a query can run on: the pool, or one transaction. */
+export type Queryable = Sql | TransactionSql;
+
+export type Parameter = string | number | boolean | null | readonly string[];
+
+export interface PostgresOptions {
+  connectionsMax?: number;
+  /** The schema for names without one; `?schema=` in the URL says the same. */
+  schema?: string;
+  /** The server ends a transaction that has been silent for so long, so that a client that hangs holds no locks for ever. */
+  idleTransactionSecondsMax?: number;
+  /** Bound the time of every statement; without them there is no bound. */
+  limits?: Limits;
+}
+
+/** The time that the statements of a pool, or of a transaction in it, may take. */
+const answerTimes = new WeakMap<Queryable, AnswerTime>();
+
+/** JSON and times stay text: parsing would reorder, round or copy for nothing. */
+const plainText = { serialize: (value: unknown) => String(value), parse: (text: string) => text };
+const types = {
+  json: { to: 114, from: [114, 3802], ...plainText },
+  date: { to: 1184, from: [1082, 1114, 1184], ...plainText },
+};
+
+/** Opens a pool. Nothing is connected before the first query. */
+export async function openPostgres(url: URL, options: PostgresOptions = {}): Promise<PostgresSql> {
+  const { default: postgres } = await importOptional<{ default: typeof import('postgres') }>('postgres', 3);
+  const target = new URL(url);
+  const schema = target.searchParams.get('schema') ?? options.schema ?? null;
+  target.searchParams.delete('schema');
+  const { limits } = options;
+  const answerTime = limits === undefined ? undefined : new AnswerTime(limits.backendReadySecondsMax);
+  const sql = postgres(target.href, {
+    max: options.connectionsMax ?? 10,
+    connect_timeout: limits?.backendRequestSecondsMax ?? 10,
+    backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
+    onnotice: () => undefined,
+    // The driver would ask for the types of arrays on each new connection, and nobody catches the error when that one is cut off just then.
+    fetch_types: false,
+    connection: {
+      application_name: 'stoa',
+      TimeZone: 'UTC',
+      ...(schema !== null && { search_path: schema }),
+      ...idleTimeout(options.idleTransactionSecondsMax),
+      ...statementTimeout(limits),
+    },
+    types,
+    ...(answerTime !== undefined && { socket: answerTime.connect }),
+  });
+  // The types given above change how values are parsed, not what a query is.
+  const pool = sql as unknown as PostgresSql;
+  if (answerTime !== undefined) answerTimes.set(pool, answerTime);
+  return pool;
+}
+
+/** The tables are made: from here on statements take no longer than the limit. */
+export function boundStatements(sql: PostgresSql, limits: Limits): void {
+  const answerTime = answerTimes.get(sql);
+  if (answerTime !== undefined) answerTime.secondsMax = limits.statementSecondsMax;
+}
+
+/** Ends a pool: what is under way gets these seconds. */
+export async function closePostgres(sql: PostgresSql, seconds: number): Promise<void> {
+  const answerTime = answerTimes.get(sql);
+  // The driver takes a connection that was lost in the middle of a statement for a busy one, and would wait for it.
+  await sql.end({ timeout: answerTime?.underWay === 0 ? 0 : seconds });
+  answerTime?.end();
+}
+
+/** Hears what is told in a channel; `onListen` is called again whenever the connection had to be made anew. */
+export async function listen(
+  sql: PostgresSql,
+  channel: string,
+  onNotice: (payload: string) => void,
+  onListen: () => void,
+): Promise<void> {
+  const listening = sql.listen(channel, onNotice, onListen);
+  try {
+    await (answerTimes.get(sql)?.within(listening) ?? listening);
+  } catch (error) {
+    throw postgresError(error);
+  }
+}
+
+function idleTimeout(seconds: number | undefined): { idle_in_transaction_session_timeout?: number } {
+  return seconds === undefined ? {} : { idle_in_transaction_session_timeout: Math.round(seconds * 1_000) };
+}
+
+/** The server ends statements by itself, so that none goes on for nobody. */
+function statementTimeout(limits: Limits | undefined): { statement_timeout?: number } {
+  return limits === undefined ? {} : { statement_timeout: Math.round(limits.statementSecondsMax * 1_000) };
+}
+
+/** User, server and database of a URL, without password and schema: what two URLs have in common that can share a transaction. */
+export function databaseOf(url: string): string {
+  const { username, hostname, port, pathname } = new URL(url);
+  return `${username}@${hostname}:${port === '' ? '5432' : port}${pathname}`;
+}
+
+/** Statements with more parameters differ from call to call too much to be worth preparing. */
+const preparedParametersMax = 1_000;
+
+export async function query<Row extends object>(
+  sql: Queryable,
+  text: string,
+  parameters: readonly Parameter[] = [],
+): Promise<readonly Row[]> {
+  if (over.has(sql)) return new Promise(() => undefined);
+  const pending = sql.unsafe<Row[]>(text, parameters.map(plainParameter), {
+    prepare: parameters.length <= preparedParametersMax,
+  });
+  try {
+    return await (answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending);
+  } catch (error) {
+    throw postgresError(error);
+  }
+}
+
+/** A statement that still waits for a connection is not to be sent when nobody waits for it any more. */
+function withdraw(pending: { cancel(): void }): void {
+  // The driver says so of one that was sent. To cancel that it would open a connection, and leave a failure of it unhandled.
+  if (!('state' in pending) || pending.state === null) pending.cancel();
+}
+
+/** A list as PostgreSQL writes one; the statement says of what by a cast. */
+function plainParameter(parameter: Parameter): string | number | boolean | null {
+  if (typeof parameter !== 'object' || parameter === null) return parameter;
+  return `{${parameter.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
+}
+
+/** Transactions that are over while their body still runs. */
+const over = new WeakSet<Queryable>();
+
+/**
+ * One attempt. When the connection is lost, the driver says so here at once, but would still send
+ * what the body asks for, and the ROLLBACK after it, on a socket that is gone, which ends the
+ * process, or on one that somebody else has by now. So a body without its connection never goes on.
+ */
+function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  const answerTime = answerTimes.get(sql);
+  if (answerTime !== undefined) answerTime.underWay += 1;
+  const ended = new Promise<T>((resolve, reject) => {
+    let open: TransactionSql | undefined;
+    let [isRefused, isOver] = [false, false];
+    const refuse = (late: StoaError): void => {
+      isRefused = true;
+      reject(late);
+    };
+    /** Of what the driver sends by itself: BEGIN, and COMMIT or ROLLBACK after the body. */
+    let stop = answerTime?.limit(refuse);
+    const run = (tx: TransactionSql): Promise<T> =>
+      new Promise((commit, rollBack) => {
+        stop?.();
+        open = tx;
+        if (answerTime !== undefined) answerTimes.set(tx, answerTime);
+        const end = (act: () => void): void => {
+          if (isOver) return;
+          stop = answerTime?.limit((late) => {
+            refuse(late);
+            // A connection that is only slow, and not lost after all, has to be free again some time.
+            setImmediate(() => {
+              if (!isOver) rollBack(late);
+            });
+          });
+          if (!over.has(tx)) act();
+        };
+        const fail = (error: unknown): void => {
+          if (lostCodes.test(codeOf(error instanceof StoaError ? error.cause : error))) over.add(tx);
+          end(() => rollBack(error));
+        };
+        // The turn of a transaction may come when nobody waits for it any more.
+        if (isRefused)
+          fail(new StoaError('backend_unavailable', 'PostgreSQL was too late for this transaction.'));
+        else body(tx).then((result) => end(() => commit(result)), fail);
+      });
+    const settle = (act: () => void): void => {
+      isOver = true;
+      stop?.();
+      if (open !== undefined) over.add(open);
+      act();
+    };
+    // The driver's type unwraps promises inside arrays, which no body here returns.
+    sql.begin(run).then(
+      (result) => settle(() => resolve(result as T)),
+      (error: unknown) => settle(() => reject(error)),
+    );
+  });
+  return ended.finally(() => {
+    if (answerTime !== undefined) answerTime.underWay -= 1;
+  });
+}
+
+/** The connection is gone or going; its close follows for certain. */
+const lostCodes = /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|25P03|57P0[123])/;
+
+const attemptsMax = 20;
+
+/** Runs a transaction, again when another one was in its way. */
+export async function transaction<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await begin(sql, body);
+    } catch (error) {
+      if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax))
+        throw postgresError(error);
+      if (attempt >= attemptsMax)
+        throw new StoaError('overloaded', 'Too many writers change the same documents at once.', {
+          fix: 'Try again shortly.',
+        });
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
+    }
+  }
+}
+
+/** Thrown by a transaction's body that found its ground changed. */
+export class TryAgain extends Error {}
+
+/** Serialization failures, deadlocks, and a row that another transaction made, or took away, between the look for it and what is built on that. */
+export function isConcurrency(error: unknown): boolean {
+  const code = codeOf(error instanceof StoaError ? error.cause : error);
+  return code === '40001' || code === '40P01' || code === '23505' || code === '23503';
+}
+
+/** The server is away, starting, stopping, has ended a silent transaction, has become a standby, or has no room for another connection. */
+const unavailableCodes =
+  /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
+
+function postgresError(error: unknown): unknown {
+  if (error instanceof StoaError || error instanceof TryAgain) return error;
+  const code = codeOf(error);
+  // All that the driver throws has a code; the rest is what a transaction's body threw.
+  if (code === '') return error;
+  if (unavailableCodes.test(code)) {
+    return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, {
+      fix: 'Check that the server runs and can be reached.',
+      cause: error,
+    });
+  }
+  if (code === '57014') {
+    return new StoaError('backend_unavailable', `PostgreSQL ended a statement: ${messageOf(error)}.`, {
+      fix: 'Look what it waits for (pg_stat_activity), or raise the limit statementSecondsMax.',
+      cause: error,
+    });
+  }
+  if (code === '53100')
+    return new StoaError('disk_full', 'The disk of the PostgreSQL server is full.', { cause: error });
+  return new StoaError('engine', `PostgreSQL reported: ${messageOf(error)}.`, { cause: error });
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}

@@ -1,0 +1,25 @@
+/** Which agents worked in a namespace. */
+import { compareCodePoints } from '../../../datastore/code-point-order.js';
+import type { Scope } from '../../../datastore/model.js';
+import { type Queryable, query } from '../connection.js';
+import { valuesList } from './sql.js';
+
+/** Rows go in one order, so that two statements do not wait for each other. */
+export async function noteAgents(
+  sql: Queryable,
+  seen: readonly { scope: Scope; agent: string }[],
+): Promise<void> {
+  const distinct = new Map(
+    seen.map(({ scope, agent }) => [
+      `${scope.user}\n${scope.namespace}\n${agent}`,
+      [scope.user, scope.namespace, agent],
+    ]),
+  );
+  if (distinct.size === 0) return;
+  const rows = [...distinct.entries()].toSorted(([a], [b]) => compareCodePoints(a, b)).map(([, row]) => row);
+  await query(
+    sql,
+    `INSERT INTO agent_data_store_agents ("userId", namespace, agent) VALUES ${valuesList(rows.length, ['', '', ''])} ON CONFLICT DO NOTHING`,
+    rows.flat(),
+  );
+}

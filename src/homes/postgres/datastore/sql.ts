@@ -1,0 +1,140 @@
+/** The table of the data store in PostgreSQL, and its rows as documents. A row has the seed's own field names. */
+import { documentId } from '../../../datastore/document-id.js';
+import type { DocumentRecord, JsonObject } from '../../../datastore/model.js';
+import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/times.js';
+import type { Parameter } from '../connection.js';
+import { countsMigration } from './counts.js';
+import { outboxMigration, outboxRowsMigration } from './outbox.js';
+
+/**
+ * `json` keeps the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation
+ * "C" orders by code point. The size is derived, so that rows which others insert have it too.
+ */
+export const dataMigrations: readonly string[] = [
+  `CREATE TABLE agent_data_store (
+    _id text NOT NULL,
+    "userId" text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    value json NOT NULL,
+    metadata json,
+    "createdByAgent" text,
+    "lastAccessedByAgent" text,
+    "accessCount" bigint NOT NULL DEFAULT 0,
+    "createdAt" timestamptz NOT NULL DEFAULT now(),
+    "updatedAt" timestamptz NOT NULL DEFAULT now(),
+    "lastAccessedAt" timestamptz,
+    version bigint NOT NULL DEFAULT 1,
+    "expiresAt" timestamptz,
+    "sizeBytes" integer NOT NULL GENERATED ALWAYS AS (octet_length(value::text)) STORED,
+    PRIMARY KEY ("userId", namespace, key)
+  );
+  CREATE INDEX agent_data_store_expiry ON agent_data_store ("expiresAt") WHERE "expiresAt" IS NOT NULL;
+  CREATE TABLE agent_data_store_agents (
+    "userId" text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL,
+    PRIMARY KEY ("userId", namespace, agent)
+  )`,
+  countsMigration,
+  outboxMigration,
+  outboxRowsMigration,
+];
+
+export interface DocumentRow {
+  userId: string;
+  namespace: string;
+  key: string;
+  value: string;
+  metadata: string | null;
+  createdByAgent: string | null;
+  lastAccessedByAgent: string | null;
+  accessCount: string;
+  createdAt: string;
+  updatedAt: string;
+  lastAccessedAt: string | null;
+  version: string;
+  expiresAt: string | null;
+}
+
+/** In the order of `documentParameters`. */
+const written = [
+  '_id',
+  'userId',
+  'namespace',
+  'key',
+  'value',
+  'metadata',
+  'createdByAgent',
+  'lastAccessedByAgent',
+  'accessCount',
+  'createdAt',
+  'updatedAt',
+  'lastAccessedAt',
+  'version',
+  'expiresAt',
+];
+export const columnsWritten = written.map(quoted).join(', ');
+export const columnsRead = written
+  .slice(1)
+  .map((name) => `d.${quoted(name)}`)
+  .join(', ');
+
+/** Every column takes what the new row has. */
+export const replaceAll = written
+  .slice(4)
+  .map((name) => `${quoted(name)} = excluded.${quoted(name)}`)
+  .join(', ');
+
+export function recordOf(row: DocumentRow): DocumentRecord {
+  return {
+    userId: row.userId,
+    namespace: row.namespace,
+    key: row.key,
+    valueJson: row.value,
+    metadata: row.metadata === null ? {} : (JSON.parse(row.metadata) as JsonObject),
+    createdByAgent: row.createdByAgent,
+    lastAccessedByAgent: row.lastAccessedByAgent,
+    accessCount: Number(row.accessCount),
+    createdAt: normaliseTime(row.createdAt),
+    updatedAt: normaliseTime(row.updatedAt),
+    lastAccessedAt: row.lastAccessedAt === null ? null : normaliseTime(row.lastAccessedAt),
+    version: Number(row.version),
+    expiresAt: row.expiresAt === null ? null : expiryOfMs(msOf(row.expiresAt)),
+  };
+}
+
+export function documentParameters(record: DocumentRecord): Parameter[] {
+  return [
+    documentId(record.userId, record.namespace, record.key),
+    record.userId,
+    record.namespace,
+    record.key,
+    record.valueJson,
+    JSON.stringify(record.metadata),
+    record.createdByAgent,
+    record.lastAccessedByAgent,
+    record.accessCount,
+    record.createdAt,
+    record.updatedAt,
+    record.lastAccessedAt,
+    record.version,
+    record.expiresAt,
+  ];
+}
+
+/** `($1, $2), ($3, $4)`: a list of rows of parameters; `types` are named in the first, which is enough for all. */
+export function valuesList(rows: number, types: readonly string[]): string {
+  let number = 0;
+  return Array.from({ length: rows }, (_, row) => {
+    const places = types.map((type) => {
+      number += 1;
+      return row === 0 && type !== '' ? `$${number}::${type}` : `$${number}`;
+    });
+    return `(${places.join(', ')})`;
+  }).join(', ');
+}
+
+function quoted(name: string): string {
+  return /^[a-z_]+$/.test(name) ? name : `"${name}"`;
+}

@@ -1,0 +1,258 @@
+/** Writes of the data store that need a look at what is there: versions, metadata, quotas, changes. */
+import type { TransactionSql } from 'postgres';
+import { compareCodePoints } from '../../../datastore/code-point-order.js';
+import {
+  checkVersion,
+  isLive,
+  mergeDocument,
+  requireVersion,
+  resultOf,
+  sizeOf,
+} from '../../../datastore/merge-document.js';
+import type { DocumentRecord, Scope } from '../../../datastore/model.js';
+import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
+import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
+import { keptBytes } from '../kept-answers.js';
+import type { Work } from '../work.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { TryAgain, query } from '../connection.js';
+import { noteAgents } from './agents.js';
+import { usageByNamespace } from './counts.js';
+import { type Kind, tellDeleted, telling } from './outbox.js';
+import {
+  type DocumentRow,
+  columnsRead,
+  columnsWritten,
+  documentParameters,
+  recordOf,
+  replaceAll,
+  valuesList,
+} from './sql.js';
+
+/** A batch, or one document and what to make of it. */
+export type TransactionWork = WriteBatch | { key: string; decide: Decide };
+
+/**
+ * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
+ * exist cannot be locked: when somebody else made it meanwhile, the transaction begins again.
+ */
+export async function writeDocuments(
+  { sql: tx, nowMs: at, limits }: Work,
+  scope: Scope,
+  asked: TransactionWork,
+  feed: string | null,
+): Promise<BatchResult> {
+  const isBatch = 'sets' in asked;
+  const keys = isBatch ? [...asked.sets, ...asked.deletes].map(({ key }) => key) : [asked.key];
+  if (hasQuota(limits)) await lockUser(tx, scope.user);
+  const locked = await lockedDocuments(tx, scope, keys);
+  const current = (key: string): DocumentRecord | undefined => {
+    const record = locked.get(key)?.record;
+    return record !== undefined && isLive(record, at) ? record : undefined;
+  };
+  const writes = isBatch ? asked.sets : [asked.decide(current(asked.key))];
+  const merged = writes.map((write) => ({
+    write,
+    record: mergeDocument(scope, current(write.key), write, at, limits),
+  }));
+  const removals = isBatch ? asked.deletes : [];
+  for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
+  if (hasQuota(limits))
+    await checkUserQuota(
+      tx,
+      scope,
+      locked,
+      merged.map(({ record }) => record),
+      removals.map(({ key }) => key),
+      limits,
+    );
+  // What has expired makes room for what is new under the same key.
+  const gone = [
+    ...removals.map(({ key }) => key),
+    ...writes.map(({ key }) => key).filter((key) => current(key) === undefined),
+  ];
+  await deleteRows(
+    tx,
+    gone.flatMap((key) => locked.get(key)?.place ?? []),
+  );
+  await putRecords(
+    tx,
+    merged.map(({ record }) => record),
+    feed,
+  );
+  await noteAgents(
+    tx,
+    writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])),
+  );
+  const deletes = removals.map(({ key }) => current(key) !== undefined);
+  if (feed !== null)
+    await tellDeleted(
+      tx,
+      feed,
+      scope.user,
+      scope.namespace,
+      removals.flatMap(({ key }, index) => (deletes[index] === true ? [key] : [])),
+    );
+  return { sets: merged.map(({ record }) => resultOf(record)), deletes };
+}
+
+/** A document under lock, and where its row is. */
+interface Locked {
+  record: DocumentRecord;
+  place: string;
+}
+
+async function lockedDocuments(
+  tx: TransactionSql,
+  scope: Scope,
+  keys: readonly string[],
+): Promise<Map<string, Locked>> {
+  if (keys.length === 0) return new Map();
+  // LATERAL with LIMIT makes it one look into the index a key, whatever the statistics say. The keys
+  // are in order, so that two transactions lock in the same one.
+  const rows = await query<DocumentRow & { place: string }>(
+    tx,
+    `SELECT d.place, ${columnsRead} FROM unnest($3::text[]) AS v (k) CROSS JOIN LATERAL (
+        SELECT ctid::text AS place, * FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key = v.k LIMIT 1 FOR UPDATE) d`,
+    [scope.user, scope.namespace, keys.toSorted(compareCodePoints)],
+  );
+  return new Map(rows.map((row) => [row.key, { record: recordOf(row), place: row.place }]));
+}
+
+/** Rows under lock stay where they are. */
+async function deleteRows(tx: TransactionSql, places: readonly string[]): Promise<void> {
+  if (places.length > 0)
+    await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [places]);
+}
+
+async function putRecords(
+  tx: TransactionSql,
+  records: readonly DocumentRecord[],
+  feed: string | null,
+): Promise<void> {
+  if (records.length === 0) return;
+  const rows = await insertRecords(tx, records, feed, 'set', 'WHERE d.version = excluded.version - 1');
+  if (rows.length < records.length) throw new TryAgain();
+}
+
+function insertRecords(
+  tx: TransactionSql,
+  records: readonly DocumentRecord[],
+  feed: string | null,
+  kind: Kind,
+  condition: string,
+): Promise<readonly object[]> {
+  const statement = `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
+    ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} ${condition} RETURNING "userId", namespace, key, version`;
+  const parameters = records.flatMap(documentParameters);
+  return feed === null
+    ? query(tx, statement, parameters)
+    : query(tx, telling(statement, kind, parameters.length + 1), [...parameters, feed]);
+}
+
+const restoreRowsMax = 500;
+
+/** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
+export async function restoreDocuments(
+  { sql: tx, limits }: Work,
+  documents: readonly DocumentRecord[],
+  { feed, isCounted }: { feed: string | null; isCounted: boolean },
+): Promise<void> {
+  // In one order, so that two of them do not wait for each other.
+  const ordered = documents.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
+  const users = [...new Set(ordered.map(({ userId }) => userId))];
+  const before = new Map<string, Usage>();
+  for (const user of hasQuota(limits) && !isCounted ? users : []) {
+    await lockUser(tx, user);
+    before.set(user, await wholeUsage(tx, user));
+  }
+  for (let start = 0; start < ordered.length; start += restoreRowsMax) {
+    await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
+  }
+  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user), limits);
+  await noteAgents(
+    tx,
+    ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
+      [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
+        agent === null ? [] : [{ scope: { user, namespace }, agent }],
+      ),
+    ),
+  );
+}
+
+/** Locks the document, so that the version holds until the commit; a missing one is locked by its name. */
+export async function requireDocumentVersion(
+  { sql: tx, nowMs }: Work,
+  scope: Scope,
+  key: string,
+  version: number,
+): Promise<void> {
+  const record = (await lockedDocuments(tx, scope, [key])).get(key)?.record;
+  const current = record !== undefined && isLive(record, nowMs) ? record.version : 0;
+  requireVersion(scope, key, current, version);
+}
+
+/** Refuses to keep an answer that would take its user over the quota of bytes. */
+export async function checkAnswerQuota(
+  { sql: tx, limits }: Work,
+  user: string,
+  difference: number,
+): Promise<void> {
+  await lockUser(tx, user);
+  const before = await wholeUsage(tx, user);
+  checkQuota(before, { ...before, sizeBytes: before.sizeBytes + difference }, limits);
+}
+
+/** Documents and kept answers of a user. */
+async function wholeUsage(tx: TransactionSql, user: string): Promise<Usage> {
+  const documents = usageOf(await usageByNamespace(tx, user));
+  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(tx, user)) };
+}
+
+/** Names have no control characters, so a line break cannot stand inside one. */
+function nameOf({ userId, namespace, key }: DocumentRecord): string {
+  return `${userId}\n${namespace}\n${key}`;
+}
+
+/** Holds the sums of a user's documents until the transaction ends. */
+async function lockUser(tx: TransactionSql, user: string): Promise<void> {
+  await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [user]);
+}
+
+export function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usage {
+  return {
+    documents: namespaces.reduce((sum, { documents }) => sum + documents, 0),
+    sizeBytes: namespaces.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    namespaces: namespaces.length,
+  };
+}
+
+/** The advisory lock of the user makes the sum hold until the transaction ends. */
+async function checkUserQuota(
+  tx: TransactionSql,
+  scope: Scope,
+  locked: ReadonlyMap<string, Locked>,
+  records: readonly DocumentRecord[],
+  removed: readonly string[],
+  limits: Limits,
+): Promise<void> {
+  const kept = await usageByNamespace(tx, scope.user);
+  const documentsBefore = usageOf(kept);
+  const before = {
+    ...documentsBefore,
+    sizeBytes: documentsBefore.sizeBytes + (await keptBytes(tx, scope.user)),
+  };
+  const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
+  const gone = removed.filter((key) => locked.has(key));
+  const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;
+  const inNamespace = kept.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0;
+  const after: Usage = {
+    documents: before.documents + documents,
+    sizeBytes:
+      before.sizeBytes +
+      records.reduce((sum, record) => sum + sizeOf(record) - storedBytes(record.key), 0) -
+      gone.reduce((sum, key) => sum + storedBytes(key), 0),
+    namespaces: before.namespaces + (inNamespace + documents > 0 ? 1 : 0) - (inNamespace > 0 ? 1 : 0),
+  };
+  checkQuota(before, after, limits);
+}

@@ -1,0 +1,122 @@
+/** Nonces, rates, violations and blocks in Redis: shared by every server, and never taken as given when Redis is away. */
+import { randomBytes } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import type { Limits } from '../../../core/settings/limits.js';
+import type { Block } from '../../../messaging/model.js';
+import type { NonceClaim, RateKey } from '../../../messaging/port.js';
+import type { RateDecision } from '../../../messaging/sliding-windows.js';
+import { type RedisConnection, type RedisKeys, blockedPrefix, runScript, withRedis } from './redis.js';
+
+export class RedisGuards {
+  readonly #redis: RedisConnection;
+  readonly #keys: RedisKeys;
+  readonly #limits: Limits;
+  readonly #nowMs: () => number;
+
+  constructor(redis: RedisConnection, keys: RedisKeys, limits: Limits, nowMs: () => number) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.#limits = limits;
+    this.#nowMs = nowMs;
+  }
+
+  async nonceUsed(agentId: string, nonce: string): Promise<boolean> {
+    return (await withRedis(() => this.#redis.commands.exists(this.#keys.nonce(agentId, nonce)))) > 0;
+  }
+
+  async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
+    const set = await withRedis(() =>
+      this.#redis.commands.set(this.#keys.nonce(agentId, nonce), '1', 'EX', this.#limits.nonceSeconds, 'NX'),
+    );
+    return { fresh: set === 'OK', durable: Promise.resolve() };
+  }
+
+  async takeRate(
+    { endpoint, scope, subject }: RateKey,
+    limit: number,
+    windowSeconds: number,
+  ): Promise<RateDecision> {
+    const key = this.#keys.rate(scope, subject, endpoint, windowSeconds);
+    const windowMs = windowSeconds * 1000;
+    const nowMs = this.#nowMs();
+    const [allowed, used, oldest] = (await runScript(this.#redis.commands, 'stoaRate', [
+      key,
+      nowMs,
+      windowMs,
+      limit,
+      `${nowMs}-${randomBytes(8).toString('hex')}`,
+    ])) as [number, number, string];
+    return {
+      allowed: allowed === 1,
+      limit,
+      remaining: Math.max(0, limit - used),
+      resetAtMs: Number(oldest) + windowMs,
+    };
+  }
+
+  async returnRate({ endpoint, scope, subject }: RateKey, windowSeconds: number): Promise<void> {
+    await withRedis(() =>
+      this.#redis.commands.zpopmax(this.#keys.rate(scope, subject, endpoint, windowSeconds)),
+    );
+  }
+
+  async recordViolation(address: string): Promise<boolean> {
+    const key = this.#keys.violations(address);
+    const count = Number(await runScript(this.#redis.commands, 'stoaViolation', [key]));
+    if (count < this.#limits.violationsPerHourMax) return false;
+    await withRedis(() => this.#redis.commands.del(key));
+    return true;
+  }
+
+  async block({ address, reason, expiresAtMs }: Block): Promise<void> {
+    await withRedis(() =>
+      this.#redis.commands.set(
+        this.#keys.blocked(address),
+        reason,
+        'PX',
+        Math.max(1, expiresAtMs - this.#nowMs()),
+      ),
+    );
+  }
+
+  async blockOf(address: string): Promise<Block | undefined> {
+    const reason = await withRedis(() => this.#redis.commands.get(this.#keys.blocked(address)));
+    return reason === null ? undefined : { address, reason, expiresAtMs: 0 };
+  }
+
+  async blocks(): Promise<Block[]> {
+    const found: Block[] = [];
+    for (const key of await this.scan(`${blockedPrefix}*`)) {
+      const [reason, lifeMs] = await withRedis(() =>
+        Promise.all([this.#redis.commands.get(key), this.#redis.commands.pttl(key)]),
+      );
+      if (reason !== null)
+        found.push({ address: key.slice(blockedPrefix.length), reason, expiresAtMs: this.#nowMs() + lifeMs });
+    }
+    return found;
+  }
+
+  async unblock(address: string): Promise<boolean> {
+    const removed = await withRedis(async () => {
+      await this.#redis.commands.del(this.#keys.violations(address));
+      return this.#redis.commands.del(this.#keys.blocked(address));
+    });
+    return removed > 0;
+  }
+
+  /** Every key of a pattern, on every node. */
+  async scan(pattern: string): Promise<string[]> {
+    const { commands } = this.#redis;
+    const nodes: Redis[] = 'nodes' in commands ? commands.nodes('master') : [commands];
+    const keys = new Set<string>();
+    for (const node of nodes) {
+      let cursor = '0';
+      do {
+        const [next, page] = await withRedis(() => node.scan(cursor, 'MATCH', pattern, 'COUNT', 1_000));
+        for (const key of page) keys.add(key);
+        cursor = next;
+      } while (cursor !== '0');
+    }
+    return [...keys];
+  }
+}

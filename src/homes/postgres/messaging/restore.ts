@@ -1,0 +1,97 @@
+/** Messages written into Redis exactly as they were: with their ids and times, and for the rest of their life. */
+import type { Limits } from '../../../core/settings/limits.js';
+import type { DirectMessage, Message, Room } from '../../../messaging/model.js';
+import { indexWords } from '../../../messaging/tokenizer.js';
+import { directMember, messageMember } from './messages.js';
+import { type RedisConnection, type RedisKeys, runScript, withRedis } from './redis.js';
+
+export interface RestoreOptions {
+  redis: RedisConnection;
+  keys: RedisKeys;
+  limits: Limits;
+  nowMs: () => number;
+}
+
+/** The life of a running total in Redis, as posting gives it. */
+const countLifeMs = 7 * 24 * 3600 * 1000;
+
+/** Writes a message over one of the same time, with its thread and its words. */
+export async function restoreMessage(
+  { redis, keys, limits, nowMs }: RestoreOptions,
+  room: Room,
+  message: Message,
+  before: Message | undefined,
+): Promise<void> {
+  const { id, roomId, rootId, tsMs, body } = message;
+  const member = `${roomId}:${id}`;
+  if (before !== undefined) await forgetWords(redis, keys, before);
+  const retentionMs = limits.messageRetentionSeconds * 1000;
+  const args = [
+    keys.messages(roomId),
+    keys.roomClock(roomId),
+    keys.thread(roomId, rootId ?? 'none'),
+    nowMs(),
+    retentionMs,
+    tsMs,
+    messageMember(message),
+    rootId === null ? '' : id,
+  ];
+  const lives = await runScript(redis.commands, 'stoaRestore', args);
+  if (lives !== 1 || room.isPrivate) return;
+  const lifeMs = Math.max(1, tsMs + retentionMs - nowMs());
+  await Promise.all(
+    indexWords(body).map((word) =>
+      runScript(redis.commands, 'stoaRestoreWord', [keys.word(word), lifeMs, tsMs, member]),
+    ),
+  );
+}
+
+async function forgetWords(
+  redis: RedisConnection,
+  keys: RedisKeys,
+  { id, roomId, rootId, body }: Message,
+): Promise<void> {
+  await withRedis(async () => {
+    if (rootId !== null) await redis.commands.zrem(keys.thread(roomId, rootId), id);
+    await Promise.all(
+      indexWords(body).map((word) => redis.commands.zrem(keys.word(word), `${roomId}:${id}`)),
+    );
+  });
+}
+
+export async function restoreDirect(
+  { redis, keys, limits, nowMs }: RestoreOptions,
+  message: DirectMessage,
+): Promise<void> {
+  const { id, to, tsMs, acknowledged } = message;
+  if (!acknowledged) await withRedis(() => redis.commands.zrem(keys.acknowledged(to), id));
+  await runScript(redis.commands, 'stoaRestore', [
+    keys.inbox(to),
+    keys.inboxClock(to),
+    keys.acknowledged(to),
+    nowMs(),
+    limits.directRetentionSeconds * 1000,
+    tsMs,
+    directMember(message),
+    acknowledged ? id : '',
+  ]);
+  // The next reader makes it anew, of what is in the inbox by then.
+  await withRedis(() => redis.commands.del(keys.pending(to)));
+}
+
+/** The room's time and its running total never fall behind what an import brought. */
+export async function restoreRoomCounters(
+  { redis, keys, limits, nowMs }: RestoreOptions,
+  roomId: string,
+  lastTsMs: number,
+  messageCount: number,
+): Promise<void> {
+  const lifeMs = lastTsMs + limits.messageRetentionSeconds * 1000 - nowMs();
+  if (lifeMs > 0) await runScript(redis.commands, 'stoaRaise', [keys.roomClock(roomId), lastTsMs, lifeMs]);
+  await runScript(redis.commands, 'stoaRaise', [keys.roomCount(roomId), messageCount, countLifeMs]);
+}
+
+/** The newest time that the room has given out, as far as Redis knows. */
+export async function roomTimeMs({ redis, keys }: RestoreOptions, roomId: string): Promise<number> {
+  return Number((await withRedis(() => redis.commands.get(keys.roomClock(roomId)))) ?? 0);
+}

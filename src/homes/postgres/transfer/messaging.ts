@@ -1,0 +1,337 @@
+/** Identities, rooms, messages and direct messages in PostgreSQL and Redis, as exports have them. */
+import type { Change } from '../../../core/change.js';
+import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
+import { globalRoomId } from '../../../messaging/uuid.js';
+import { erased, orphan } from '../../../transfer/judging.js';
+import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
+import type { RecordPage, RecordStore } from '../../../transfer/port.js';
+import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
+import type { PostgresIdentities } from '../messaging/identities.js';
+import type { RedisMessages } from '../messaging/messages.js';
+import {
+  type RestoreOptions,
+  restoreDirect,
+  restoreMessage,
+  restoreRoomCounters,
+  roomTimeMs,
+} from '../messaging/restore.js';
+import type { PostgresRooms } from '../messaging/rooms.js';
+import { type TableAccess, TableRecords } from './records.js';
+
+export interface MessagingRecordsOptions {
+  sql: PostgresSql;
+  restore: RestoreOptions;
+  identities: PostgresIdentities;
+  rooms: PostgresRooms;
+  messages: RedisMessages;
+  announce: (change: Change) => Promise<void>;
+}
+
+interface Reads {
+  sql: Queryable;
+}
+
+interface Writes extends Reads {
+  /** Announced when the step has been committed. */
+  tell(kind: string, id: string, more: Partial<Change>): void;
+}
+
+async function announced<T>(
+  sql: PostgresSql,
+  announce: (change: Change) => Promise<void>,
+  body: (writer: Writes) => Promise<T>,
+): Promise<T> {
+  let changes: Change[] = [];
+  const result = await transaction(sql, (tx) => {
+    changes = [];
+    return body({
+      sql: tx,
+      tell: (kind, id, more) =>
+        void changes.push({ domain: 'messaging', kind, id, user: null, version: null, ...more }),
+    });
+  });
+  await Promise.all(changes.map(announce));
+  return result;
+}
+
+const firstId = '00000000-0000-0000-0000-000000000000';
+
+export function messagingRecords(options: MessagingRecordsOptions): [type: string, store: RecordStore][] {
+  const { sql, restore, identities, rooms, messages, announce } = options;
+  const access: TableAccess<Reads, Writes> = {
+    reader: { sql },
+    transact: (body) => announced(sql, announce, body),
+  };
+
+  return [
+    [
+      'messaging.identity',
+      erased(
+        new TableRecords<IdentityLine, Reads, Writes>(access, {
+          page: async (_scope, after, limit) => {
+            const ids = await idsAfter(sql, 'agents', after, limit);
+            const found = await identities.many(ids);
+            const lines = await Promise.all(
+              ids.flatMap((id) => found.get(id) ?? []).map((identity) => identityLine(sql, identity)),
+            );
+            return { records: lines, after: ids.length < limit ? null : (ids.at(-1) ?? null) };
+          },
+          stored: async ({ sql: on }, { id }) => {
+            const identity = await identities.get(id, on);
+            return identity === undefined ? undefined : identityLine(on, identity);
+          },
+          obstacle: async ({ sql: on }, { id, keys }) => {
+            const [taken] = await query<{ agent_id: string }>(
+              on,
+              'SELECT agent_id FROM agent_keys WHERE public_key = ANY($1::text[]) AND agent_id <> $2 LIMIT 1',
+              [keys.map(({ publicKey }) => publicKey), id],
+            );
+            return taken === undefined
+              ? null
+              : { kind: 'name_taken', detail: `A key of the identity ${id} belongs to ${taken.agent_id}.` };
+          },
+          put: async ({ sql: on, tell }, line) => {
+            await putIdentity(on, line);
+            tell('identity.imported', line.id, { audience: 'public' });
+          },
+        }),
+      ),
+    ],
+    [
+      'messaging.room',
+      erased(
+        new TableRecords<RoomLine, Reads, Writes>(access, {
+          page: async ({ withSecrets }, after, limit) => {
+            const ids = await idsAfter(sql, 'rooms', after, limit);
+            const found = await rooms.many(ids);
+            const lines = await Promise.all(
+              ids
+                .flatMap((id) => found.get(id) ?? [])
+                .map((room) => roomLine(options, sql, room, withSecrets)),
+            );
+            return { records: lines, after: ids.length < limit ? null : (ids.at(-1) ?? null) };
+          },
+          // Every store has the global room; an import adds to it.
+          stored: async ({ sql: on }, { id }) => {
+            const room = id === globalRoomId ? undefined : await rooms.get(id, on);
+            return room === undefined ? undefined : roomLine(options, on, room, false);
+          },
+          essence: ({ key_hash: _key_hash, ...rest }) => rest,
+          put: async ({ sql: on, tell }, line) => {
+            await putRoom(on, line);
+            await restoreRoomCounters(restore, line.id, line.lastTsMs, line.messageCount);
+            tell('room.imported', line.id, { audience: line.isPrivate ? 'operator' : 'public' });
+          },
+        }),
+      ),
+    ],
+    [
+      'messaging.message',
+      erased(
+        new TableRecords<MessageLine, Reads, Writes>(access, {
+          page: (_scope, after, limit) =>
+            pageOfPlaces(
+              sql,
+              'rooms',
+              after,
+              limit,
+              async (roomId, afterMs) => (await messages.read(roomId, { afterMs, limit })).items,
+              (message) => lineOf<MessageLine>({ type: 'messaging.message', ...message }),
+            ),
+          stored: async (_on, { roomId, tsMs }) => {
+            const message = await messages.at(roomId, tsMs);
+            return message === undefined
+              ? undefined
+              : lineOf<MessageLine>({ type: 'messaging.message', ...message });
+          },
+          obstacle: async ({ sql: on }, { roomId }, coming) =>
+            coming?.references === true || (await rooms.get(roomId, on)) !== undefined
+              ? null
+              : orphan(`The room ${roomId}`),
+          put: async ({ sql: on, tell }, line) => {
+            const room = await rooms.get(line.roomId, on);
+            if (room === undefined) return;
+            await restoreMessage(
+              restore,
+              room,
+              withoutType<Message>(line),
+              await messages.at(line.roomId, line.tsMs),
+            );
+            tell('message.imported', `${line.roomId}/${line.id}`, {
+              audience: room.isPrivate ? 'operator' : 'public',
+              facts: { room: line.roomId },
+            });
+          },
+        }),
+      ),
+    ],
+    [
+      'messaging.direct',
+      erased(
+        new TableRecords<DirectLine, Reads, Writes>(access, {
+          page: (_scope, after, limit) =>
+            pageOfPlaces(
+              sql,
+              'agents',
+              after,
+              limit,
+              async (agentId, afterMs) => (await messages.inbox(agentId, { afterMs, limit })).items,
+              (message) => lineOf<DirectLine>({ type: 'messaging.direct', ...message }),
+            ),
+          stored: async (_on, { to, tsMs }) => {
+            const message = await messages.directAt(to, tsMs);
+            return message === undefined
+              ? undefined
+              : lineOf<DirectLine>({ type: 'messaging.direct', ...message });
+          },
+          obstacle: async ({ sql: on }, { to }, coming) =>
+            coming?.references === true || (await identities.get(to, on)) !== undefined
+              ? null
+              : orphan(`The identity ${to}`),
+          put: async ({ tell }, line) => {
+            await restoreDirect(restore, withoutType<DirectMessage>(line));
+            tell('direct.imported', line.id, { audience: 'recipient', recipient: line.to });
+          },
+        }),
+      ),
+    ],
+  ];
+}
+
+async function idsAfter(
+  on: Queryable,
+  table: 'agents' | 'rooms',
+  after: string | null,
+  limit: number,
+): Promise<string[]> {
+  const comparison = after === null ? '>=' : '>';
+  const rows = await query<{ id: string }>(
+    on,
+    `SELECT id FROM ${table} WHERE id ${comparison} $1 ORDER BY id LIMIT ${limit}`,
+    [after ?? firstId],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** One room or inbox after the other; the position is its id and the last time in it. */
+async function pageOfPlaces<Item extends { tsMs: number }, Line extends { type: string }>(
+  on: Queryable,
+  table: 'agents' | 'rooms',
+  after: string | null,
+  limit: number,
+  read: (id: string, afterMs: number) => Promise<Item[]>,
+  asLine: (item: Item) => Line,
+): Promise<RecordPage<Line>> {
+  const [place = null, time = '0'] = after?.split(' ') ?? [];
+  const [id] = time === 'end' || place === null ? await idsAfter(on, table, place, 1) : [place];
+  if (id === undefined) return { records: [], after: null };
+  const items = await read(id, time === 'end' ? 0 : Number(time));
+  return {
+    records: items.map(asLine),
+    after: `${id} ${items.length < limit ? 'end' : (items.at(-1)?.tsMs ?? 'end')}`,
+  };
+}
+
+async function identityLine(on: Queryable, identity: Identity): Promise<IdentityLine> {
+  const keys = await query<{ public_key: string; from_ms: string; proof: string | null }>(
+    on,
+    'SELECT public_key, from_ms, proof FROM agent_keys WHERE agent_id = $1 ORDER BY from_ms',
+    [identity.id],
+  );
+  return lineOf<IdentityLine>({
+    type: 'messaging.identity',
+    ...identity,
+    // Rotations and imports wrote the proofs.
+    keys: keys.map(({ public_key, from_ms, proof }) => ({
+      publicKey: public_key,
+      fromMs: Number(from_ms),
+      proof: proof === null ? null : (JSON.parse(proof) as Proof),
+    })),
+  });
+}
+
+async function putIdentity(on: Queryable, line: IdentityLine): Promise<void> {
+  const { id, publicKey, name, email, createdAtMs, updatedAtMs, proven, serverKept, link, keys } = line;
+  await query(
+    on,
+    `INSERT INTO agents (id, public_key, name, email, created_at, updated_at)
+      VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), to_timestamp($6::double precision / 1000))
+      ON CONFLICT (id) DO UPDATE SET public_key = excluded.public_key, name = excluded.name, email = excluded.email, created_at = excluded.created_at, updated_at = excluded.updated_at`,
+    [id, publicKey, name, email, String(createdAtMs), String(updatedAtMs)],
+  );
+  await query(on, 'DELETE FROM agent_keys WHERE agent_id = $1', [id]);
+  for (const key of keys) {
+    await query(
+      on,
+      'INSERT INTO agent_keys (public_key, agent_id, from_ms, proof) VALUES ($1, $2, $3, $4::text::json)',
+      [key.publicKey, id, String(key.fromMs), key.proof === null ? null : JSON.stringify(key.proof)],
+    );
+  }
+  await query(
+    on,
+    `INSERT INTO agent_facts (agent_id, proven, link, server_kept) VALUES ($1, $2, $3::text::json, $4)
+      ON CONFLICT (agent_id) DO UPDATE SET proven = excluded.proven, link = excluded.link, server_kept = excluded.server_kept`,
+    [id, proven, link === null ? null : JSON.stringify(link), serverKept],
+  );
+}
+
+async function roomLine(
+  { restore }: MessagingRecordsOptions,
+  on: Queryable,
+  room: Room,
+  withSecrets: boolean,
+): Promise<RoomLine> {
+  const [facts] = await query<{ key_hash: string | null; last_ts_ms: string | null }>(
+    on,
+    'SELECT r.key_hash, f.last_ts_ms FROM rooms r LEFT JOIN room_facts f ON f.room_id = r.id WHERE r.id = $1',
+    [room.id],
+  );
+  const lastTsMs = Math.max(Number(facts?.last_ts_ms ?? 0), await roomTimeMs(restore, room.id));
+  return {
+    type: 'messaging.room',
+    ...room,
+    lastTsMs,
+    ...(withSecrets && { key_hash: facts?.key_hash ?? null }),
+  };
+}
+
+/** A hash that the line does not have stays; counts of the global room never fall. */
+async function putRoom(
+  on: Queryable,
+  { id, name, isPrivate, createdBy, createdAtMs, lastActiveAtMs, messageCount, lastTsMs, key_hash }: RoomLine,
+): Promise<void> {
+  const isGlobal = id === globalRoomId;
+  await query(
+    on,
+    `INSERT INTO rooms AS r (id, name, is_private, key_hash, created_by, created_at, last_active_at, message_count)
+      VALUES ($1, $2, $3, $4, (SELECT id FROM agents WHERE id = $5), to_timestamp($6::double precision / 1000), to_timestamp($7::double precision / 1000), $8)
+      ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_private = excluded.is_private, key_hash = coalesce(excluded.key_hash, r.key_hash), created_by = excluded.created_by,
+        created_at = ${isGlobal ? 'least(r.created_at, excluded.created_at)' : 'excluded.created_at'},
+        last_active_at = ${isGlobal ? 'greatest(r.last_active_at, excluded.last_active_at)' : 'excluded.last_active_at'},
+        message_count = ${isGlobal ? 'greatest(r.message_count, excluded.message_count)' : 'excluded.message_count'}`,
+    [
+      id,
+      name,
+      isPrivate,
+      key_hash ?? null,
+      createdBy,
+      String(createdAtMs),
+      String(lastActiveAtMs),
+      messageCount,
+    ],
+  );
+  await query(
+    on,
+    'INSERT INTO room_facts AS f (room_id, last_ts_ms) VALUES ($1, $2) ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms)',
+    [id, String(lastTsMs)],
+  );
+}
+
+/** A proof is an object of its own type in the store and plain JSON in a line; between the two nothing changes. */
+function lineOf<Line>(fields: object): Line {
+  return fields as Line;
+}
+
+function withoutType<Item>({ type: _type, ...fields }: { type: string }): Item {
+  return fields as Item;
+}

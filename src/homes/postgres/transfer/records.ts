@@ -1,0 +1,62 @@
+/** Records of one kind in PostgreSQL, paged out and written back in one transaction a step. */
+import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/judging.js';
+import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
+import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
+
+/** How one kind of record lies in its tables. `On` is what its statements run on: a pool, or a transaction with what belongs to it. */
+export interface TableKind<Kind extends TransferRecord, Reader, Writer extends Reader> {
+  page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>>;
+  /** What is stored under the record's id, without secrets. */
+  stored(on: Reader, record: Kind): Promise<Kind | undefined>;
+  /** What stands in the way beside another record under the same id. `coming` is undefined when it is about to be written. */
+  obstacle?(on: Reader, record: Kind, coming: Coming | undefined): Promise<Conflict | null>;
+  /** The part of a record that two must have in common to be the same. */
+  essence?(record: Kind): unknown;
+  put(on: Writer, record: Kind): Promise<void>;
+}
+
+export interface TableAccess<Reader, Writer extends Reader> {
+  reader: Reader;
+  /** Runs a step; everything in it is one transaction. */
+  transact<T>(body: (writer: Writer) => Promise<T>): Promise<T>;
+}
+
+export class TableRecords<
+  Kind extends TransferRecord,
+  Reader,
+  Writer extends Reader,
+> implements RecordStore<Kind> {
+  readonly #access: TableAccess<Reader, Writer>;
+  readonly #kind: TableKind<Kind, Reader, Writer>;
+
+  constructor(access: TableAccess<Reader, Writer>, kind: TableKind<Kind, Reader, Writer>) {
+    this.#access = access;
+    this.#kind = kind;
+  }
+
+  page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>> {
+    return this.#kind.page(scope, after, limit);
+  }
+
+  judge(record: Kind, coming: Coming): Promise<Verdict> {
+    return this.#judge(this.#access.reader, record, coming);
+  }
+
+  write(records: readonly Kind[], onConflict: OnConflict): Promise<Outcome[]> {
+    return this.#access.transact(async (writer) => {
+      const outcomes: Outcome[] = [];
+      for (const record of records) {
+        const outcome = outcomeOf(await this.#judge(writer, record, undefined), onConflict);
+        if (outcome === 'written' || outcome === 'replaced') await this.#kind.put(writer, record);
+        outcomes.push(outcome);
+      }
+      return outcomes;
+    });
+  }
+
+  async #judge(on: Reader, record: Kind, coming: Coming | undefined): Promise<Verdict> {
+    const stored = await this.#kind.stored(on, record);
+    if (stored !== undefined && isSame(stored, record, this.#kind.essence)) return 'same';
+    return (await this.#kind.obstacle?.(on, record, coming)) ?? verdictOf(record, stored);
+  }
+}

@@ -1,0 +1,322 @@
+/** Workspaces, projects, sessions and tasks in PostgreSQL, as exports have them. */
+import type { Sealer } from '../../../secrets/sealer.js';
+import { erased, orphan } from '../../../transfer/judging.js';
+import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../../transfer/kinds.js';
+import type { Conflict } from '../../../transfer/model.js';
+import type { ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
+import {
+  projectEssence,
+  projectLine,
+  projectOf,
+  sessionLine,
+  taskLine,
+  workspaceLine,
+  workspaceOf,
+} from '../../../transfer/workspace-lines.js';
+import { type Task, holdsSlot, isOpen } from '../../../workspaces/model.js';
+import { satisfies } from '../../../workspaces/tasks.js';
+import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type TableAccess, TableRecords } from './records.js';
+import { count } from '../workspaces/counters.js';
+import { countActiveTasks } from '../workspaces/holders.js';
+import {
+  type Row,
+  type Table,
+  insertRecord,
+  leaseColumns,
+  leaseOf,
+  projectTable,
+  putLease,
+  recordOf,
+  selected,
+  sessionTable,
+  taskTable,
+  updateRecord,
+  workspaceTable,
+} from '../workspaces/rows.js';
+import { activeSession } from '../workspaces/sessions.js';
+import type { WorkspacesWork } from '../workspaces/work.js';
+
+/** What looks run on: the pool, or a transaction of workspaces. */
+interface Reads {
+  readonly sql: Queryable;
+  rows<Found extends object = Row>(
+    text: string,
+    parameters?: readonly (string | number | null)[],
+  ): Promise<readonly Found[]>;
+}
+
+export interface WorkspacesRecordsOptions {
+  sql: PostgresSql;
+  sealer: Sealer;
+  transact: <T>(body: (work: WorkspacesWork) => Promise<T>) => Promise<T>;
+}
+
+/** What is on its way out is not there. */
+const tables = {
+  w: 'workspaces.workspaces w',
+  p: 'workspaces.projects p JOIN workspaces.workspaces w ON w.id = p.workspace_id AND NOT w.removed',
+  s: 'workspaces.sessions s JOIN workspaces.projects p ON p.id = s.project_id AND NOT p.removed JOIN workspaces.workspaces w ON w.id = p.workspace_id AND NOT w.removed',
+  t: 'workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.session_id AND NOT s.removed JOIN workspaces.projects p ON p.id = t.project_id AND NOT p.removed JOIN workspaces.workspaces w ON w.id = p.workspace_id AND NOT w.removed LEFT JOIN workspaces.leases l ON l.task_id = t.id',
+};
+const live = { w: 'NOT w.removed', p: 'NOT p.removed', s: 'NOT s.removed', t: 'TRUE' };
+
+export function workspacesRecords({
+  sql,
+  sealer,
+  transact,
+}: WorkspacesRecordsOptions): [type: string, store: RecordStore][] {
+  const reader: Reads = { sql, rows: (text, parameters) => query(sql, text, parameters) };
+  const access: TableAccess<Reads, WorkspacesWork> = { reader, transact };
+
+  async function page<Line>(
+    alias: keyof typeof tables,
+    columns: string,
+    { user }: ExportScope,
+    after: string | null,
+    limit: number,
+    lineOf: (row: Row) => Line,
+  ): Promise<RecordPage<Line & { type: string }>> {
+    const rows = await reader.rows(
+      `SELECT ${columns}, w.owner_id FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id > $1 AND ($2::text IS NULL OR w.owner_id = $2) ORDER BY ${alias}.id LIMIT ${limit}`,
+      [after ?? '', user],
+    );
+    // Each line has the type of its kind.
+    const records = rows.map(lineOf) as (Line & { type: string })[];
+    return { records, after: rows.length < limit ? null : String(rows.at(-1)?.[`${alias}_id`]) };
+  }
+
+  return [
+    [
+      'workspaces.workspace',
+      erased(
+        new TableRecords<WorkspaceLine, Reads, WorkspacesWork>(access, {
+          page: (scope, after, limit) =>
+            page('w', selected('w', workspaceTable), scope, after, limit, (row) =>
+              workspaceLine(recordOf('w', workspaceTable, row), scope.withSecrets ? sealer : null),
+            ),
+          stored: async (on, { id }) => {
+            const found = await find(on, 'w', workspaceTable, id);
+            return found === undefined ? undefined : workspaceLine(found.record, null);
+          },
+          essence: ({ claude_key: _claude_key, ...rest }) => rest,
+          obstacle: async (on, { user, id, name, deleted_at }) => {
+            const [existing] = await on.rows<{ owner_id: string; removed: boolean }>(
+              'SELECT owner_id, removed FROM workspaces.workspaces WHERE id = $1',
+              [id],
+            );
+            if (existing?.removed === true) return leaving('workspace', id);
+            if (existing !== undefined && existing.owner_id !== user)
+              return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
+            return nameObstacle(on, 'workspace', user, name, id, deleted_at);
+          },
+          put: async (work, line) => {
+            const before = await find(work, 'w', workspaceTable, line.id);
+            const after = workspaceOf(line, before?.record, sealer);
+            await (before === undefined
+              ? insertRecord(work.sql, workspaceTable, after)
+              : updateRecord(work.sql, workspaceTable, after));
+            announce(work, 'workspace', line);
+          },
+        }),
+      ),
+    ],
+    [
+      'workspaces.project',
+      erased(
+        new TableRecords<ProjectLine, Reads, WorkspacesWork>(access, {
+          page: (scope, after, limit) =>
+            page('p', selected('p', projectTable), scope, after, limit, (row) =>
+              projectLine(recordOf('p', projectTable, row), ownerIn(row), scope.withSecrets ? sealer : null),
+            ),
+          stored: async (on, { id }) => {
+            const found = await find(on, 'p', projectTable, id);
+            return found === undefined ? undefined : projectLine(found.record, found.user, null);
+          },
+          essence: (line) => projectEssence(line, sealer),
+          obstacle: async (on, { user, id, workspace_id, name, deleted_at }, coming) => {
+            if (
+              coming?.references !== true &&
+              (await find(on, 'w', workspaceTable, workspace_id))?.user !== user
+            )
+              return orphan(`The workspace ${workspace_id}`);
+            if (await isLeaving(on, 'projects', id)) return leaving('project', id);
+            return nameObstacle(on, 'project', workspace_id, name, id, deleted_at);
+          },
+          put: (work, line) => putProject(work, line, sealer),
+        }),
+      ),
+    ],
+    [
+      'workspaces.session',
+      erased(
+        new TableRecords<WorkSessionLine, Reads, WorkspacesWork>(access, {
+          page: (scope, after, limit) =>
+            page('s', selected('s', sessionTable), scope, after, limit, (row) =>
+              sessionLine(recordOf('s', sessionTable, row), ownerIn(row)),
+            ),
+          stored: async (on, { id }) => {
+            const found = await find(on, 's', sessionTable, id);
+            return found === undefined ? undefined : sessionLine(found.record, found.user);
+          },
+          obstacle: async (on, { user, id, project_id, status }, coming) => {
+            if (coming?.references !== true && (await find(on, 'p', projectTable, project_id))?.user !== user)
+              return orphan(`The project ${project_id}`);
+            if (await isLeaving(on, 'sessions', id)) return leaving('session', id);
+            const holder = holdsSlot(status) ? await activeSession(on.sql, project_id) : null;
+            return holder === null || holder.id === id
+              ? null
+              : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
+          },
+          put: async (work, line) => {
+            const { type: _type, user: _user, ...session } = line;
+            const before = await find(work, 's', sessionTable, line.id);
+            await (before === undefined
+              ? insertRecord(work.sql, sessionTable, session)
+              : updateRecord(work.sql, sessionTable, session));
+            announce(work, 'session', line, { project: line.project_id });
+          },
+        }),
+      ),
+    ],
+    [
+      'workspaces.task',
+      erased(
+        new TableRecords<TaskLine, Reads, WorkspacesWork>(access, {
+          page: (scope, after, limit) =>
+            page('t', `${selected('t', taskTable)}, ${leaseColumns}`, scope, after, limit, (row) =>
+              taskLine(recordOf('t', taskTable, row), ownerIn(row), leaseOf(row)),
+            ),
+          stored: async (on, { id }) => {
+            const found = await find(on, 't', taskTable, id, `, ${leaseColumns}`);
+            return found === undefined ? undefined : taskLine(found.record, found.user, leaseOf(found.row));
+          },
+          essence: ({ lease: _lease, ...rest }) => rest,
+          obstacle: async (on, { user, session_id }, coming) =>
+            coming?.references === true || (await find(on, 's', sessionTable, session_id))?.user === user
+              ? null
+              : orphan(`The session ${session_id}`),
+          put: putTask,
+        }),
+      ),
+    ],
+  ];
+}
+
+interface Found<Item> {
+  record: Item;
+  user: string;
+  row: Row;
+}
+
+async function find<Item>(
+  on: Reads,
+  alias: keyof typeof tables,
+  table: Table<Item>,
+  id: string,
+  more = '',
+): Promise<Found<Item> | undefined> {
+  const [row] = await on.rows(
+    `SELECT ${selected(alias, table)}, w.owner_id${more} FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id = $1`,
+    [id],
+  );
+  return row === undefined ? undefined : { record: recordOf(alias, table, row), user: ownerIn(row), row };
+}
+
+function ownerIn(row: Row): string {
+  return String(row['owner_id']);
+}
+
+async function isLeaving(on: Reads, table: 'projects' | 'sessions', id: string): Promise<boolean> {
+  return (await on.rows(`SELECT 1 FROM workspaces.${table} WHERE id = $1 AND removed`, [id])).length > 0;
+}
+
+function leaving(noun: string, id: string): Conflict {
+  return { kind: 'name_taken', detail: `The ${noun} ${id} is being removed at this moment.` };
+}
+
+async function nameObstacle(
+  on: Reads,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+  id: string,
+  deletedAt: string | null,
+): Promise<Conflict | null> {
+  if (deletedAt !== null) return null;
+  const column = entity === 'workspace' ? 'owner_id' : 'workspace_id';
+  const [holder] = await on.rows<{ id: string }>(
+    `SELECT id FROM workspaces.${entity}s WHERE ${column} = $1 AND name = $2 AND deleted_at IS NULL AND id <> $3`,
+    [parent, name, id],
+  );
+  return holder === undefined
+    ? null
+    : { kind: 'name_taken', detail: `The ${entity} ${holder.id} has the name "${name}".` };
+}
+
+async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Sealer): Promise<void> {
+  const before = await find(work, 'p', projectTable, line.id, ', p.open_tasks');
+  const after = projectOf(line, before?.record, sealer);
+  await (before === undefined
+    ? insertRecord(work.sql, projectTable, after)
+    : updateRecord(work.sql, projectTable, after));
+  // Open tasks count in the workspace of a live project only.
+  const open = Number(before?.row['open_tasks'] ?? 0);
+  if (before !== undefined && before.record.deleted_at === null)
+    await countActiveTasks(work, before.record.workspace_id, -open);
+  if (after.deleted_at === null) await countActiveTasks(work, after.workspace_id, open);
+  announce(work, 'project', line, { workspace: line.workspace_id });
+}
+
+async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
+  const { type: _type, user: _user, lease, ...task } = line;
+  const session = await find(work, 's', sessionTable, task.session_id);
+  if (session === undefined) return;
+  const before = await find(work, 't', taskTable, task.id, `, ${leaseColumns}`);
+  const waitsFor = task.status === 'pending' ? await unfinishedOf(work, task) : [];
+  const more = { project_id: session.record.project_id, blockers: waitsFor.length };
+  await work.rows('DELETE FROM workspaces.task_dependencies WHERE task_id = $1', [task.id]);
+  await (before === undefined
+    ? insertRecord(work.sql, taskTable, task, more)
+    : updateRecord(work.sql, taskTable, task, more));
+  for (const id of waitsFor)
+    await work.rows('INSERT INTO workspaces.task_dependencies (task_id, depends_on) VALUES ($1, $2)', [
+      task.id,
+      id,
+    ]);
+  // A fencing number that was given out here is never given out again.
+  const leaseBefore = before === undefined ? undefined : leaseOf(before.row);
+  if (lease !== null)
+    await putLease(
+      work.sql,
+      task.id,
+      { ...lease, fence: Math.max(lease.fence, leaseBefore?.fence ?? 0) },
+      leaseBefore,
+    );
+  if (before !== undefined && isOpen(before.record.status))
+    await count(work, before.record.session_id, { open: -1 });
+  if (isOpen(task.status)) await count(work, task.session_id, { open: 1 });
+  announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });
+  if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(session.record.project_id);
+}
+
+async function unfinishedOf(work: WorkspacesWork, task: Pick<Task, 'depends_on'>): Promise<string[]> {
+  const rows = await work.rows(
+    `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t WHERE t.id IN (SELECT json_array_elements_text($1::json)) FOR SHARE`,
+    [JSON.stringify(task.depends_on)],
+  );
+  return rows
+    .map((row) => recordOf('t', taskTable, row))
+    .filter((dependency) => !satisfies(dependency))
+    .map(({ id }) => id);
+}
+
+/** With the same facts as other changes of the thing: readers of a project find it by them. */
+function announce(
+  work: WorkspacesWork,
+  noun: string,
+  { id, version, user }: { id: string; version: number; user: string },
+  facts: Record<string, string> = {},
+): void {
+  work.change({ kind: `${noun}.imported`, id, user, version, facts });
+}

@@ -1,0 +1,306 @@
+/** Workspaces and projects in PostgreSQL. */
+import type { Project, Workspace } from '../../../workspaces/model.js';
+import type { Owner } from '../../../workspaces/port.js';
+import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from '../../../workspaces/schemas.js';
+import {
+  changeProject,
+  changeWorkspace,
+  checkDeleted,
+  checkVersion,
+  nameTaken,
+  newProject,
+  newWorkspace,
+  notFound,
+  restored,
+  softDeleted,
+} from '../../../workspaces/workspaces.js';
+import type { Queryable } from '../connection.js';
+import { query } from '../connection.js';
+import {
+  type Row,
+  insertRecord,
+  projectTable,
+  recordOf,
+  selected,
+  updateRecord,
+  workspaceTable,
+} from './rows.js';
+import type { WorkspacesWork } from './work.js';
+
+export interface FindOptions {
+  /** A deleted one is found too. */
+  deleted?: boolean;
+  /** Holds the row until the transaction ends. */
+  lock?: boolean;
+}
+
+export interface ProjectPath {
+  workspace: Workspace;
+  project: Project;
+  openTasks: number;
+}
+
+export async function findWorkspace(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  options: FindOptions = {},
+): Promise<Workspace> {
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('w', workspaceTable)} FROM workspaces.workspaces w WHERE w.id = $1 AND NOT w.removed${options.lock === true ? ' FOR UPDATE' : ''}`,
+    [id],
+  );
+  const workspace = row === undefined ? undefined : recordOf('w', workspaceTable, row);
+  if (
+    workspace === undefined ||
+    !isOwner(owner, workspace) ||
+    (workspace.deleted_at !== null && options.deleted !== true)
+  )
+    throw notFound('workspace', id);
+  return workspace;
+}
+
+export async function findProject(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  options: FindOptions = {},
+): Promise<ProjectPath> {
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('p', projectTable)}, ${selected('w', workspaceTable)}, p.open_tasks FROM workspaces.projects p JOIN workspaces.workspaces w ON w.id = p.workspace_id
+      WHERE p.id = $1 AND NOT p.removed AND w.deleted_at IS NULL${options.lock === true ? ' FOR UPDATE OF p' : ''}`,
+    [id],
+  );
+  if (row === undefined) throw notFound('project', id);
+  const project = recordOf('p', projectTable, row);
+  const workspace = recordOf('w', workspaceTable, row);
+  if (!isOwner(owner, workspace) || (project.deleted_at !== null && options.deleted !== true))
+    throw notFound('project', id);
+  return { project, workspace, openTasks: Number(row['open_tasks']) };
+}
+
+export async function createWorkspace(
+  work: WorkspacesWork,
+  owner: string,
+  id: string,
+  input: NewWorkspace,
+): Promise<Workspace> {
+  const workspace = newWorkspace(id, owner, input, work.nowMs);
+  await checkNameFree(work, 'workspace', owner, workspace.name, id);
+  await insertRecord(work.sql, workspaceTable, workspace);
+  announceWorkspace(work, 'created', workspace);
+  return workspace;
+}
+
+export async function updateWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  patch: WorkspacePatch,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
+  const before = await findWorkspace(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = changeWorkspace(before, patch, work.nowMs);
+  if (after.name !== before.name) await checkNameFree(work, 'workspace', after.owner_id, after.name, id);
+  await updateRecord(work.sql, workspaceTable, after);
+  announceWorkspace(work, 'updated', after);
+  return after;
+}
+
+export async function deleteWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
+  const before = await findWorkspace(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = softDeleted(before, work.nowMs);
+  await updateRecord(work.sql, workspaceTable, after);
+  announceWorkspace(work, 'deleted', after);
+  return after;
+}
+
+export async function restoreWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
+  const before = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(before, ifVersion);
+  checkDeleted('workspace', before);
+  const after = restored(before, name, work.nowMs);
+  await checkNameFree(work, 'workspace', after.owner_id, after.name, id);
+  await updateRecord(work.sql, workspaceTable, after);
+  announceWorkspace(work, 'restored', after);
+  return after;
+}
+
+/** The row is hidden at once and goes last: what hangs below it is removed in steps before. */
+export async function purgeWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
+  const workspace = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(workspace, ifVersion);
+  checkDeleted('workspace', workspace);
+  await work.rows('UPDATE workspaces.workspaces SET removed = true WHERE id = $1', [id]);
+  await work.markBulk('purge', id, 'workspace');
+  announceWorkspace(work, 'purged', workspace);
+}
+
+export async function createProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  workspaceId: string,
+  id: string,
+  input: NewProject,
+): Promise<Project> {
+  const workspace = await findWorkspace(work.sql, owner, workspaceId);
+  const project = newProject(id, workspaceId, input, work.nowMs);
+  await checkNameFree(work, 'project', workspaceId, project.name, id);
+  await insertRecord(work.sql, projectTable, project);
+  announceProject(work, 'created', project, workspace);
+  return project;
+}
+
+export async function updateProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  patch: ProjectPatch,
+  ifVersion: number | undefined,
+): Promise<Project> {
+  const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = changeProject(before, patch, work.nowMs);
+  const moves = after.workspace_id !== before.workspace_id;
+  if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
+  if (moves || after.name !== before.name)
+    await checkNameFree(work, 'project', after.workspace_id, after.name, id);
+  await updateRecord(work.sql, projectTable, after);
+  if (moves) {
+    // In the order of ids, so that two moves cannot wait for each other.
+    const differences = [
+      { workspaceId: before.workspace_id, difference: -openTasks },
+      { workspaceId: after.workspace_id, difference: openTasks },
+    ].toSorted((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
+    for (const { workspaceId, difference } of differences)
+      await countActiveTasks(work, workspaceId, difference);
+  }
+  announceProject(work, 'updated', after, workspace);
+  return after;
+}
+
+export async function deleteProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<Project> {
+  const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = softDeleted(before, work.nowMs);
+  await updateRecord(work.sql, projectTable, after);
+  await countActiveTasks(work, workspace.id, -openTasks);
+  announceProject(work, 'deleted', after, workspace);
+  return after;
+}
+
+export async function restoreProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Promise<Project> {
+  const {
+    project: before,
+    workspace,
+    openTasks,
+  } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(before, ifVersion);
+  checkDeleted('project', before);
+  const after = restored(before, name, work.nowMs);
+  await checkNameFree(work, 'project', after.workspace_id, after.name, id);
+  await updateRecord(work.sql, projectTable, after);
+  await countActiveTasks(work, workspace.id, openTasks);
+  if (openTasks > 0) work.becameReady(id, openTasks);
+  announceProject(work, 'restored', after, workspace);
+  return after;
+}
+
+export async function purgeProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
+  const { project, workspace } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(project, ifVersion);
+  checkDeleted('project', project);
+  await work.rows('UPDATE workspaces.projects SET removed = true WHERE id = $1', [id]);
+  await work.markBulk('purge', id, 'project');
+  announceProject(work, 'purged', project, workspace);
+}
+
+export async function countActiveTasks(
+  work: WorkspacesWork,
+  workspaceId: string,
+  difference: number,
+): Promise<void> {
+  if (difference !== 0)
+    await work.rows('UPDATE workspaces.workspaces SET active_tasks = active_tasks + $2 WHERE id = $1', [
+      workspaceId,
+      difference,
+    ]);
+}
+
+/** The lock makes the look and the write one step among all who use the name; the unique index stands behind it. */
+async function checkNameFree(
+  work: WorkspacesWork,
+  entity: 'workspace' | 'project',
+  parent: string,
+  name: string,
+  id: string,
+): Promise<void> {
+  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [`${entity} ${parent} ${name}`]);
+  const [table, column] = entity === 'workspace' ? ['workspaces', 'owner_id'] : ['projects', 'workspace_id'];
+  const [holder] = await work.rows<{ id: string }>(
+    `SELECT id FROM workspaces.${table} WHERE ${column} = $1 AND name = $2 AND deleted_at IS NULL AND id <> $3`,
+    [parent, name, id],
+  );
+  if (holder !== undefined) throw nameTaken(entity, name, holder.id);
+}
+
+export function isOwner(owner: Owner, workspace: Workspace): boolean {
+  return owner === null || owner === workspace.owner_id;
+}
+
+type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
+
+function announceWorkspace(work: WorkspacesWork, event: Event, workspace: Workspace): void {
+  work.change({
+    kind: `workspace.${event}`,
+    id: workspace.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : workspace.version,
+  });
+}
+
+function announceProject(work: WorkspacesWork, event: Event, project: Project, workspace: Workspace): void {
+  work.change({
+    kind: `project.${event}`,
+    id: project.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : project.version,
+    facts: { workspace: project.workspace_id },
+  });
+}

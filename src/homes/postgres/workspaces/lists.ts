@@ -1,0 +1,139 @@
+/** Pages of lists in PostgreSQL. */
+import { invalidCursor } from '../../../core/paging.js';
+import type {
+  Project,
+  SessionStatus,
+  Task,
+  TaskStatus,
+  WorkSession,
+  Workspace,
+} from '../../../workspaces/model.js';
+import type { ListRequest, Listed, NamedListRequest, Owner } from '../../../workspaces/port.js';
+import { type Parameter, type Queryable, query } from '../connection.js';
+import {
+  type Row,
+  type Table,
+  projectTable,
+  recordOf,
+  selected,
+  sessionTable,
+  taskTable,
+  workspaceTable,
+} from './rows.js';
+
+type Condition = readonly [sql: string, value: Parameter | undefined];
+
+export function listWorkspaces(
+  sql: Queryable,
+  owner: Owner,
+  request: NamedListRequest,
+): Promise<Listed<Workspace>> {
+  return list(
+    sql,
+    workspaceTable,
+    request,
+    [['owner_id =', owner ?? undefined], ...namedConditions('project_path', request)],
+    deletedCondition(request),
+  );
+}
+
+export function listProjects(
+  sql: Queryable,
+  workspaceId: string,
+  request: NamedListRequest,
+): Promise<Listed<Project>> {
+  return list(
+    sql,
+    projectTable,
+    request,
+    [['workspace_id =', workspaceId], ...namedConditions('path', request)],
+    deletedCondition(request),
+  );
+}
+
+export function listSessions(
+  sql: Queryable,
+  projectId: string,
+  request: ListRequest<SessionStatus>,
+): Promise<Listed<WorkSession>> {
+  return list(
+    sql,
+    sessionTable,
+    request,
+    [
+      ['project_id =', projectId],
+      ['status =', request.status],
+    ],
+    'NOT r.removed',
+  );
+}
+
+export function listTasks(
+  sql: Queryable,
+  sessionId: string,
+  request: ListRequest<TaskStatus>,
+): Promise<Listed<Task>> {
+  return list(
+    sql,
+    taskTable,
+    request,
+    [
+      ['session_id =', sessionId],
+      ['status =', request.status],
+    ],
+    'true',
+  );
+}
+
+/** In the order in which they would be claimed; `after` is how many came before, for that order moves under a reader anyway. */
+export async function listReady(
+  sql: Queryable,
+  projectId: string,
+  after: string | null,
+  limit: number,
+): Promise<Listed<Task>> {
+  const skipped = Number(after ?? 0);
+  if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
+  const rows = await query<Row>(
+    sql,
+    `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r JOIN workspaces.sessions s ON s.id = r.session_id
+      WHERE r.project_id = $1 AND r.status = 'pending' AND r.blockers = 0 AND NOT s.removed
+      ORDER BY r.priority DESC, r.created_at, r.id LIMIT ${limit + 1} OFFSET $2`,
+    [projectId, skipped],
+  );
+  const items = rows.slice(0, limit).map((row) => recordOf('r', taskTable, row));
+  return { items, next: rows.length > limit ? String(skipped + limit) : null };
+}
+
+/** In the order of ids, which is the order of creation. */
+async function list<Item extends { id: string }>(
+  sql: Queryable,
+  table: Table<Item>,
+  { after, limit }: { after: string | null; limit: number },
+  conditions: readonly Condition[],
+  fixed: string,
+): Promise<Listed<Item>> {
+  const given = [...conditions, ['id >', after ?? undefined] as const].filter(
+    (condition): condition is readonly [string, Parameter] => condition[1] !== undefined,
+  );
+  const where = [fixed, ...given.map(([text], index) => `r.${text} $${index + 1}`)].join(' AND ');
+  const rows = await query<Row>(
+    sql,
+    `SELECT ${selected('r', table)} FROM ${table.name} r WHERE ${where} ORDER BY r.id LIMIT ${limit + 1}`,
+    given.map(([, value]) => value),
+  );
+  const items = rows.slice(0, limit).map((row) => recordOf('r', table, row));
+  return { items, next: rows.length > limit ? (items.at(-1)?.id ?? null) : null };
+}
+
+function namedConditions(pathColumn: string, { name, path, status }: NamedListRequest): Condition[] {
+  return [
+    ['name =', name],
+    [`${pathColumn} =`, path],
+    ['status =', status],
+  ];
+}
+
+function deletedCondition({ deleted }: NamedListRequest): string {
+  return `NOT r.removed AND r.deleted_at IS ${deleted ? 'NOT NULL' : 'NULL'}`;
+}

@@ -1,0 +1,216 @@
+/** Records of workspaces as rows: which column holds what, and statements made from that. */
+import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
+import { type Parameter, type Queryable, TryAgain, query } from '../connection.js';
+
+/** How a column is read and written. Times are ISO 8601 outside, JSON is a value. */
+type Kind = 'text' | 'number' | 'time' | 'json';
+type Columns<Item> = { readonly [Name in keyof Item & string]: Kind };
+export type Row = Record<string, unknown>;
+
+export interface Table<Item> {
+  name: string;
+  columns: Columns<Item>;
+}
+
+const times = { created_at: 'time', updated_at: 'time', version: 'number' } as const;
+
+export const workspaceTable: Table<Workspace> = {
+  name: 'workspaces.workspaces',
+  columns: {
+    id: 'text',
+    name: 'text',
+    project_path: 'text',
+    status: 'text',
+    owner_id: 'text',
+    claude_key: 'text',
+    active_tasks: 'number',
+    deleted_at: 'time',
+    ...times,
+  },
+};
+
+export const projectTable: Table<Project> = {
+  name: 'workspaces.projects',
+  columns: {
+    id: 'text',
+    workspace_id: 'text',
+    name: 'text',
+    path: 'text',
+    description: 'text',
+    git_url: 'text',
+    git_branch: 'text',
+    language: 'text',
+    status: 'text',
+    config: 'json',
+    git_info: 'json',
+    deleted_at: 'time',
+    ...times,
+  },
+};
+
+export const sessionTable: Table<WorkSession> = {
+  name: 'workspaces.sessions',
+  columns: {
+    id: 'text',
+    project_id: 'text',
+    agent_id: 'text',
+    process_id: 'number',
+    status: 'text',
+    started_at: 'time',
+    ended_at: 'time',
+    last_active: 'time',
+    metadata: 'json',
+    command_count: 'number',
+    bytes_in: 'number',
+    bytes_out: 'number',
+    error_count: 'number',
+    max_idle_time: 'number',
+    max_lifetime: 'number',
+    ...times,
+  },
+};
+
+export const taskTable: Table<Task> = {
+  name: 'workspaces.tasks',
+  columns: {
+    id: 'text',
+    session_id: 'text',
+    command: 'text',
+    status: 'text',
+    output: 'text',
+    error: 'text',
+    started_at: 'time',
+    completed_at: 'time',
+    bytes_in: 'number',
+    bytes_out: 'number',
+    duration: 'number',
+    depends_on: 'json',
+    priority: 'number',
+    claimed_by: 'text',
+    attempts: 'number',
+    max_attempts: 'number',
+    reason: 'text',
+    ...times,
+  },
+};
+
+/** `alias.column AS alias_column` for each, so that joined tables do not hide each other's. */
+export function selected<Item>(alias: string, table: Table<Item>): string {
+  return Object.keys(table.columns)
+    .map((name) => `${alias}.${name} AS ${alias}_${name}`)
+    .join(', ');
+}
+
+/** The record in the columns that `selected` gave. */
+export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Item {
+  const entries = Object.entries<Kind>(table.columns).map(([name, kind]) => [
+    name,
+    readColumn(kind, row[`${alias}_${name}`]),
+  ]);
+  // Every column of the table was read by its kind.
+  return Object.fromEntries(entries) as Item;
+}
+
+export async function insertRecord<Item extends object>(
+  sql: Queryable,
+  table: Table<Item>,
+  record: Item,
+  more: Record<string, Parameter> = {},
+): Promise<void> {
+  const columns = { ...columnValues(table, record), ...more };
+  const names = Object.keys(columns);
+  await query(
+    sql,
+    `INSERT INTO ${table.name} (${names.join(', ')}) VALUES (${names.map((_, index) => `$${index + 1}`).join(', ')})`,
+    Object.values(columns),
+  );
+}
+
+/** Writes all columns but the derived ones, which only counting statements touch. */
+export async function updateRecord<Item extends { id: string }>(
+  sql: Queryable,
+  table: Table<Item>,
+  record: Item,
+  more: Record<string, Parameter> = {},
+): Promise<void> {
+  const { id, active_tasks: _derived, ...columns } = { ...columnValues(table, record), ...more };
+  const names = Object.keys(columns);
+  await query(
+    sql,
+    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 2}`).join(', ')} WHERE id = $1`,
+    [id as string, ...Object.values(columns)],
+  );
+}
+
+export const leaseColumns =
+  'l.holder AS l_holder, l.fence AS l_fence, l.lease_seconds AS l_lease_seconds, l.renewed_at AS l_renewed_at, l.expires_at AS l_expires_at, l.result_digest AS l_result_digest';
+
+export function leaseOf(row: Row): TaskLease | undefined {
+  if (row['l_fence'] === null || row['l_fence'] === undefined) return undefined;
+  return {
+    // A column without a value is null, and text otherwise.
+    holder: row['l_holder'] as string | null,
+    fence: Number(row['l_fence']),
+    leaseSeconds: Number(row['l_lease_seconds']),
+    renewedAtMs: Date.parse(isoOf(row['l_renewed_at'])),
+    expiresAtMs: Date.parse(isoOf(row['l_expires_at'])),
+    resultDigest: row['l_result_digest'] as string | null,
+  };
+}
+
+/**
+ * Writes a lease over the one that was read. A statement that waited for a task's lock sees that task as it is
+ * by then, but what it joined as it was before: where the lease is another since, the transaction begins again.
+ */
+export async function putLease(
+  sql: Queryable,
+  taskId: string,
+  lease: TaskLease,
+  before: TaskLease | undefined,
+): Promise<void> {
+  const written = await query(
+    sql,
+    `INSERT INTO workspaces.leases AS l (task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest) VALUES ($1, $2, $3, $4, $5, $6, $7)
+      ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence, lease_seconds = excluded.lease_seconds,
+        renewed_at = excluded.renewed_at, expires_at = excluded.expires_at, result_digest = excluded.result_digest
+        WHERE l.fence = $8 AND l.renewed_at = $9 RETURNING task_id`,
+    [
+      taskId,
+      lease.holder,
+      lease.fence,
+      lease.leaseSeconds,
+      timeText(lease.renewedAtMs),
+      timeText(lease.expiresAtMs),
+      lease.resultDigest,
+      before?.fence ?? null,
+      before === undefined ? null : timeText(before.renewedAtMs),
+    ],
+  );
+  if (written.length === 0) throw new TryAgain();
+}
+
+export function timeText(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}
+
+function columnValues<Item extends object>(table: Table<Item>, record: Item): Record<string, Parameter> {
+  const values = record as Record<string, unknown>; // A record is read by the names of its own columns.
+  return Object.fromEntries(
+    Object.entries<Kind>(table.columns).map(([name, kind]) => [
+      name,
+      kind === 'json' ? JSON.stringify(values[name]) : (values[name] as Parameter),
+    ]),
+  );
+}
+
+function readColumn(kind: Kind, value: unknown): unknown {
+  if (value === null || value === undefined) return null;
+  if (kind === 'number') return Number(value);
+  if (kind === 'time') return isoOf(value);
+  return kind === 'json' && typeof value === 'string' ? JSON.parse(value) : value;
+}
+
+/** `2026-01-31 12:00:00.5+00` as PostgreSQL writes it in UTC. */
+function isoOf(value: unknown): string {
+  return new Date(String(value).replace(' ', 'T').replace(/\+00$/, 'Z')).toISOString();
+}

@@ -1,0 +1,163 @@
+/** The tables of workspaces in PostgreSQL: real columns, foreign keys, and indexes for what is asked. */
+import type { Limits } from '../../../core/settings/limits.js';
+import type { PostgresSql } from '../connection.js';
+import { type Migration, type SteppedMigration, migrate } from '../migrate.js';
+
+/** One version of the tables, made of the one before. */
+export interface TableMigration {
+  /** `001_initial` and so on: what `meta:last_migration` holds afterwards. */
+  name: string;
+  up: string;
+  /** Where it changes more rows than one transaction should. */
+  rows?: Pick<SteppedMigration, 'first' | 'rewrite'>;
+}
+
+const initialTables = `
+  CREATE SCHEMA IF NOT EXISTS workspaces;
+
+  CREATE TABLE workspaces.workspaces (
+    id text PRIMARY KEY,
+    owner_id text NOT NULL,
+    name text NOT NULL,
+    project_path text NOT NULL,
+    status text NOT NULL,
+    claude_key text,
+    active_tasks bigint NOT NULL CHECK (active_tasks >= 0),
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    deleted_at timestamptz,
+    version integer NOT NULL,
+    removed boolean NOT NULL DEFAULT false
+  );
+  CREATE UNIQUE INDEX workspaces_name ON workspaces.workspaces (owner_id, name) WHERE deleted_at IS NULL;
+  CREATE INDEX workspaces_owner ON workspaces.workspaces (owner_id, id);
+
+  CREATE TABLE workspaces.projects (
+    id text PRIMARY KEY,
+    workspace_id text NOT NULL REFERENCES workspaces.workspaces (id),
+    name text NOT NULL,
+    path text NOT NULL,
+    description text NOT NULL,
+    git_url text NOT NULL,
+    git_branch text NOT NULL,
+    language text NOT NULL,
+    status text NOT NULL,
+    config json NOT NULL,
+    git_info json NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    deleted_at timestamptz,
+    version integer NOT NULL,
+    open_tasks bigint NOT NULL DEFAULT 0 CHECK (open_tasks >= 0),
+    removed boolean NOT NULL DEFAULT false
+  );
+  CREATE UNIQUE INDEX projects_name ON workspaces.projects (workspace_id, name) WHERE deleted_at IS NULL;
+  CREATE INDEX projects_workspace ON workspaces.projects (workspace_id, id);
+
+  CREATE TABLE workspaces.sessions (
+    id text PRIMARY KEY,
+    project_id text NOT NULL REFERENCES workspaces.projects (id),
+    agent_id text,
+    process_id bigint,
+    status text NOT NULL,
+    started_at timestamptz,
+    ended_at timestamptz,
+    last_active timestamptz NOT NULL,
+    metadata json NOT NULL,
+    command_count bigint NOT NULL,
+    bytes_in bigint NOT NULL,
+    bytes_out bigint NOT NULL,
+    error_count bigint NOT NULL,
+    max_idle_time double precision NOT NULL,
+    max_lifetime double precision NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    version integer NOT NULL,
+    open_tasks bigint NOT NULL DEFAULT 0 CHECK (open_tasks >= 0),
+    removed boolean NOT NULL DEFAULT false
+  );
+  CREATE INDEX sessions_project ON workspaces.sessions (project_id, id);
+  -- The single active slot of a project.
+  CREATE UNIQUE INDEX sessions_active ON workspaces.sessions (project_id) WHERE status IN ('active', 'idle') AND NOT removed;
+
+  CREATE TABLE workspaces.tasks (
+    id text PRIMARY KEY,
+    session_id text NOT NULL REFERENCES workspaces.sessions (id),
+    project_id text NOT NULL REFERENCES workspaces.projects (id),
+    command text NOT NULL,
+    status text NOT NULL,
+    output text,
+    error text,
+    started_at timestamptz,
+    completed_at timestamptz,
+    bytes_in bigint NOT NULL,
+    bytes_out bigint NOT NULL,
+    duration double precision,
+    depends_on json NOT NULL,
+    priority integer NOT NULL,
+    claimed_by text,
+    attempts integer NOT NULL,
+    max_attempts integer NOT NULL,
+    reason text,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    version integer NOT NULL,
+    -- Unfinished tasks that it depends on.
+    blockers integer NOT NULL DEFAULT 0 CHECK (blockers >= 0)
+  );
+  CREATE INDEX tasks_session ON workspaces.tasks (session_id, id);
+  CREATE INDEX tasks_status ON workspaces.tasks (session_id, status, id);
+  CREATE INDEX tasks_project ON workspaces.tasks (project_id);
+  CREATE INDEX tasks_claimed ON workspaces.tasks (claimed_by) WHERE status = 'running';
+  -- A claim reads its first row: the cost does not grow with what waits.
+  CREATE INDEX tasks_ready ON workspaces.tasks (project_id, priority DESC, created_at, id) WHERE status = 'pending' AND blockers = 0;
+
+  CREATE TABLE workspaces.task_dependencies (
+    task_id text NOT NULL REFERENCES workspaces.tasks (id) ON DELETE CASCADE,
+    depends_on text NOT NULL,
+    PRIMARY KEY (depends_on, task_id)
+  );
+  CREATE INDEX task_dependencies_task ON workspaces.task_dependencies (task_id);
+
+  CREATE TABLE workspaces.leases (
+    task_id text PRIMARY KEY REFERENCES workspaces.tasks (id) ON DELETE CASCADE,
+    holder text,
+    fence integer NOT NULL,
+    lease_seconds double precision NOT NULL,
+    renewed_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    result_digest text
+  );
+  CREATE INDEX leases_expiry ON workspaces.leases (expires_at) WHERE holder IS NOT NULL;
+
+  -- Work too large for one transaction, until it is done.
+  CREATE TABLE workspaces.bulk_work (
+    kind text NOT NULL,
+    name text NOT NULL,
+    value text NOT NULL,
+    PRIMARY KEY (kind, name)
+  );
+
+  -- Changes on their way to the feed, written with what they tell of.
+  CREATE TABLE workspaces.outbox (
+    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    change json NOT NULL
+  );
+
+  CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL)`;
+
+export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];
+
+/** Brings the tables to the newest version, and notes each with the seed's keys in the transaction that makes it, or that ends it. */
+export function migrateWorkspacesUp(
+  sql: PostgresSql,
+  limits: Limits,
+  migrations: readonly TableMigration[] = workspacesMigrations,
+): Promise<void> {
+  const steps = migrations.map(({ name, up, rows }, index): Migration => {
+    const noted = `INSERT INTO workspaces.metadata VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
+      ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
+    return rows === undefined ? `${up}; ${noted}` : { up, ...rows, finish: noted };
+  });
+  return migrate(sql, 'workspaces', steps, limits.migrationStepRowsMax);
+}

@@ -1,0 +1,192 @@
+/** Work sessions in PostgreSQL; the single active slot is a unique index. */
+import { type SessionStatus, type WorkSession, holdsSlot } from '../../../workspaces/model.js';
+import type { Owner } from '../../../workspaces/port.js';
+import type { NewSession, SessionPatch } from '../../../workspaces/schemas.js';
+import {
+  changeSession,
+  moveSession,
+  newSession,
+  sessionDeadline,
+  slotTaken,
+  stepsToEnd,
+} from '../../../workspaces/sessions.js';
+import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
+import { type Queryable, query } from '../connection.js';
+import { findProject } from './holders.js';
+import { type Row, insertRecord, recordOf, selected, sessionTable, updateRecord } from './rows.js';
+import type { WorkspacesWork } from './work.js';
+
+/** A session, and what stands above it. */
+export interface SessionPath {
+  session: WorkSession;
+  projectId: string;
+  ownerId: string;
+}
+
+const joined = `workspaces.sessions s JOIN workspaces.projects p ON p.id = s.project_id JOIN workspaces.workspaces w ON w.id = p.workspace_id`;
+/** What is deleted, or on its way out, is not there. */
+export const visible = 'NOT s.removed AND p.deleted_at IS NULL AND w.deleted_at IS NULL';
+
+export async function findSession(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  lock = false,
+): Promise<SessionPath> {
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('s', sessionTable)}, w.owner_id FROM ${joined} WHERE s.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF s' : ''}`,
+    [id],
+  );
+  if (row === undefined || (owner !== null && row['owner_id'] !== owner)) throw notFound('session', id);
+  return pathOf(row);
+}
+
+export async function activeSession(
+  sql: Queryable,
+  projectId: string,
+  lock = false,
+): Promise<WorkSession | null> {
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('s', sessionTable)} FROM workspaces.sessions s WHERE s.project_id = $1 AND s.status IN ('active', 'idle') AND NOT s.removed${lock ? ' FOR UPDATE' : ''}`,
+    [projectId],
+  );
+  return row === undefined ? null : recordOf('s', sessionTable, row);
+}
+
+export async function createSession(
+  work: WorkspacesWork,
+  owner: Owner,
+  projectId: string,
+  id: string,
+  input: NewSession,
+): Promise<WorkSession> {
+  const { workspace } = await findProject(work.sql, owner, projectId);
+  const session = newSession(id, projectId, input, work.limits, work.nowMs);
+  await insertRecord(work.sql, sessionTable, session);
+  const path = { session, projectId, ownerId: workspace.owner_id };
+  announce(work, 'created', path);
+  return input.status === 'active'
+    ? moveTo(work, path, 'active', { takeover: input.takeover === true })
+    : session;
+}
+
+export async function updateSession(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  patch: SessionPatch,
+  ifVersion: number | undefined,
+): Promise<WorkSession> {
+  const path = await findSession(work.sql, owner, id, true);
+  checkVersion(path.session, ifVersion);
+  const { status, takeover, ...fields } = patch;
+  if (status !== undefined) path.session = await moveTo(work, path, status, { takeover: takeover === true });
+  if (Object.keys(fields).length === 0 && status !== undefined) return path.session;
+  path.session = changeSession(path.session, fields, work.nowMs);
+  await updateRecord(work.sql, sessionTable, path.session);
+  announce(work, 'updated', path);
+  return path.session;
+}
+
+export async function deleteSession(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
+  const path = await findSession(work.sql, owner, id, true);
+  checkVersion(path.session, ifVersion);
+  await work.rows(
+    `WITH gone AS (UPDATE workspaces.sessions SET removed = true WHERE id = $1 RETURNING project_id, open_tasks),
+      project AS (UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone WHERE p.id = gone.project_id RETURNING p.workspace_id, p.deleted_at, gone.open_tasks)
+      UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks - project.open_tasks FROM project WHERE w.id = project.workspace_id AND project.deleted_at IS NULL`,
+    [id],
+  );
+  await work.markBulk('purge', id, 'session');
+  announce(work, 'deleted', path);
+}
+
+/** A sign of life of an idle session makes it active again. */
+export async function wakeSession(work: WorkspacesWork, path: SessionPath): Promise<void> {
+  if (path.session.status !== 'idle') return;
+  // Only now is it locked: the look before may be old.
+  const fresh = await findSession(work.sql, null, path.session.id, true);
+  if (fresh.session.status === 'idle') await moveTo(work, fresh, 'active', {});
+}
+
+/** Ends the sessions whose time is over; answers how many. */
+export async function endDueSessions(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT ${selected('s', sessionTable)}, w.owner_id FROM ${joined}
+      WHERE s.status IN ('active', 'idle') AND NOT s.removed AND (
+        (s.max_idle_time > 0 AND s.last_active + s.max_idle_time * interval '1 second' <= $1) OR
+        (s.max_lifetime > 0 AND s.started_at + s.max_lifetime * interval '1 second' <= $1))
+      ORDER BY s.id LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED`,
+    [work.now],
+  );
+  for (const row of rows) {
+    const path = pathOf(row);
+    const deadline = sessionDeadline(path.session);
+    if (deadline !== undefined && deadline.atMs <= work.nowMs) await endSession(work, path, deadline.reason);
+  }
+  return rows.length;
+}
+
+async function endSession(work: WorkspacesWork, path: SessionPath, reason: string): Promise<void> {
+  let { session } = path;
+  for (const to of stepsToEnd(session.status))
+    session = await moveTo(work, { ...path, session }, to, { reason });
+}
+
+async function moveTo(
+  work: WorkspacesWork,
+  path: SessionPath,
+  to: SessionStatus,
+  options: { takeover?: boolean; reason?: string },
+): Promise<WorkSession> {
+  const { session } = path;
+  const after = moveSession(session, to, work.nowMs);
+  if (holdsSlot(to) && !holdsSlot(session.status)) {
+    // Starts of one project come one after the other.
+    await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 3))', [session.project_id]);
+    const holder = await activeSession(work.sql, session.project_id, true);
+    if (holder !== null && options.takeover !== true) throw slotTaken(holder);
+    if (holder !== null) await endSession(work, { ...path, session: holder }, 'takeover');
+  }
+  await updateRecord(work.sql, sessionTable, after);
+  const facts = {
+    from: session.status,
+    to,
+    project: session.project_id,
+    ...(options.reason !== undefined && { reason: options.reason }),
+  };
+  work.change({
+    kind: 'session.status_changed',
+    id: session.id,
+    user: path.ownerId,
+    version: after.version,
+    facts,
+  });
+  return after;
+}
+
+function pathOf(row: Row): SessionPath {
+  const session = recordOf('s', sessionTable, row);
+  return { session, projectId: session.project_id, ownerId: String(row['owner_id']) };
+}
+
+function announce(
+  work: WorkspacesWork,
+  event: 'created' | 'updated' | 'deleted',
+  { session, ownerId }: SessionPath,
+): void {
+  work.change({
+    kind: `session.${event}`,
+    id: session.id,
+    user: ownerId,
+    version: event === 'deleted' ? null : session.version,
+    facts: { project: session.project_id },
+  });
+}

@@ -1,0 +1,167 @@
+/** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
+import type { Caller } from '../core/caller.js';
+import type { DataCapabilities, Documents, DocumentStore, OutboxGate } from '../datastore/port.js';
+import { hasQuota } from '../datastore/quota.js';
+import { type StoreNotes, storeDocuments } from '../datastore/store-documents.js';
+import { StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
+import { hasStrayAt, withoutPassword } from '../core/text/printable-url.js';
+import { type BackendCall, backendName, timedPort } from './timed.js';
+
+export interface DataBackendOptions {
+  limits: Limits;
+  nowMs: () => number;
+  /** False where documents are only exported: nothing is made that is missing. */
+  prepare?: boolean;
+  /** The feed, for a backend that tells it through an outbox of its own. */
+  gate?: OutboxGate;
+  /** Faults that no caller waits for. */
+  onError?: (error: unknown) => void;
+  /** Refuses a caller whose lease has passed on, for a backend with transactions. */
+  checkFence?: (caller: Caller) => void;
+  /** The home, for a store that has no transactions to share with it. */
+  notes?: StoreNotes;
+  /** Told of each call of the database and how long it took. */
+  onCall?: (call: BackendCall) => void;
+}
+
+type OpenBackend = (url: URL, options: DataBackendOptions) => Promise<Documents>;
+
+/** A store beside the home. */
+const store =
+  (open: (url: URL, options: DataBackendOptions) => Promise<DocumentStore>): OpenBackend =>
+  async (url, options) => {
+    const opened = await open(url, options);
+    return storeDocuments(timed(opened, url.href, options), options.limits, options.notes);
+  };
+
+const postgres: OpenBackend = async (url, options) => {
+  const port = await (
+    await import('../homes/postgres/datastore/datastore.js')
+  ).openPostgresDataStore(url, options);
+  return { port: timed(port, url.href, options), writer: timed(port.writer, url.href, options) };
+};
+
+const couchdb = store(async (url, options) =>
+  (await import('../stores/couchdb/datastore.js')).openCouchDataStore(url, options),
+);
+
+/** By the schemes of the URLs that name a backend outside of the data directory. */
+const backends: Readonly<Record<string, OpenBackend>> = {
+  postgres,
+  postgresql: postgres,
+  dynamodb: store(async (url, options) =>
+    (await import('../stores/dynamodb/datastore.js')).openDynamodbDataStore(url, options),
+  ),
+  firestore: store(async (url, options) =>
+    (await import('../stores/firestore/datastore.js')).openFirestoreDataStore(url, options),
+  ),
+  couchdb,
+  couchdbs: couchdb,
+  memory: store(
+    async (_url, options) => new (await import('../stores/memory/datastore.js')).MemoryDataStore(options),
+  ),
+};
+
+function timed<Port extends object>(port: Port, url: string, { onCall }: DataBackendOptions): Port {
+  return onCall === undefined ? port : timedPort(port, 'data', backendName(url), onCall);
+}
+
+/** Opens the backend behind a URL, with its tables and indexes made and usable. */
+export async function openDataBackend(url: string, options: DataBackendOptions): Promise<Documents> {
+  const open = backends[schemeOf(url)] as OpenBackend; // `schemeOf` has refused every other.
+  const documents = await open(new URL(url), options);
+  const { port } = documents;
+  if (hasQuota(options.limits) && !port.capabilities.quotas) {
+    await port.close();
+    throw new StoaError(
+      'unsupported',
+      `The backend ${port.capabilities.backend} cannot keep quotas of the data store.`,
+      {
+        fix: 'Set dataDocumentsPerUserMax, dataBytesPerUserMax and dataNamespacesPerUserMax to 0, or choose embedded or PostgreSQL.',
+      },
+    );
+  }
+  return documents;
+}
+
+/** What a backend can hold, told without a connection to it. */
+export async function capacityOf(
+  place: string,
+): Promise<Pick<DataCapabilities, 'backend' | 'valueBytesMax'>> {
+  if (!isUrl(place)) return { backend: 'embedded', valueBytesMax: null };
+  const backend = schemeOf(place);
+  if (backend === 'dynamodb')
+    return { backend, valueBytesMax: (await import('../stores/dynamodb/items.js')).valueBytesMax };
+  if (backend === 'firestore')
+    return { backend, valueBytesMax: (await import('../stores/firestore/documents.js')).valueBytesMax };
+  return { backend, valueBytesMax: null };
+}
+
+function isUrl(place: string): boolean {
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
+}
+
+function schemeOf(url: string): string {
+  const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
+  if (backends[scheme] === undefined || !isUrl(url) || !URL.canParse(url)) {
+    throw new StoaError('invalid_config', `"${withoutPassword(url)}" names no backend of the data store.`, {
+      fix: `Use embedded, or a URL that begins with ${Object.keys(backends)
+        .map((name) => `${name}://`)
+        .join(', ')}.`,
+    });
+  }
+  if (hasStrayAt(url)) {
+    throw new StoaError('invalid_config', `"${withoutPassword(url)}" has an "@" behind the server's name.`, {
+      fix: 'In a password, write %2F for /, %3F for ?, %23 for # and %40 for @.',
+    });
+  }
+  return scheme;
+}
+
+/** A backend that a command has opened for itself. */
+export interface OpenedStore extends Documents {
+  close(): Promise<void>;
+}
+
+/** Opens a backend by URL, or the data directory at a path, which no server may be using. With `prepare: false` it has to be there. */
+export async function openDataStoreAt(place: string, options: DataBackendOptions): Promise<OpenedStore> {
+  if (isUrl(place)) {
+    const documents = await openDataBackend(place, options);
+    return { ...documents, close: () => documents.port.close() };
+  }
+  const [
+    { openKernel },
+    { readManifest },
+    { embeddedFamilies },
+    { DirectoryDataStore },
+    { UserVerbs },
+    { DirectoryWriter },
+  ] = await Promise.all([
+    import('../homes/directory/kernel/kernel.js'),
+    import('../homes/directory/kernel/directory/manifest.js'),
+    import('../homes/directory/families.js'),
+    import('../homes/directory/datastore/datastore.js'),
+    import('../homes/directory/registry/users.js'),
+    import('../homes/directory/writer.js'),
+  ]);
+  if (options.prepare === false && (await readManifest(place)) === undefined) {
+    throw new StoaError('not_found', `There is no data directory at ${place}.`);
+  }
+  const kernel = await openKernel({
+    dataDir: place,
+    families: embeddedFamilies,
+    limits: options.limits,
+    clock: options.nowMs,
+  });
+  const users = new UserVerbs(options.limits);
+  const port = new DirectoryDataStore({ kernel, ensureUser: (tx, user) => void users.ensure(tx, user) });
+  return {
+    port,
+    writer: new DirectoryWriter(kernel),
+    close: async () => {
+      await port.close();
+      await kernel.close();
+    },
+  };
+}

@@ -1,0 +1,173 @@
+/** Writes on condition of the revision that was seen: each happens once, also when its answer is lost. */
+import type { Scope } from '../../datastore/model.js';
+import { StoaError } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { chunksOf, mapInFlight } from '../in-flight.js';
+import { backOff, contended } from '../retries.js';
+import { newWriteId } from '../write-ids.js';
+import type { BulkResult, CouchClient, CouchDocument } from './client.js';
+import { couchId } from './documents.js';
+import { isUnanswered } from './transport.js';
+
+const documentsPerRequest = 500;
+const requestBytesMax = 4 * 1024 * 1024;
+
+/** What an item makes of the document that is there: an answer, and what to write unless nothing is. */
+interface Decision<Answer> {
+  answer: Answer;
+  document?: CouchDocument;
+}
+
+/** The field that tells one write from every other; counted reads have one of their own, so that neither hides the other. */
+export type Mark = 'writeId' | 'readsId';
+
+interface Sent<Answer> {
+  index: number;
+  answer: Answer;
+  document: CouchDocument;
+}
+
+export class GuardedWrites {
+  readonly #client: CouchClient;
+  readonly #database: string;
+  readonly #limits: Limits;
+
+  constructor(client: CouchClient, database: string, limits: Limits) {
+    this.#client = client;
+    this.#database = database;
+    this.#limits = limits;
+  }
+
+  async look(ids: readonly string[]): Promise<(CouchDocument | undefined)[]> {
+    const [only] = ids;
+    if (only !== undefined && ids.length === 1) return [await this.#client.get(this.#database, only)];
+    return (
+      await mapInFlight(chunksOf(ids, documentsPerRequest), this.#limits.backendInFlightMax, (chunk) =>
+        this.#client.getAll(this.#database, chunk),
+      )
+    ).flat();
+  }
+
+  /** Writes in chunks; throws where an answer was lost. */
+  async bulk(documents: readonly CouchDocument[]): Promise<BulkResult[]> {
+    const { results, fault } = await this.#send(documents);
+    if (fault !== undefined) throw fault;
+    return results;
+  }
+
+  /**
+   * Looks at the documents, decides for each what it becomes, and writes. Whatever was written by
+   * somebody else meanwhile is looked at again, until it succeeds or is refused. So is a write
+   * whose answer was lost: its mark tells whether it happened.
+   */
+  async settle<Item extends { readonly key: string }, Answer>(
+    scope: Scope,
+    items: readonly Item[],
+    decide: (item: Item, document: CouchDocument | undefined) => Decision<Answer>,
+    mark: Mark = 'writeId',
+  ): Promise<(Answer | Error)[]> {
+    const results = Array<Answer | Error | undefined>(items.length).fill(undefined);
+    const marks = items.map(() => newWriteId());
+    let lost = new Map<number, Sent<Answer> & { fault: StoaError }>();
+    let open = [...items.keys()];
+    for (let attempts = 1; open.length > 0; attempts += 1) {
+      if (attempts > this.#limits.updateAttemptsMax) {
+        for (const index of open) results[index] = contended((items[index] as Item).key, attempts - 1);
+        break;
+      }
+      if (attempts > 2) await backOff(Math.min(attempts - 2, 4), this.#limits);
+      const ids = open.map((index) => couchId(scope, (items[index] as Item).key));
+      let seen: (CouchDocument | undefined)[];
+      try {
+        seen = await this.look(ids);
+      } catch (error) {
+        // Some are written by now: each says for itself what became of it.
+        if (attempts === 1 || !(error instanceof StoaError)) throw error;
+        for (const index of open) results[index] = error;
+        break;
+      }
+      const writes: Sent<Answer>[] = [];
+      for (const [position, index] of open.entries()) {
+        const document = seen[position];
+        const before = lost.get(index);
+        try {
+          const fate =
+            before === undefined
+              ? 'undone'
+              : await this.#fateOf(ids[position] as string, before.document, document, mark);
+          if (before !== undefined && fate !== 'undone') {
+            results[index] = fate === 'done' ? before.answer : before.fault;
+            continue;
+          }
+          const decision = decide(items[index] as Item, document);
+          if (decision.document === undefined) results[index] = decision.answer;
+          else
+            writes.push({
+              index,
+              answer: decision.answer,
+              document: { ...decision.document, [mark]: marks[index] },
+            });
+        } catch (error) {
+          if (!(error instanceof StoaError)) throw error;
+          results[index] = error;
+        }
+      }
+      const { results: outcomes, fault } = await this.#send(writes.map(({ document }) => document));
+      open = [];
+      lost = new Map();
+      for (const [position, sent] of writes.entries()) {
+        const outcome = outcomes[position];
+        if (outcome === undefined && fault !== undefined) lost.set(sent.index, { ...sent, fault });
+        if (outcome === undefined || outcome.error === 'conflict') open.push(sent.index);
+        else results[sent.index] = outcome.error === undefined ? sent.answer : refused(outcome);
+      }
+    }
+    return results as (Answer | Error)[]; // Every index has left `open` with a result.
+  }
+
+  /** What became of a write without an answer, by what is there now. Unknown where somebody else has written since. */
+  async #fateOf(
+    id: string,
+    sent: CouchDocument,
+    found: CouchDocument | undefined,
+    mark: Mark,
+  ): Promise<'done' | 'undone' | 'unknown'> {
+    if (found !== undefined && found[mark] === sent[mark]) return 'done';
+    if (found === undefined && sent['_deleted'] === true)
+      return (await this.#client.tombstone(this.#database, id))?.[mark] === sent[mark] ? 'done' : 'undone';
+    // Sent again on the same revision, only one of the two can succeed, even if the first is still on its way.
+    return found?._rev === sent._rev ? 'undone' : 'unknown';
+  }
+
+  /** Fewer results than documents, and the fault, where an answer was lost: what comes after it is not sent. */
+  async #send(documents: readonly CouchDocument[]): Promise<{ results: BulkResult[]; fault?: StoaError }> {
+    const results: BulkResult[] = [];
+    for (let start = 0; start < documents.length;) {
+      let [end, sizeBytes] = [start, 0];
+      while (
+        end < documents.length &&
+        end - start < documentsPerRequest &&
+        (end === start || sizeBytes < requestBytesMax)
+      ) {
+        sizeBytes += Number(documents[end]?.['sizeBytes'] ?? 0);
+        end += 1;
+      }
+      try {
+        results.push(...(await this.#client.bulk(this.#database, documents.slice(start, end))));
+      } catch (error) {
+        if (!isUnanswered(error)) throw error;
+        return { results, fault: error };
+      }
+      start = end;
+    }
+    return { results };
+  }
+}
+
+export function refused({ id, error, reason }: BulkResult): StoaError {
+  const isTooLarge = error === 'too_large' || error === 'document_too_large';
+  return new StoaError(
+    isTooLarge ? 'too_large' : 'engine',
+    `CouchDB refused the document "${id}": ${reason ?? error}.`,
+  );
+}

@@ -1,0 +1,162 @@
+/** The way to a CouchDB server: JSON both ways, requests bounded in time, errors in Stoa's words. */
+import { StoaError, messageOf } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { withRetries } from '../retries.js';
+
+export interface Answer {
+  status: number;
+  body: Record<string, unknown>;
+}
+
+/** Refused for the moment, and nothing was done. */
+const busyStatuses: ReadonlySet<number> = new Set([429, 502, 503]);
+
+/** There was no connection, so that nothing was done either. */
+const unconnectedCodes: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
+
+/** Nobody can say whether the request was carried out. */
+export function isUnanswered(error: unknown): error is StoaError {
+  return (
+    error instanceof StoaError &&
+    error.code === 'backend_unavailable' &&
+    error.details?.['untouched'] !== true
+  );
+}
+
+/** The server took the request and did not answer in time. It may be at work on an index. */
+export function isLate(error: unknown): boolean {
+  return isUnanswered(error) && error.details?.['late'] === true;
+}
+
+export class CouchTransport {
+  readonly #base: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #limits: Limits;
+  readonly #underWay = new Set<AbortController>();
+  #isClosed = false;
+
+  /** `couchdb://user:password@host:5984/…` is HTTP, `couchdbs://` is HTTPS. Node's fetch refuses credentials in a URL, so they go into a header. */
+  constructor(url: URL, limits: Limits) {
+    this.#base = `${url.protocol === 'couchdbs:' ? 'https' : 'http'}://${url.host}`;
+    const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+    this.#headers = {
+      accept: 'application/json',
+      ...(url.username !== '' && { authorization: `Basic ${Buffer.from(credentials).toString('base64')}` }),
+    };
+    this.#limits = limits;
+  }
+
+  /** As `send`, but an answer that refuses the request is an error. */
+  async expect(
+    method: string,
+    path: string,
+    payload: unknown,
+    isSafe: boolean,
+  ): Promise<Record<string, unknown>> {
+    const { status, body } = await this.send(method, path, payload, isSafe);
+    if (status >= 400) throw refusal(status, body);
+    return body;
+  }
+
+  /** Ends the requests under way: their callers get the error `closed`. */
+  close(): void {
+    this.#isClosed = true;
+    for (const request of this.#underWay) request.abort(closed());
+  }
+
+  /** A safe request is tried again after any failure; another one only when the server refused it untouched. */
+  send(method: string, path: string, payload: unknown, isSafe: boolean): Promise<Answer> {
+    return withRetries(
+      this.#limits,
+      (error) =>
+        error instanceof StoaError &&
+        error.code === 'backend_unavailable' &&
+        (isSafe || error.details?.['untouched'] === true),
+      () => this.#attempt(method, path, payload),
+    );
+  }
+
+  async #attempt(method: string, path: string, payload: unknown): Promise<Answer> {
+    if (this.#isClosed) throw closed();
+    const request = new AbortController();
+    const seconds = this.#limits.backendRequestSecondsMax;
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      request.abort(new Error(`no answer within ${seconds} s`));
+    }, seconds * 1_000);
+    this.#underWay.add(request);
+    let answer: Response;
+    let text: string;
+    try {
+      answer = await fetch(this.#base + path, {
+        method,
+        headers: { ...this.#headers, ...(payload !== undefined && { 'content-type': 'application/json' }) },
+        ...(payload !== undefined && { body: JSON.stringify(payload) }),
+        signal: request.signal,
+      });
+      text = await answer.text();
+    } catch (error) {
+      if (error instanceof StoaError) throw error;
+      const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+      const untouched = unconnectedCodes.has(codeOf(cause));
+      throw new StoaError('backend_unavailable', `CouchDB does not answer: ${messageOf(cause)}.`, {
+        fix: 'Check that the server runs and can be reached.',
+        cause: error,
+        ...((untouched || late) && { details: { untouched, late } }),
+      });
+    } finally {
+      clearTimeout(timer);
+      this.#underWay.delete(request);
+    }
+    if (busyStatuses.has(answer.status))
+      throw new StoaError('backend_unavailable', `CouchDB is busy: it answered ${answer.status}.`, {
+        details: { untouched: true },
+      });
+    return { status: answer.status, body: parsed(text, answer.status) };
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+function closed(): StoaError {
+  return new StoaError('closed', 'The connection to CouchDB is closed.');
+}
+
+function parsed(text: string, status: number): Record<string, unknown> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch (error) {
+    throw new StoaError(
+      'backend_unavailable',
+      `What answers at the address of CouchDB (${status}) does not speak JSON.`,
+      { cause: error },
+    );
+  }
+}
+
+export function refusal(status: number, body: Record<string, unknown>): StoaError {
+  const reason = String(body['reason'] ?? body['error'] ?? `status ${status}`);
+  if (status === 401 || status === 403)
+    return new StoaError('invalid_config', `CouchDB refuses these credentials: ${reason}.`, {
+      fix: 'Name a user who may read and write the database: couchdb://user:password@host:5984.',
+    });
+  if (status === 413)
+    return new StoaError('too_large', `CouchDB refuses the document as too large: ${reason}.`, {
+      fix: 'Raise max_document_size in its configuration, or split the value.',
+    });
+  return new StoaError(
+    status >= 500 ? 'backend_unavailable' : 'engine',
+    `CouchDB reported ${status}: ${reason}.`,
+    // Its own word for work that takes longer than its settings allow.
+    body['error'] === 'timeout' ? { details: { late: true } } : {},
+  );
+}

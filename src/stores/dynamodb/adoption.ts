@@ -1,0 +1,199 @@
+/** Documents that other programs wrote into the table: given their place in the index by scope and key. */
+import type { Scope } from '../../datastore/model.js';
+import { messageOf } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { mapInFlight } from '../in-flight.js';
+import { nativeJson } from './attributes.js';
+import { type DynamodbClient, type Item, isReason } from './client.js';
+import { isOf, namespaceKey, scopeKeyOf } from './items.js';
+import type { TableNames } from './tables.js';
+
+export interface AdoptionOptions {
+  client: DynamodbClient;
+  tables: TableNames;
+  limits: Limits;
+  /** Agents that the documents name. */
+  onAgents: (scope: Scope, agents: (string | null)[]) => Promise<void>;
+}
+
+/** Namespaces after which the memory of when they were looked through starts over. */
+const rememberedMax = 10_000;
+
+/** Of its time, a namespace is looked through at most this part: a look reads all of it, and costs capacity. */
+const lookingShare = 0.1;
+
+interface Look {
+  /** When the next look may begin, by the clock of this process, which is never set back; Infinity while one waits or is under way. */
+  dueMs: number;
+  /** What lists wait for. */
+  done: Promise<void>;
+}
+
+/**
+ * Such a document is in the seed's index and not in ours, so lists would miss it. A namespace is looked
+ * through before its first list, and later again behind the lists: the seed's index does not say which of
+ * its entries are new, and reading all of it takes its time. That a namespace was looked through once is
+ * kept beside the agents, for every process.
+ */
+export class Adoption {
+  readonly #options: AdoptionOptions;
+  readonly #looks = new Map<string, Look>();
+  /** Looks behind the lists, one at a time. */
+  #behind = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: AdoptionOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the namespace was looked through once; with `isFresh`, by a look that begins now. */
+  async settle(scope: Scope, isFresh = this.#options.limits.foreignDocumentsSeconds === 0): Promise<void> {
+    if (isFresh) {
+      await this.#look(scope);
+      return;
+    }
+    const id = scopeKeyOf(scope);
+    if (this.#looks.size > rememberedMax) this.#looks.clear();
+    let look = this.#looks.get(id);
+    if (look === undefined) {
+      look = { dueMs: Infinity, done: Promise.resolve() };
+      look.done = this.#first(scope, look);
+      this.#looks.set(id, look);
+    }
+    try {
+      await look.done;
+    } catch (error) {
+      this.#looks.delete(id);
+      throw error;
+    }
+    if (performance.now() >= look.dueMs) this.#lookBehind(scope, look);
+  }
+
+  /** A look that is still under way ends with the connection. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** Another process may have been the first: then the next look is behind the list. */
+  async #first(scope: Scope, look: Look): Promise<void> {
+    if (await this.#wasLookedThrough(scope)) {
+      look.dueMs = 0;
+      return;
+    }
+    await this.#timed(scope, look);
+    await this.#keepLook(scope);
+  }
+
+  #lookBehind(scope: Scope, look: Look): void {
+    look.dueMs = Infinity;
+    this.#behind = this.#behind
+      .then(() => (this.#isClosed ? undefined : this.#timed(scope, look)))
+      .catch((error: unknown) => {
+        look.dueMs = performance.now() + this.#options.limits.foreignDocumentsSeconds * 1_000;
+        if (!this.#isClosed)
+          process.emitWarning(
+            `looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`,
+          );
+      });
+  }
+
+  async #timed(scope: Scope, look: Look): Promise<void> {
+    const startMs = performance.now();
+    await this.#look(scope);
+    const restMs = (performance.now() - startMs) * (1 / lookingShare - 1);
+    look.dueMs = performance.now() + Math.max(this.#options.limits.foreignDocumentsSeconds * 1_000, restMs);
+  }
+
+  async #wasLookedThrough(scope: Scope): Promise<boolean> {
+    const { client, tables } = this.#options;
+    const { Item: kept } = await client.call('GetItem', {
+      TableName: tables.namespaces,
+      Key: namespaceKey(scope),
+      ConsistentRead: true,
+    });
+    return kept?.['lookedAtMs'] !== undefined;
+  }
+
+  async #keepLook(scope: Scope): Promise<void> {
+    const { client, tables } = this.#options;
+    await client.call('UpdateItem', {
+      TableName: tables.namespaces,
+      Key: namespaceKey(scope),
+      UpdateExpression: 'SET #lookedAtMs = :atMs',
+      ExpressionAttributeNames: { '#lookedAtMs': 'lookedAtMs' },
+      ExpressionAttributeValues: { ':atMs': { N: String(Date.now()) } },
+    });
+  }
+
+  async #look(scope: Scope): Promise<void> {
+    const { client, tables, limits } = this.#options;
+    let start: Item | undefined;
+    do {
+      const page = await client.call('Query', {
+        TableName: tables.documents,
+        IndexName: tables.seedIndex,
+        KeyConditionExpression: '#userId = :userId AND #namespace = :namespace',
+        FilterExpression: 'attribute_not_exists(#indexedAt) OR #indexedAt <> #updatedAt',
+        ProjectionExpression: '#id',
+        ExpressionAttributeNames: {
+          '#userId': 'userId',
+          '#namespace': 'namespace',
+          '#indexedAt': 'indexedAt',
+          '#updatedAt': 'updatedAt',
+          '#id': '_id',
+        },
+        ExpressionAttributeValues: { ':userId': { S: scope.user }, ':namespace': { S: scope.namespace } },
+        ...(start !== undefined && { ExclusiveStartKey: start }),
+      });
+      await mapInFlight(page.Items ?? [], limits.backendInFlightMax, (entry) =>
+        this.#adopt(scope, entry['_id']?.S ?? ''),
+      );
+      start = page.LastEvaluatedKey;
+    } while (start !== undefined);
+  }
+
+  async #adopt(scope: Scope, id: string): Promise<void> {
+    const { client, tables, onAgents } = this.#options;
+    const { Item: item } = await client.call('GetItem', {
+      TableName: tables.documents,
+      Key: { _id: { S: id } },
+      ConsistentRead: true,
+    });
+    // The index may lag behind, and an index without `indexedAt` names every document.
+    if (
+      item === undefined ||
+      !isOf(scope, item) ||
+      item['updatedAt'] === undefined ||
+      item['indexedAt']?.S === item['updatedAt'].S
+    )
+      return;
+    const sizeBytes = item['value'] === undefined ? 0 : Buffer.byteLength(nativeJson(item['value']));
+    try {
+      await client.call('UpdateItem', {
+        TableName: tables.documents,
+        Key: { _id: { S: id } },
+        UpdateExpression: 'SET #scopeKey = :scopeKey, #sizeBytes = :sizeBytes, #indexedAt = :updatedAt',
+        ConditionExpression: '#updatedAt = :updatedAt AND #userId = :userId AND #namespace = :namespace',
+        ExpressionAttributeNames: {
+          '#scopeKey': 'scopeKey',
+          '#sizeBytes': 'sizeBytes',
+          '#indexedAt': 'indexedAt',
+          '#updatedAt': 'updatedAt',
+          '#userId': 'userId',
+          '#namespace': 'namespace',
+        },
+        ExpressionAttributeValues: {
+          ':scopeKey': { S: scopeKeyOf(scope) },
+          ':sizeBytes': { N: String(sizeBytes) },
+          ':updatedAt': item['updatedAt'],
+          ':userId': { S: scope.user },
+          ':namespace': { S: scope.namespace },
+        },
+      });
+    } catch (error) {
+      // Written or deleted in between: whoever wrote it last decides, and the next look finds it.
+      if (!isReason(error, 'ConditionalCheckFailedException')) throw error;
+    }
+    await onAgents(scope, [item['createdByAgent']?.S ?? null, item['lastAccessedByAgent']?.S ?? null]);
+  }
+}

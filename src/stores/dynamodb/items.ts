@@ -1,0 +1,202 @@
+/** Documents as items of the table: the seed's attributes, and ours beside them. */
+import { documentId } from '../../datastore/document-id.js';
+import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../datastore/model.js';
+import { fromSeedFields } from '../../datastore/seed-document.js';
+import { msOf, normaliseTime } from '../../datastore/times.js';
+import { StoaError } from '../../core/errors.js';
+import { type WriteIds, earlierThan } from '../write-ids.js';
+import { isNative, itemBytes, nativeJson, toAttribute } from './attributes.js';
+import type { AttributeValue, Item } from './client.js';
+
+/** What DynamoDB sets, and nobody can raise. */
+const itemBytesMax = 400 * 1024;
+export const idBytesMax = 2_048;
+/** Room for names, ids, times and our own attributes around the largest value. */
+const surroundingBytes = 8 * 1024;
+export const valueBytesMax = itemBytesMax - surroundingBytes;
+
+/** Attributes that a document may lack. */
+const optionalAttributes = [
+  'createdByAgent',
+  'lastAccessedByAgent',
+  'lastAccessedAt',
+  'metadata',
+  'metadataJson',
+  'expiresAt',
+  'expiresAtSeconds',
+] as const;
+
+/** Names have no control characters, so the line break parts them. */
+export function scopeKeyOf(scope: Scope): string {
+  return `${scope.user}\n${scope.namespace}`;
+}
+
+/** The key of the namespace in the table beside the documents. */
+export function namespaceKey(scope: Scope): Item {
+  return { userId: { S: scope.user }, namespace: { S: scope.namespace } };
+}
+
+export function idOf(scope: Scope, key: string): string {
+  const id = documentId(scope.user, scope.namespace, key);
+  if (Buffer.byteLength(id) > idBytesMax) {
+    throw new StoaError(
+      'invalid_request',
+      `User, namespace and key make an id of ${Buffer.byteLength(id)} bytes; DynamoDB takes at most ${idBytesMax}.`,
+      { details: { field: 'key', idBytesMax } },
+    );
+  }
+  return id;
+}
+
+export function scopeOf(record: DocumentRecord): Scope {
+  return { user: record.userId, namespace: record.namespace };
+}
+
+/** Two owners can meet under one id. */
+export function isOf(scope: Scope, item: Item): boolean {
+  return item['userId']?.S === scope.user && item['namespace']?.S === scope.namespace;
+}
+
+/**
+ * Beside the seed's attributes go ours. `jsonAt` equals `updatedAt` while `value` is JSON text, and `indexedAt`
+ * while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing them
+ * sets a new `updatedAt`, and so takes their word back.
+ */
+export function toItem(record: DocumentRecord, writeId: string, before?: Item): Item {
+  const { metadata, expiresAt } = record;
+  const item: Item = {
+    _id: { S: idOf(scopeOf(record), record.key) },
+    userId: { S: record.userId },
+    namespace: { S: record.namespace },
+    key: { S: record.key },
+    value: { S: record.valueJson },
+    accessCount: { N: String(record.accessCount) },
+    createdAt: { S: record.createdAt },
+    updatedAt: { S: record.updatedAt },
+    version: { N: String(record.version) },
+    scopeKey: { S: scopeKeyOf(scopeOf(record)) },
+    sizeBytes: { N: String(Buffer.byteLength(record.valueJson)) },
+    jsonAt: { S: record.updatedAt },
+    indexedAt: { S: record.updatedAt },
+    writeId: { S: writeId },
+    earlierWriteIds: { S: earlierThan(writeIdsOf(before)) },
+    ...(record.createdByAgent !== null && { createdByAgent: { S: record.createdByAgent } }),
+    ...(record.lastAccessedByAgent !== null && { lastAccessedByAgent: { S: record.lastAccessedByAgent } }),
+    ...(record.lastAccessedAt !== null && { lastAccessedAt: { S: record.lastAccessedAt } }),
+    // The map is for other programs; DynamoDB gives its members back in another order, so the text is what we read.
+    ...(Object.keys(metadata).length > 0 && {
+      metadataJson: { S: JSON.stringify(metadata) },
+      ...(isNative(metadata) && { metadata: toAttribute(metadata) }),
+    }),
+    // DynamoDB deletes by itself what has a time in seconds that is past.
+    ...(expiresAt !== null && {
+      expiresAt: { S: expiresAt },
+      expiresAtSeconds: { N: String(Math.ceil(msOf(expiresAt) / 1000)) },
+    }),
+  };
+  const sizeBytes = itemBytes(item);
+  if (sizeBytes > itemBytesMax) {
+    throw new StoaError(
+      'too_large',
+      `Key "${record.key}": DynamoDB holds at most ${itemBytesMax} bytes of a document; this one has ${sizeBytes}.`,
+      {
+        fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
+        details: { field: 'value', sizeBytes, itemBytesMax },
+      },
+    );
+  }
+  return item;
+}
+
+export function fromItem(item: Item): DocumentRecord {
+  const isOurs = item['jsonAt'] !== undefined && item['jsonAt'].S === item['updatedAt']?.S;
+  const { value, metadataJson, metadata } = item;
+  const valueJson =
+    isOurs && value?.S !== undefined ? value.S : value === undefined ? undefined : nativeJson(value);
+  const fields = {
+    ...Object.fromEntries(
+      [
+        'userId',
+        'namespace',
+        'key',
+        'createdByAgent',
+        'lastAccessedByAgent',
+        'createdAt',
+        'updatedAt',
+        'lastAccessedAt',
+        'expiresAt',
+      ].map((name) => [name, plain(item[name])]),
+    ),
+    accessCount: plain(item['accessCount']),
+    version: plain(item['version']),
+    metadata:
+      isOurs && metadataJson?.S !== undefined ? (JSON.parse(metadataJson.S) as JsonObject) : plain(metadata),
+  };
+  try {
+    return fromSeedFields(fields, valueJson);
+  } catch (error) {
+    if (!(error instanceof StoaError)) throw error;
+    throw new StoaError(error.code, `Item "${item['_id']?.S ?? ''}": ${error.message}`, {
+      cause: error,
+      ...(error.details !== undefined && { details: error.details }),
+    });
+  }
+}
+
+/** An entry of the index by scope and key; a document of another program has no version. */
+export function toSummary(entry: Item): KeySummary {
+  return {
+    key: entry['key']?.S ?? '',
+    version: Number(entry['version']?.N ?? 1),
+    sizeBytes: Number(entry['sizeBytes']?.N ?? 0),
+    updatedAt: normaliseTime(entry['updatedAt']?.S ?? ''),
+  };
+}
+
+export function isLiveItem(item: Item, nowMs: number): boolean {
+  const expiresAt = item['expiresAt']?.S;
+  return expiresAt === undefined || msOf(expiresAt) > nowMs;
+}
+
+/** Sets everything that the item has and removes what it lacks; other programs' attributes stay. */
+export function setExpression(
+  item: Item,
+  kept: ReadonlySet<string>,
+): { expression: string; names: Record<string, string>; values: Item } {
+  const set = Object.entries(item).filter(([name]) => name !== '_id' && !kept.has(name));
+  const removed = optionalAttributes.filter((name) => item[name] === undefined && !kept.has(name));
+  return {
+    expression: `SET ${set.map(([name]) => `#${name} = :${name}`).join(', ')}${removed.length > 0 ? ` REMOVE ${removed.map((name) => `#${name}`).join(', ')}` : ''}`,
+    names: Object.fromEntries([...set.map(([name]) => name), ...removed].map((name) => [`#${name}`, name])),
+    values: Object.fromEntries(set.map(([name, value]) => [`:${name}`, value])),
+  };
+}
+
+export function writeIdsOf(item: Item | undefined): WriteIds {
+  return { writeId: item?.['writeId']?.S, earlierWriteIds: item?.['earlierWriteIds']?.S };
+}
+
+/** Holds as long as the item is what was seen: nobody wrote it, counted reads aside. */
+export function unchangedCondition(seen: Item | undefined): {
+  expression: string;
+  names: Record<string, string>;
+  values: Item;
+} {
+  if (seen === undefined)
+    return { expression: 'attribute_not_exists(#_id)', names: { '#_id': '_id' }, values: {} };
+  const checked = ['userId', 'namespace', 'updatedAt', 'writeId', 'version'] as const;
+  const present = checked.filter((name) => seen[name] !== undefined);
+  return {
+    expression: checked
+      .map((name) =>
+        seen[name] === undefined ? `attribute_not_exists(#${name})` : `#${name} = :seen_${name}`,
+      )
+      .join(' AND '),
+    names: Object.fromEntries(checked.map((name) => [`#${name}`, name])),
+    values: Object.fromEntries(present.map((name) => [`:seen_${name}`, seen[name] as AttributeValue])), // `present` holds only names that are there.
+  };
+}
+
+function plain(value: AttributeValue | undefined): unknown {
+  return value === undefined ? undefined : (JSON.parse(nativeJson(value)) as unknown);
+}

@@ -1,0 +1,275 @@
+/** The way to Firestore: the driver loaded on demand, requests bounded in time, errors in Stoa's words. */
+import { type ErrorCode, StoaError, messageOf } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { importOptional } from '../../core/optional-package.js';
+import { withRetries } from '../retries.js';
+
+export type Fields = Record<string, unknown>;
+export type UpdateTime = object;
+
+export interface Reference {
+  readonly id: string;
+  get(): Promise<Snapshot>;
+  set(fields: Fields, options: { merge: boolean }): Promise<unknown>;
+  update(fields: Fields, precondition: { lastUpdateTime?: UpdateTime }): Promise<unknown>;
+  delete(precondition?: { lastUpdateTime?: UpdateTime }): Promise<unknown>;
+}
+
+export interface Snapshot {
+  readonly exists: boolean;
+  readonly ref: Reference;
+  readonly updateTime?: UpdateTime;
+  data(): Fields | undefined;
+}
+
+export interface Query {
+  where(field: string, operator: '==' | '<' | '<=' | '>' | '>=', value: unknown): Query;
+  orderBy(field: string): Query;
+  startAfter(value: unknown): Query;
+  limit(count: number): Query;
+  select(...fields: string[]): Query;
+  get(): Promise<{ docs: Snapshot[] }>;
+}
+
+export interface Collection extends Query {
+  doc(id: string): Reference;
+}
+
+/** Written whole or not at all. */
+export interface Batch {
+  create(reference: Reference, fields: Fields): Batch;
+  set(reference: Reference, fields: Fields): Batch;
+  update(reference: Reference, fields: Fields, precondition: { lastUpdateTime?: UpdateTime }): Batch;
+  delete(reference: Reference, precondition: { lastUpdateTime?: UpdateTime }): Batch;
+  commit(): Promise<unknown>;
+}
+
+export interface Firestore {
+  collection(name: string): Collection;
+  getAll(...references: Reference[]): Promise<Snapshot[]>;
+  batch(): Batch;
+  terminate(): Promise<void>;
+}
+
+/** Values that tell the server what to do with a field. */
+export interface FieldValues {
+  increment(by: number): unknown;
+  delete(): unknown;
+  arrayUnion(...items: string[]): unknown;
+}
+
+/** As much of @google-cloud/firestore as is used. */
+export interface FirestoreDriver {
+  Firestore: new (settings: { projectId: string; databaseId?: string }) => Firestore;
+  FieldValue: FieldValues;
+}
+
+/** Bytes that one message may have: the service takes 10 MiB, its emulators 4 MiB. */
+export const serviceMessageBytesMax = 10 * 1024 * 1024;
+export const emulatorMessageBytesMax = 4 * 1024 * 1024;
+
+export function loadDriver(): Promise<FirestoreDriver> {
+  return importOptional<FirestoreDriver>('@google-cloud/firestore', 7);
+}
+
+/** Holds as long as nobody touched the document since it was seen. */
+export function conditionOf(snapshot: Snapshot | undefined): { lastUpdateTime?: UpdateTime } {
+  return snapshot?.updateTime === undefined ? {} : { lastUpdateTime: snapshot.updateTime };
+}
+
+/** The statuses of gRPC that are told apart. */
+export const grpc = {
+  unknown: 2,
+  invalidArgument: 3,
+  deadlineExceeded: 4,
+  notFound: 5,
+  alreadyExists: 6,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  failedPrecondition: 9,
+  aborted: 10,
+  internal: 13,
+  unavailable: 14,
+  unauthenticated: 16,
+} as const;
+
+/** A refusal by Firestore; `grpcStatus` is its own word for it. */
+export class FirestoreError extends StoaError {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    readonly grpcStatus: number | undefined,
+    options: { cause: unknown; fix?: string },
+  ) {
+    super(code, message, options);
+  }
+}
+
+export function isStatus(error: unknown, ...statuses: readonly number[]): boolean {
+  return (
+    error instanceof FirestoreError && error.grpcStatus !== undefined && statuses.includes(error.grpcStatus)
+  );
+}
+
+/** The requests of one store: each in time, again where that helps, with an error that says what to do, and over when the store is closed. */
+export class FirestoreRequests {
+  readonly limits: Limits;
+  readonly #firestore: Firestore;
+  /** What the driver still tries, also where nobody waits for it any more. */
+  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #closing = new Set<() => void>();
+  #isClosed = false;
+
+  constructor(firestore: Firestore, limits: Limits) {
+    this.#firestore = firestore;
+    this.limits = limits;
+  }
+
+  /** `onUnanswered` is told of each attempt of which nobody can say whether it was carried out. */
+  async run<T>(work: () => Promise<T>, onUnanswered: () => void = () => undefined): Promise<T> {
+    const again = (error: unknown): boolean => {
+      if (statusOf(error) === grpc.unavailable) onUnanswered();
+      return mayPass(error);
+    };
+    try {
+      return await withRetries(this.limits, again, () => this.#inTime(work));
+    } catch (error) {
+      throw translated(error);
+    }
+  }
+
+  /**
+   * Whoever waits for a request hears that it is over. The driver cannot be told to give one up. Terminated while it
+   * still tries to read, it would later end the process by a rejection that it leaves unhandled: so it is, when it has given up.
+   */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const end of this.#closing) end();
+    if (this.#underWay.size === 0) {
+      await this.#firestore.terminate();
+      return;
+    }
+    Promise.allSettled(this.#underWay)
+      .then(() => this.#firestore.terminate())
+      .catch((error: unknown) => process.emitWarning(`letting go of Firestore: ${messageOf(error)}`));
+  }
+
+  /** The driver goes on trying for minutes when the server is gone; nobody waits that long. */
+  #inTime<T>(work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed) throw closed();
+      const seconds = this.limits.backendRequestSecondsMax;
+      const timer = setTimeout(
+        () =>
+          reject(
+            new FirestoreError(
+              'backend_unavailable',
+              `Firestore did not answer within ${seconds} s.`,
+              grpc.deadlineExceeded,
+              { cause: undefined },
+            ),
+          ),
+        seconds * 1_000,
+      );
+      const end = (): void => reject(closed());
+      this.#closing.add(end);
+      const asked = Promise.resolve()
+        .then(work)
+        .finally(() => {
+          clearTimeout(timer);
+          this.#closing.delete(end);
+          this.#underWay.delete(asked);
+        });
+      this.#underWay.add(asked);
+      asked.then(resolve, reject);
+    });
+  }
+}
+
+function closed(): StoaError {
+  return new StoaError('closed', 'The connection to Firestore is closed.');
+}
+
+/** A request that was late is not sent again: it has had its time. */
+function mayPass(error: unknown): boolean {
+  const transient: readonly (number | undefined)[] = [grpc.resourceExhausted, grpc.aborted, grpc.unavailable];
+  return (
+    !(error instanceof FirestoreError) && transient.includes(statusOf(error)) && !isMessageTooLarge(error)
+  );
+}
+
+/** The same status as a quota that is used up, but the message can never succeed. */
+function isMessageTooLarge(error: unknown): boolean {
+  return (
+    statusOf(error) === grpc.resourceExhausted &&
+    /larger than max|exceeds maximum|too large/i.test(messageOf(error))
+  );
+}
+
+function statusOf(error: unknown): number | undefined {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return typeof code === 'number' ? code : undefined;
+}
+
+function translated(error: unknown): StoaError {
+  if (error instanceof StoaError) return error;
+  const status = statusOf(error);
+  const message = messageOf(error);
+  switch (status) {
+    case grpc.resourceExhausted:
+      if (isMessageTooLarge(error))
+        return new FirestoreError(
+          'too_large',
+          `The request is larger than this Firestore server takes in one message: ${message}`,
+          status,
+          { fix: 'Write fewer or smaller documents in one batch.', cause: error },
+        );
+      return new FirestoreError('backend_unavailable', `Firestore asks to slow down: ${message}`, status, {
+        fix: 'Try again later, or raise the quota of the project.',
+        cause: error,
+      });
+    case grpc.unavailable:
+    case grpc.deadlineExceeded:
+    case grpc.internal:
+    case grpc.unknown:
+    case grpc.aborted:
+      return new FirestoreError('backend_unavailable', `Firestore does not answer: ${message}`, status, {
+        cause: error,
+      });
+    case grpc.permissionDenied:
+    case grpc.unauthenticated:
+      return new FirestoreError('invalid_config', `Firestore refuses the credentials: ${message}`, status, {
+        fix: 'Check the credentials and their roles (docs/backends/firestore.md).',
+        cause: error,
+      });
+    case grpc.failedPrecondition:
+      // The same status as a write that came too late, but the query can never succeed.
+      if (/requires an index/i.test(message)) {
+        return new FirestoreError('invalid_config', `Firestore lacks an index: ${message}`, undefined, {
+          fix: 'Run: firebase deploy --only firestore:indexes, with the firestore.indexes.json of this package.',
+          cause: error,
+        });
+      }
+      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, {
+        cause: error,
+      });
+    case grpc.invalidArgument:
+      return new FirestoreError(
+        /size|too (large|big|long)/i.test(message) ? 'too_large' : 'engine',
+        `Firestore refuses the request: ${message}`,
+        status,
+        { cause: error },
+      );
+    case undefined:
+      return new FirestoreError(
+        /credentials|project id/i.test(message) ? 'invalid_config' : 'engine',
+        `Firestore could not be asked: ${message}`,
+        status,
+        { cause: error },
+      );
+    default:
+      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, {
+        cause: error,
+      });
+  }
+}

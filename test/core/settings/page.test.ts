@@ -1,0 +1,17 @@
+import { readFile } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { limitDefinitions } from '../../../src/core/settings/limits.js';
+import { settingsPage } from '../../../src/core/settings/page.js';
+import { flagOf, settingNames } from '../../../src/core/settings/settings.js';
+
+test('docs/configuration.md says what the tables say (else: npm run docs)', async () => {
+  expect(await readFile(new URL('../../../docs/configuration.md', import.meta.url), 'utf8')).toBe(
+    settingsPage(),
+  );
+});
+
+test('the page has every setting and every limit', () => {
+  const page = settingsPage();
+  for (const name of settingNames) expect(page).toContain(`\`${flagOf(name)}\``);
+  for (const name of Object.keys(limitDefinitions)) expect(page).toContain(`\`${name}\``);
+});

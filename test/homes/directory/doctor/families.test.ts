@@ -1,0 +1,435 @@
+/** The doctor over every family: each index and each kept count is damaged on purpose, found, mended, and no record is touched. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { embeddedChecks, unexaminedFamilies } from '../../../../src/homes/directory/doctor/doctor.js';
+import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { families as messaging } from '../../../../src/homes/directory/messaging/rows.js';
+import { userKey } from '../../../../src/identity/user-key.js';
+import { type Stoa, openStoa } from '../../../../src/index.js';
+import { type Finding, examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import { kernelFamilies as kernel } from '../../../../src/homes/directory/kernel/families.js';
+import type { Store } from '../../../../src/homes/directory/kernel/store.js';
+import type { Totals } from '../../../../src/messaging/model.js';
+import { nowMs, populate } from '../populated.js';
+
+const none = Buffer.alloc(0);
+const junk = Buffer.from('{"junk"');
+const stranger = Buffer.alloc(80, 9);
+const text = (value: string) => Buffer.from(value);
+const ofAda = (...parts: string[]) => Buffer.concat([userKey('ada'), text(parts.join('\0'))]);
+/** A message's id or a list's, of this moment. */
+const idNow = (fill: number) => Buffer.concat([timeBytes(nowMs), Buffer.alloc(10, fill)]);
+
+function timeBytes(timeMs: number): Buffer {
+  const bytes = Buffer.alloc(6);
+  bytes.writeUIntBE(timeMs, 0, 6);
+  return bytes;
+}
+
+interface Rule {
+  /** Every row that is lost comes back: byte for byte, or in another form that means the same. */
+  lost?: 'same' | 'otherwise';
+  /** A row with other bytes in it is written anew, or taken out where nothing says what it was. */
+  spoiled?: 'same' | 'otherwise' | 'removed';
+  /** Rows that do not belong, which are taken out. */
+  extra?: readonly (readonly [Buffer, Buffer])[];
+}
+
+/** What follows from records, and how it can be damaged. */
+const derived: Readonly<Record<string, Rule>> = {
+  'identity/tokens_by_user': { lost: 'same', extra: [[stranger.subarray(0, 42), none]] },
+  'identity/token_uses': { spoiled: 'removed', extra: [[stranger.subarray(0, 10), text('1')]] },
+  'data/access': {
+    spoiled: 'removed',
+    extra: [[ofAda('notes', 'gone'), text('{"count":1,"agent":null,"at":null}')]],
+  },
+  'data/namespaces': { lost: 'same', spoiled: 'same', extra: [[ofAda('nowhere'), Buffer.alloc(24)]] },
+  'data/namespace_agents': {
+    lost: 'same',
+    extra: [
+      [Buffer.concat([stranger.subarray(0, 32), text('x\0y')]), none],
+      [stranger.subarray(0, 40), none],
+    ],
+  },
+  'data/usage': { lost: 'same', spoiled: 'same' },
+  'registry/agents_by_status': {
+    lost: 'same',
+    extra: [
+      [stranger.subarray(0, 65), none],
+      [stranger.subarray(0, 3), none],
+    ],
+  },
+  'registry/agents_by_name': { lost: 'same', extra: [[stranger.subarray(0, 70), none]] },
+  'registry/agents_by_label': { lost: 'same', extra: [[stranger.subarray(0, 72), none]] },
+  'registry/agents_by_id': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [[stranger.subarray(0, 32), userKey('ada')]],
+  },
+  'registry/sessions_by_agent': { lost: 'same', extra: [[stranger.subarray(0, 48), none]] },
+  'registry/sessions_by_status': { lost: 'same', extra: [[stranger.subarray(0, 49), none]] },
+  'registry/counts': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [[Buffer.concat([Buffer.of(0xff), stranger.subarray(0, 32)]), Buffer.alloc(8)]],
+  },
+  'registry/user_names': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [[stranger.subarray(0, 32), text('mallory')]],
+  },
+  'registry/identity_links': {
+    lost: 'same',
+    extra: [[Buffer.concat([Buffer.of(1), stranger.subarray(0, 40)]), none]],
+  },
+  'workspaces/indexes': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [[text('idx:task:session:sess_x:task_x'), text('task_x')]],
+  },
+  'workspaces/metadata': {
+    spoiled: 'same',
+    extra: [
+      [text('meta:open_tasks:session:sess_x'), text('3')],
+      [text('meta:work:unknown:x'), text('{}')],
+      [text('meta:whatever'), none],
+    ],
+  },
+  'messaging/identities_by_key': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [[stranger.subarray(0, 32), stranger.subarray(0, 16)]],
+  },
+  'messaging/identity_keys': { lost: 'same', extra: [[stranger.subarray(0, 22), text('{"publicKey":""}')]] },
+  'messaging/rooms_by_activity': { lost: 'same', extra: [[stranger.subarray(0, 22), none]] },
+  'messaging/totals': { lost: 'otherwise', spoiled: 'otherwise', extra: [[text('bottom'), text('{}')]] },
+  'messaging/message_places': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [
+      [stranger.subarray(0, 32), timeBytes(nowMs)],
+      [stranger.subarray(0, 5), none],
+    ],
+  },
+  'messaging/threads': {
+    lost: 'same',
+    extra: [
+      [stranger.subarray(0, 28), none],
+      [stranger.subarray(0, 5), none],
+    ],
+  },
+  'messaging/waiting_words': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [
+      [idNow(9), Buffer.concat([stranger.subarray(0, 16), text('word')])],
+      [stranger.subarray(0, 3), none],
+    ],
+  },
+  'messaging/word_segments': {
+    lost: 'same',
+    extra: [
+      [timeBytes(nowMs + 5), none],
+      [stranger.subarray(0, 2), none],
+    ],
+  },
+  'messaging/word_lists': {
+    lost: 'otherwise',
+    spoiled: 'otherwise',
+    extra: [[stranger.subarray(0, 9), stranger.subarray(0, 32)]],
+  },
+  'messaging/word_batches': {
+    lost: 'otherwise',
+    spoiled: 'otherwise',
+    extra: [[stranger.subarray(0, 32), Buffer.concat([Buffer.of(0, 30), stranger.subarray(0, 30)])]],
+  },
+  'messaging/inbox_clocks': {
+    lost: 'same',
+    spoiled: 'same',
+    extra: [[stranger.subarray(0, 16), timeBytes(nowMs)]],
+  },
+  'messaging/pending': { lost: 'same', extra: [[stranger.subarray(0, 22), none]] },
+  'messaging/nonces': { extra: [[stranger.subarray(0, 8), none]] },
+  'messaging/bytes': {
+    spoiled: 'removed',
+    extra: [[stranger.subarray(0, 16), text('{"fromMs":1,"bytes":1}')]],
+  },
+  'messaging/rate_windows': { extra: [[text('rates'), junk]] },
+  'kernel/idempotency': { spoiled: 'removed' },
+  'kernel/idempotency_bytes': { spoiled: 'same', extra: [[stranger.subarray(0, 32), Buffer.alloc(8, 1)]] },
+  'kernel/timers': {
+    lost: 'same',
+    extra: [
+      [stranger.subarray(0, 8), none],
+      [Buffer.concat([Buffer.alloc(8), text('unknown\0x')]), none],
+    ],
+  },
+};
+
+/** What nothing else repeats: told where it cannot be read, and never touched. Rows of nobody are taken out all the same. */
+const records: Readonly<Record<string, Rule>> = {
+  'identity/tokens': {},
+  'data/agent_data_store': {},
+  'data/values': {
+    extra: [
+      [ofAda('notes', 'gone'), text('1')],
+      [ofAda('notes', 'a'), text('1')],
+    ],
+  },
+  'registry/agents': {},
+  'registry/agent_meta': { extra: [[stranger.subarray(0, 64), text('{"user":"x"}')]] },
+  'registry/sessions': {},
+  'registry/users': {},
+  'registry/user_settings': { extra: [[stranger.subarray(0, 32), text('{"agentsMax":1}')]] },
+  'registry/leases': { extra: [[stranger.subarray(0, 64), text('{"holder":null}')]] },
+  'workspaces/workspaces': {},
+  'workspaces/projects': {},
+  'workspaces/sessions': {},
+  'workspaces/tasks': {},
+  'workspaces/leases': { extra: [[text('lease:task_x'), text('{}')]] },
+  'messaging/identities': {},
+  'messaging/kept_identities': {
+    extra: [[stranger.subarray(0, 32), text('{"id":"09090909-0909-0909-0909-090909090909"}')]],
+  },
+  'messaging/rooms': {},
+  'messaging/room_keys': { extra: [[stranger.subarray(0, 16), text('x')]] },
+  'messaging/messages': {},
+  'messaging/inboxes': {},
+  'messaging/blocks': {},
+};
+
+/** Only where there are several shards; they have tests of their own. */
+const elsewhere: readonly string[] = [kernel.directory, kernel.intents, kernel.finishedIntents];
+const everyFamily = [...Object.values(kernel), ...embeddedFamilies];
+const examined = everyFamily.filter((family) => !(family in unexaminedFamilies));
+
+it('every family has a rule, or a reason to have none', () => {
+  const checked = new Set(checkedFamilies());
+  for (const family of everyFamily)
+    expect([family, checked.has(family)]).toEqual([family, !(family in unexaminedFamilies)]);
+  for (const reason of Object.values(unexaminedFamilies)) expect(reason.length).toBeGreaterThan(20);
+  expect(
+    [
+      ...Object.keys(derived),
+      ...Object.keys(records),
+      ...Object.keys(unexaminedFamilies),
+      ...elsewhere.filter((family) => !(family in unexaminedFamilies)),
+    ].toSorted(),
+  ).toEqual([...everyFamily].toSorted());
+});
+
+/** The checks name their families without looking at a store. */
+function checkedFamilies(): string[] {
+  const unopened = { root: undefined, stores: [], limits: {} } as unknown as Stoa['kernel'];
+  return embeddedChecks(unopened).map(({ family }) => family);
+}
+
+describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
+  let directory: string;
+  let stoa: Stoa;
+  let store: Store;
+  let sound: ReturnType<typeof rowsOfAll>;
+  let totals: Totals;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'stoa-doctor-'));
+    stoa = await openStoa({ data: directory, engine, clock: () => nowMs, sweepIntervalMs: 3_600_000 });
+    store = stoa.kernel.root;
+    await populate(stoa);
+    sound = rowsOfAll();
+    totals = await stoa.messaging.port.totals();
+  });
+  /** Each test begins with the same rows, whatever became of the one before it. */
+  afterEach(() => makeSound());
+  afterAll(async () => {
+    await stoa.close();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  async function findings(repair = false): Promise<(Finding & { repaired: boolean })[]> {
+    const found: (Finding & { repaired: boolean })[] = [];
+    for await (const { shard: _, ...finding } of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), {
+      repair,
+    }))
+      found.push(finding);
+    return found;
+  }
+
+  const rowsOf = (family: string) =>
+    Array.from(store.range(family, {}), ({ key, value }) => ({
+      key: Buffer.from(key),
+      value: Buffer.from(value),
+    }));
+  /** Row after row on one engine; the other only has to keep what it is given, so that the ends are enough. */
+  const victimsOf = (family: string) =>
+    engine === 'lmdb'
+      ? rowsOf(family)
+      : rowsOf(family).filter((_, index, { length }) => index === 0 || index === length - 1);
+  const rowsOfAll = () =>
+    new Map(
+      examined.flatMap((family) =>
+        rowsOf(family).map((row) => [`${family} ${row.key.toString('hex')}`, { family, ...row }]),
+      ),
+    );
+  const makeSound = () =>
+    store.transact((tx) => {
+      for (const [name, { family, key }] of rowsOfAll()) if (!sound.has(name)) tx.delete(family, key);
+      for (const { family, key, value } of sound.values())
+        if (tx.get(family, key)?.equals(value) !== true) tx.put(family, key, value);
+    });
+  const dump = (families: readonly string[]) =>
+    families.flatMap((family) =>
+      rowsOf(family).map(({ key, value }) => `${family} ${key.toString('hex')} ${value.toString('hex')}`),
+    );
+  const dumpRecords = () => dump(Object.keys(records));
+  const dumpAll = () => dump(examined);
+  const write = (family: string, key: Buffer, value: Buffer | undefined) =>
+    store.transact((tx) => (value === undefined ? tx.delete(family, key) : tx.put(family, key, value)));
+
+  /** Finds the damage in its family, mends all of it, finds nothing more, and has left the records alone. */
+  async function mend(family: string, kept: readonly string[]): Promise<void> {
+    const found = await findings();
+    expect(found.map((finding) => finding.family)).toContain(family);
+    expect(found.filter(({ repair }) => repair === null)).toEqual([]);
+    const repaired = await findings(true);
+    expect(repaired.filter((finding) => !finding.repaired)).toEqual([]);
+    expect(await findings()).toEqual([]);
+    expect(dumpRecords()).toEqual(kept);
+    expect(await stoa.messaging.port.totals()).toEqual(totals);
+    expect(await search('words')).toEqual([
+      'these words wait',
+      'filed words come again',
+      'filed words are filed early',
+    ]);
+    expect(await search('filed', 'again')).toEqual(['filed words come again']);
+    expect(await search('nobody')).toEqual([]);
+  }
+
+  const search = async (...words: string[]) =>
+    (
+      await stoa.messaging.port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 10 })
+    ).messages.map(({ body }) => body);
+
+  it('finds nothing wrong with a sound store that has rows in every family', async () => {
+    for (const family of everyFamily.filter((each) => !elsewhere.includes(each)))
+      expect([family, rowsOf(family).length > 0]).toEqual([family, true]);
+    expect(await findings()).toEqual([]);
+  });
+
+  const damaged = Object.entries({ ...derived, ...records });
+
+  it.each(damaged.filter(([, { lost }]) => lost !== undefined))(
+    'brings back any row that is lost of %s',
+    async (family, { lost }) => {
+      const [all, kept] = [dumpAll(), dumpRecords()];
+      for (const { key } of victimsOf(family)) {
+        await write(family, key, undefined);
+        await mend(family === messaging.wordLists ? messaging.waitingWords : family, kept);
+        if (lost === 'same') expect(dumpAll()).toEqual(all);
+        else await makeSound();
+      }
+    },
+  );
+
+  it.each(damaged.filter(([, { spoiled }]) => spoiled !== undefined))(
+    'mends any row of %s that says something else',
+    async (family, { spoiled }) => {
+      const [all, kept] = [dumpAll(), dumpRecords()];
+      for (const { key } of victimsOf(family)) {
+        if (/^meta:(schema|last)_/.test(key.toString())) continue;
+        await write(family, key, junk);
+        await mend(family, kept);
+        if (spoiled === 'removed') expect(store.get(family, key)).toBeUndefined();
+        if (spoiled === 'same') expect(dumpAll()).toEqual(all);
+        else await makeSound();
+      }
+    },
+  );
+
+  it.each(damaged.filter(([, { extra = [] }]) => extra.length > 0))(
+    'takes out the rows of %s that do not belong',
+    async (family, { extra = [] }) => {
+      const [all, kept] = [dumpAll(), dumpRecords()];
+      for (const [key, value] of extra) {
+        expect(store.get(family, key)).toBeUndefined();
+        await write(family, key, value);
+        expect(await findings()).toContainEqual(
+          expect.objectContaining({ family, key: key.toString('hex') }),
+        );
+        await mend(family, kept);
+        expect(dumpAll()).toEqual(all);
+      }
+    },
+  );
+
+  it('tells of records that cannot be read, and leaves them as they are', async () => {
+    for (const family of Object.keys(records)) {
+      const [first] = rowsOf(family) as [{ key: Buffer; value: Buffer }];
+      if (family === 'messaging/room_keys') continue;
+      await write(family, first.key, junk);
+      const found = await findings();
+      expect(found.length, family).toBeGreaterThan(0);
+      await write(family, first.key, first.value);
+      expect(await findings(), family).toEqual([]);
+    }
+  });
+
+  it('opens a store whose guards cannot be read, so that the doctor can look at it', async () => {
+    await write(messaging.blocks, text('203.0.113.9'), junk);
+    await write(messaging.rateWindows, text('violations'), junk);
+    await write(messaging.nonces, stranger.subarray(0, 3), none);
+    await stoa.close();
+    stoa = await openStoa({ data: directory, engine, clock: () => nowMs, sweepIntervalMs: 3_600_000 });
+    store = stoa.kernel.root;
+    expect((await findings(true)).map(({ family, repaired }) => [family, repaired])).toEqual([
+      [messaging.nonces, true],
+      [messaging.blocks, false],
+    ]);
+    expect(await stoa.messaging.port.blocks()).toMatchObject([{ address: '203.0.113.7' }]);
+  });
+});
+
+it('the directory of several shards leads to everything that is looked for by its id alone', async () => {
+  const stoa = await openStoa({
+    data: 'unused',
+    engine: 'memory',
+    shards: 2,
+    clock: () => nowMs,
+    sweepIntervalMs: 3_600_000,
+  });
+  await populate(stoa);
+  const { root, stores } = stoa.kernel;
+  const findings = async (repair: boolean) => {
+    const found: Finding[] = [];
+    for await (const finding of examineAll(stores, embeddedChecks(stoa.kernel), { repair }))
+      found.push(finding);
+    return found;
+  };
+  const rows = () =>
+    Array.from(
+      root.range(kernel.directory, {}),
+      ({ key, value }) => `${key.toString()} ${value.toString('hex')}`,
+    );
+  const before = rows();
+  expect(before.length).toBeGreaterThanOrEqual(8);
+  expect(await findings(false)).toEqual([]);
+  for (const { key } of Array.from(root.range(kernel.directory, {}))) {
+    for (const value of [undefined, stranger.subarray(0, 32)]) {
+      await root.transact((tx) =>
+        value === undefined ? tx.delete(kernel.directory, key) : tx.put(kernel.directory, key, value),
+      );
+      expect(await findings(false), key.toString()).toContainEqual(
+        expect.objectContaining({ family: kernel.directory }),
+      );
+      await findings(true);
+      expect(await findings(false)).toEqual([]);
+      expect(rows()).toEqual(before);
+    }
+  }
+  await root.transact((tx) => tx.put(kernel.directory, text('something else'), userKey('ada')));
+  expect(await findings(true)).toMatchObject([{ family: kernel.directory, kind: 'wrong' }]);
+  expect(rows()).toEqual(before);
+  await stoa.close();
+});

@@ -1,0 +1,103 @@
+/** The doctor finds and mends every kind of damage to workspaces; a sound store has none. */
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { workspaceChecks } from '../../../../src/homes/directory/doctor/workspaces.js';
+import { buckets } from '../../../../src/homes/directory/workspaces/keys.js';
+import { examine } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
+import {
+  type EmbeddedBench,
+  makePlace,
+  makeTasks,
+  openEmbedded,
+  userCaller,
+} from '../../../workspaces/fixture.js';
+
+const ada = userCaller('ada');
+let bench: EmbeddedBench;
+
+beforeEach(async () => {
+  bench = await openEmbedded('memory');
+  const { service } = bench;
+  const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
+  const [first] = await makeTasks(service, ada, sessionId, 4);
+  await service.createTask(ada, sessionId, { command: 'last', depends_on: [first!.id] });
+  await service.updateSession(ada, sessionId, { status: 'active' });
+  await service.claimTask(ada, projectId);
+  const gone = await service.createProject(ada, workspaceId, { name: 'gone' });
+  await service.deleteProject(ada, gone.id);
+});
+afterEach(() => bench.close());
+
+async function findings(repair = false): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { kind, family } of examine(bench.kernel.root, workspaceChecks(), { repair }))
+    found.push(`${kind} ${family}`);
+  return found;
+}
+
+it('a sound store has nothing to mend', async () => {
+  expect(await findings()).toEqual([]);
+});
+
+it('every single index entry that is lost is found and written again', async () => {
+  const before = await bench.dump();
+  const entries = Array.from(bench.kernel.root.range(buckets.indexes, {}), ({ key }) => key);
+  expect(entries.length).toBeGreaterThan(15);
+  for (const key of entries) {
+    await bench.kernel.root.transact((tx) => tx.delete(buckets.indexes, key));
+    expect(await findings(), key.toString()).toContain(`missing ${buckets.indexes}`);
+    await findings(true);
+    expect(await findings()).toEqual([]);
+  }
+  expect(await bench.dump()).toBe(before);
+});
+
+it('an entry that speaks of nothing, or of another status, is removed', async () => {
+  const before = await bench.dump();
+  const task = Array.from(bench.kernel.root.range(buckets.tasks, {}), ({ key }) =>
+    key.toString().slice('task:'.length),
+  )[0]!;
+  await bench.kernel.root.transact((tx) => {
+    tx.put(buckets.indexes, Buffer.from('idx:task:session:sess_x:task_x'), Buffer.from('task_x'));
+    tx.put(buckets.indexes, Buffer.from(`idx:task:status:sess_x:failed:${task}`), Buffer.from(task));
+    tx.put(buckets.leases, Buffer.from('lease:task_x'), Buffer.from('{}'));
+  });
+  expect((await findings()).toSorted()).toEqual([
+    `dangling ${buckets.indexes}`,
+    `dangling ${buckets.leases}`,
+    `duplicate ${buckets.indexes}`,
+  ]);
+  await findings(true);
+  expect(await bench.dump()).toBe(before);
+});
+
+it('wrong counters are counted again', async () => {
+  const before = await bench.dump();
+  await bench.kernel.root.transact((tx) => {
+    for (const { key } of Array.from(tx.range(buckets.metadata, {})))
+      if (key.toString().startsWith('meta:open_tasks')) tx.put(buckets.metadata, key, Buffer.from('99'));
+    for (const { key, value } of Array.from(tx.range(buckets.workspaces, {})))
+      tx.put(
+        buckets.workspaces,
+        key,
+        Buffer.from(value.toString().replace(/"active_tasks":\d+/, '"active_tasks":7')),
+      );
+  });
+  await findings(true);
+  expect(await findings()).toEqual([]);
+  expect(await bench.dump()).toBe(before);
+});
+
+it('a running task that nobody holds goes back; a lease without a timer gets one', async () => {
+  const timers = Array.from(bench.kernel.root.range(kernelFamilies.timers, {}), ({ key }) => key).filter(
+    (key) => key.toString('latin1').includes('workspaces.lease'),
+  );
+  await bench.kernel.root.transact((tx) => tx.delete(kernelFamilies.timers, timers[0]!));
+  expect(await findings(true)).toEqual([`missing ${kernelFamilies.timers}`]);
+  expect(await findings()).toEqual([]);
+  await bench.kernel.root.transact((tx) => {
+    for (const { key } of Array.from(tx.range(buckets.leases, {}))) tx.delete(buckets.leases, key);
+  });
+  expect(await findings(true)).toEqual([`wrong ${buckets.tasks}`]);
+  expect(await findings()).toEqual([]);
+});

@@ -1,0 +1,125 @@
+import * as fc from 'fast-check';
+import { afterEach, describe, expect, it } from 'vitest';
+import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { Nonces } from '../../../../src/homes/directory/messaging/guards.js';
+import { nonceHash } from '../../../../src/homes/directory/messaging/nonce-hash.js';
+import { families, nothing } from '../../../../src/homes/directory/messaging/rows.js';
+import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
+import { HashSet } from '../../../../src/core/hash-set.js';
+import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { limitsWith } from '../../../../src/core/settings/limits.js';
+import { uuidBytes } from '../../../../src/messaging/uuid.js';
+import { FaultyEngine } from '../kernel/faulty-engine.js';
+
+const agent = '7d3f1c52-0b1e-4c55-9f6e-3a4b5c6d7e8f';
+const limits = limitsWith();
+let kernel: Kernel;
+let engine: FaultyEngine;
+let nowMs = 1_800_000_000_000;
+
+async function open(): Promise<void> {
+  kernel = await openKernel({
+    dataDir: '',
+    engine: 'memory',
+    families: embeddedFamilies,
+    limits,
+    clock: () => nowMs,
+    wrapEngine: (opened) => {
+      engine = new FaultyEngine(opened);
+      return engine;
+    },
+  });
+}
+
+afterEach(() => kernel?.close());
+
+describe('a set of nonces', () => {
+  const name = fc.integer({ min: 0, max: 3_000 }).map((number) => Buffer.from(`nonce-${number}`));
+  const action = fc.record({ do: fc.constantFrom('add', 'add', 'add', 'delete', 'has'), name });
+
+  it('is a set, whatever is added and taken out, also when it grows', () => {
+    fc.assert(
+      fc.property(fc.array(action, { maxLength: 4_000, size: 'max' }), (actions) => {
+        const model = new Set<string>();
+        const set = new HashSet();
+        // Collected first: an assertion costs far more than a lookup.
+        const wrong: string[] = [];
+        for (const one of actions) {
+          const hash = nonceHash(one.name, 0);
+          if (one.do === 'add') {
+            set.add(hash);
+            model.add(one.name.toString());
+          } else if (one.do === 'delete') {
+            set.delete(hash);
+            model.delete(one.name.toString());
+          }
+          if (set.has(hash) !== model.has(one.name.toString())) wrong.push(one.name.toString());
+        }
+        for (let number = 0; number <= 3_000; number += 1)
+          if (set.has(nonceHash(Buffer.from(`nonce-${number}`), 0)) !== model.has(`nonce-${number}`))
+            wrong.push(String(number));
+        expect(wrong).toEqual([]);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it('does not take one nonce for another', () => {
+    const set = new HashSet();
+    for (let number = 0; number < 200_000; number += 1) set.add(nonceHash(Buffer.from(`a${number}`), 0));
+    for (let number = 0; number < 200_000; number += 1)
+      if (set.has(nonceHash(Buffer.from(`b${number}`), 0))) expect.fail(`b${number} was never added`);
+  });
+});
+
+it('takes a nonce again when the commit of the first request failed, and only then', async () => {
+  await open();
+  const port = new DirectoryMessaging(kernel, (error) => expect.fail(String(error)));
+  engine.failNext('disk_full');
+  const first = await port.claimNonce(agent, 'a-nonce-that-is-long-enough');
+  expect(first.fresh).toBe(true);
+  await expect(first.durable).rejects.toMatchObject({ code: 'disk_full' });
+  const second = await port.claimNonce(agent, 'a-nonce-that-is-long-enough');
+  expect(second.fresh).toBe(true);
+  await second.durable;
+  expect((await port.claimNonce(agent, 'a-nonce-that-is-long-enough')).fresh).toBe(false);
+  expect(await port.nonceUsed(agent, 'a-nonce-that-is-long-enough')).toBe(true);
+});
+
+it('refuses a nonce for as long as it counts, also when the clock is set back', async () => {
+  await open();
+  const nonces = new Nonces(kernel.root, limits);
+  const first = nowMs;
+  try {
+    for (const share of [0, 0.5, 1, -1, -10]) {
+      nowMs = first + share * limits.nonceSeconds * 1_000;
+      expect([share, await kernel.root.transact((tx) => nonces.insert(tx, agent, 'one'))]).toEqual([
+        share,
+        share === 0,
+      ]);
+    }
+  } finally {
+    nowMs = first;
+  }
+});
+
+it('knows nonces after a restart, and those whose keys were written without a time', async () => {
+  await open();
+  const before = new Nonces(kernel.root, limits);
+  await kernel.root.transact((tx) => before.insert(tx, agent, 'with-a-time'));
+  const bucket = Buffer.alloc(6);
+  bucket.writeUIntBE(Math.floor(nowMs / (limits.nonceSeconds * 500)), 0, 6);
+  await kernel.root.transact((tx) =>
+    tx.put(
+      families.nonces,
+      Buffer.concat([bucket, uuidBytes(agent), Buffer.from('without-a-time')]),
+      nothing,
+    ),
+  );
+  const after = new Nonces(kernel.root, limits);
+  expect(['with-a-time', 'without-a-time', 'new'].map((nonce) => after.isUsed(agent, nonce))).toEqual([
+    true,
+    true,
+    false,
+  ]);
+});

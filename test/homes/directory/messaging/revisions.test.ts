@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest';
+import { RoomRevisions } from '../../../../src/homes/directory/messaging/revisions.js';
+
+it('the revision of a room changes with it alone, and of all that are forgotten at once', () => {
+  const revisions = new RoomRevisions(2);
+  const now = () => ['a', 'b', 'c', 'd'].map((room) => revisions.of(room));
+  const seen = now();
+  revisions.change('a');
+  revisions.change('b');
+  revisions.change('b');
+  const known = now();
+  expect(known.map((revision, index) => revision === seen[index])).toEqual([false, false, true, true]);
+  revisions.change('c');
+  const forgotten = now();
+  expect(forgotten.some((revision, index) => revision === seen[index] || revision === known[index])).toBe(
+    false,
+  );
+  revisions.change('a');
+  expect(now().map((revision, index) => revision === forgotten[index])).toEqual([false, true, true, true]);
+});

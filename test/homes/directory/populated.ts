@@ -1,0 +1,126 @@
+/** A store with something in every family. */
+import { dataFamilies } from '../../../src/homes/directory/datastore/rows.js';
+import { readRoom, restoreMessage } from '../../../src/homes/directory/messaging/rooms.js';
+import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
+import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
+import { fileWords, readWaiting } from '../../../src/homes/directory/messaging/words.js';
+import { operatorCaller } from '../../../src/core/caller.js';
+import { newUlid } from '../../../src/messaging/ulid.js';
+import { uuidBytes } from '../../../src/messaging/uuid.js';
+import { userKey } from '../../../src/identity/user-key.js';
+import type { Stoa } from '../../../src/index.js';
+import { keepAnswer } from '../../../src/homes/directory/kept-answers.js';
+import { writtenPort } from '../../messaging/written-port.js';
+
+/** Not at the end of a step of expiry: messages that follow each other share a timer. */
+export const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);
+
+const ada = operatorCaller('ada', 'planner');
+
+/** Something of everything, at one moment: nothing moves but by the damage. */
+export async function populate(stoa: Stoa): Promise<void> {
+  const { registry, data, workspaces, identity, kernel: opened } = stoa;
+  const port = writtenPort(stoa.messaging);
+  const { token } = await identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
+  await identity.authenticate(token);
+  await identity.flush();
+
+  for (const [namespace, key, value] of [
+    ['notes', 'a', 1],
+    ['notes', 'b', 'x'.repeat(20_000)],
+    ['plans', 'a', 1],
+  ] as const)
+    await data.set(ada, namespace, key, value);
+  await data.set(operatorCaller('ada', 'writer'), 'notes', 'brief', 1, { ttl: 3600 });
+  await data.get(operatorCaller('ada', 'reader'), 'plans', 'a');
+  await data.tracker.flush();
+
+  await registry.putUser(operatorCaller(), 'ada', { agents_max: 20 });
+  const agent = await registry.createAgent(
+    ada,
+    { name: 'scout', labels: { team: 'red' } },
+    { scope: 'ada', key: 'agent', fingerprint: 'f', seconds: 60 },
+  );
+  await registry.start(ada, agent.agent_id);
+  await registry.openSession(ada, agent.agent_id);
+  await registry.heartbeat(ada, agent.agent_id, { holder: 'node-1' });
+
+  const workspace = await workspaces.createWorkspace(ada, { name: 'home' });
+  const project = await workspaces.createProject(ada, workspace.id, { name: 'house', path: '/house' });
+  const session = await workspaces.createSession(ada, project.id, { status: 'active', max_idle_time: 600 });
+  const first = await workspaces.createTask(ada, session.id, { command: 'first' });
+  await workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
+  await workspaces.claimTask(ada, project.id);
+
+  const { identity: author } = await port.register({
+    publicKey: `${'A'.repeat(43)}=`,
+    name: 'author',
+    email: null,
+    proven: true,
+  });
+  const { identity: reader } = await port.register({
+    publicKey: `${'B'.repeat(42)}A=`,
+    name: 'reader',
+    email: null,
+    proven: true,
+  });
+  await registry.linkIdentity(ada, agent.agent_id, author.id);
+  await port.keep({
+    owner: 'ab'.repeat(32),
+    publicKey: `${'C'.repeat(42)}A=`,
+    name: 'kept',
+    email: null,
+    proven: true,
+    sealedSeed: 'sealed',
+  });
+  const room = await port.createRoom({ name: 'open', isPrivate: false, keyHash: null, createdBy: author.id });
+  const closed = await port.createRoom({
+    name: 'closed',
+    isPrivate: true,
+    keyHash: 'hash',
+    createdBy: author.id,
+  });
+  const post = (roomId: string, body: string, parentId: string | null = null) =>
+    port.post({ roomId, from: author.id, body, parentId, proof: null, serverSigned: false });
+  const opening = await post(room.id, 'filed words are filed early');
+  await post(closed.id, 'nobody finds this');
+  await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));
+  await post(room.id, 'filed words come again', opening.id);
+  await opened.root.transact((tx) => fileWords(tx, readWaiting(tx), stoa.limits.messageRetentionSeconds));
+  await post(room.id, 'these words wait', opening.id);
+  // As another AICQ server writes one: its id and its time are of two moments.
+  const imported = {
+    id: newUlid(nowMs - 3),
+    roomId: closed.id,
+    rootId: null,
+    tsMs: nowMs + 9,
+    from: author.id,
+    body: 'late',
+    parentId: null,
+    proof: null,
+    serverSigned: false,
+  };
+  await opened.root.transact((tx) => {
+    const row = readRoom(tx, uuidBytes(closed.id));
+    countImportedMessage(tx);
+    if (row !== undefined) restoreMessage(tx, stoa.limits, { ...row, messageCount: 2 }, imported);
+  });
+  const direct = { from: author.id, to: reader.id, body: 'sealed', proof: null, serverSigned: false };
+  const { id } = await port.send(direct);
+  await port.send(direct);
+  await port.acknowledge(reader.id, [id]);
+  await port.claimNonce(author.id, 'a-nonce').then(({ durable }) => durable);
+  await port.block({ address: '203.0.113.7', reason: 'noise', expiresAtMs: nowMs + 60_000 });
+  await opened.root.transact((tx) => {
+    keepAnswer(
+      tx,
+      userKey('ada'),
+      { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 },
+      [1],
+      stoa.limits,
+    );
+    // As if the data store were kept in PostgreSQL.
+    tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), Buffer.alloc(0));
+    tx.put(messaging.rateWindows, Buffer.from('violations'), Buffer.from('[]'));
+  });
+}

@@ -1,0 +1,887 @@
+import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
+import {
+  type PostgresSql,
+  databaseOf,
+  openPostgres,
+  query,
+  transaction,
+} from '../../../../src/homes/postgres/connection.js';
+import type { CommitInput } from '../../../../src/commit/schemas.js';
+import { StoaError } from '../../../../src/core/errors.js';
+import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
+import { aicqSignedText, sign, signingKeysOf } from '../../../../src/identity/signatures.js';
+import { type Stoa, type StoaOptions, openStoa } from '../../../../src/index.js';
+import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
+import type { Delivery } from '../../../../src/messaging/port.js';
+import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import { createApp, stopApp } from '../../../../src/server/app.js';
+import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
+import type { TestServer } from '../../../servers/child.js';
+import { start as startRedis } from '../../../servers/redis.js';
+import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { writtenPort } from '../../../messaging/written-port.js';
+
+const ada = operatorCaller('ada', 'planner');
+const bob = operatorCaller('bob');
+
+let redis: TestServer;
+const opened: Stoa[] = [];
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+afterEach(async () => {
+  for (const stoa of opened.splice(0)) await stoa.close();
+});
+
+async function open(options: Partial<StoaOptions>): Promise<Stoa> {
+  const stoa = await openStoa({ data: 'unused', engine: 'memory', onError: () => undefined, ...options });
+  opened.push(stoa);
+  return stoa;
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+/** Databases are each test's own; Redis is shared. */
+async function flushRedis(): Promise<void> {
+  const client = new Redis(redis.url);
+  await client.flushall();
+  client.disconnect();
+}
+
+async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {
+  return (await stoa.messaging.port.messages(room, { afterMs: 0, limit: 200 })).items.map(({ body }) => body);
+}
+
+async function project(
+  stoa: Stoa,
+  caller: Caller = ada,
+  tasks = 1,
+): Promise<{ projectId: string; sessionId: string; taskIds: string[] }> {
+  const workspace = await stoa.workspaces.createWorkspace(caller, { name: `w-${randomUUID()}` });
+  const { id: projectId } = await stoa.workspaces.createProject(caller, workspace.id, { name: 'p' });
+  const { id: sessionId } = await stoa.workspaces.createSession(caller, projectId, { status: 'active' });
+  const taskIds: string[] = [];
+  for (let index = 0; index < tasks; index += 1)
+    taskIds.push((await stoa.workspaces.createTask(caller, sessionId, { command: `task ${index}` })).id);
+  return { projectId, sessionId, taskIds };
+}
+
+function sets(prefix: string, length: number): CommitInput['operations'] {
+  return Array.from({ length }, (_, index) => ({ op: 'data.set', key: `${prefix}${index}`, value: index }));
+}
+
+/** Where messages are kept beside the data and the tasks in PostgreSQL. */
+const places = [
+  { messages: 'the data directory', more: () => ({}) },
+  { messages: 'PostgreSQL and Redis', more: (url: string) => ({ messaging: url, redis: redis.url }) },
+];
+
+describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ more }) => {
+  let stoa: Stoa;
+  let url: string;
+  const commit = (input: CommitInput, caller = ada) => stoa.commit.commit(caller, input);
+
+  beforeEach(async () => {
+    await flushRedis();
+    url = (await sharedPostgres()).url;
+    stoa = await open({ datastore: url, workspaces: url, ...more(url) });
+  });
+
+  it('refuses a caller whose lease has passed on, and so do messages by themselves', async () => {
+    const { agent_id } = await stoa.registry.createAgent(ada, { name: 'worker' });
+    const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
+    const worker: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
+    const post = () =>
+      stoa.messaging.rooms.post(worker, { room: 'global' }, () => ({ body: 'still here', pid: '' }), null);
+    const input: CommitInput = {
+      operations: [
+        { op: 'data.increment', key: 'count' },
+        { op: 'room.post', room: 'global', body: 'counted' },
+      ],
+    };
+    await post();
+    expect(await commit(input, worker)).toMatchObject({ ok: true });
+    await stoa.registry.releaseLease(ada, agent_id);
+    await expect(post()).rejects.toMatchObject({ code: 'fenced' });
+    await expect(commit(input, worker)).rejects.toMatchObject({ code: 'fenced' });
+    expect(await stoa.data.get(ada, 'default', 'count')).toBe(1);
+    expect(await saidIn(stoa)).toEqual(['still here', 'counted']);
+  });
+
+  it('does operations of data, tasks and messages together', async () => {
+    const { projectId, sessionId } = await project(stoa);
+    const outcome = await commit({
+      checks: [{ check: 'data', key: 'plan', version: null }],
+      operations: [
+        { op: 'task.claim', project_id: projectId },
+        { op: 'data.set', key: 'plan', value: { go: true }, metadata: { by: 'ada' } },
+        { op: 'data.increment', key: 'plans', by: 2 },
+        { op: 'data.increment', key: 'plans' },
+        { op: 'data.append', namespace: 'log', key: 'lines', items: ['started'] },
+        { op: 'task.create', session_id: sessionId, command: 'next' },
+        { op: 'room.post', room: 'global', body: 'planner began' },
+      ],
+    });
+    expect(outcome).toMatchObject({
+      ok: true,
+      results: [
+        { task: { status: 'running', claimed_by: 'planner' }, lease: { fence: 1 } },
+        { version: 1 },
+        { value: 2 },
+        { value: 3, version: 2 },
+        { version: 1, sizeBytes: 11 },
+        { status: 'pending' },
+        { id: expect.any(String) as string, room: globalRoomId },
+      ],
+    });
+    expect(await stoa.data.get(ada, 'default', 'plans')).toBe(3);
+    expect(await stoa.data.getEntry(ada, 'default', 'plan')).toMatchObject({
+      value: { go: true },
+      metadata: { by: 'ada' },
+      createdByAgent: 'planner',
+    });
+    expect(await saidIn(stoa)).toEqual(['planner began']);
+    const kinds = stoa.kernel.feed.read().commits.flatMap(({ changes }) => changes.map(({ kind }) => kind));
+    expect(kinds).toEqual(expect.arrayContaining(['document.set', 'task.claimed', 'task.created']));
+    expect(await stoa.commit.outbox()).toEqual({ waiting: 0, oldestWaitingSeconds: 0, undeliverable: 0 });
+  });
+
+  it('completes a claimed task with its result and its announcement', async () => {
+    const { projectId } = await project(stoa);
+    const claim = await stoa.workspaces.claimTask(ada, projectId);
+    const [id, fence] = [claim?.task.id ?? '', claim?.lease.fence ?? 0];
+    const finish = (): ReturnType<typeof commit> =>
+      commit({
+        checks: [{ check: 'claim', task_id: id, fence }],
+        operations: [
+          { op: 'data.set', namespace: 'results', key: id, value: 42 },
+          { op: 'task.complete', task_id: id, fence, output: 'done' },
+          { op: 'room.post', room: 'global', body: 'it is 42' },
+        ],
+      });
+    expect(await finish()).toMatchObject({ ok: true });
+    expect(await stoa.workspaces.getTask(ada, id)).toMatchObject({ status: 'completed', output: 'done' });
+    // The claim is over: the same again is a late write.
+    expect(await finish()).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
+    expect(await saidIn(stoa)).toEqual(['it is 42']);
+  });
+
+  describe('does nothing of all when', () => {
+    let ids: Awaited<ReturnType<typeof project>>;
+    /** Something of each kind that would be seen if it were done. */
+    const operations = (): CommitInput['operations'] => [
+      { op: 'data.set', key: 'free', value: 1 },
+      { op: 'task.create', session_id: ids.sessionId, command: 'never' },
+      { op: 'room.post', room: 'global', body: 'never said' },
+    ];
+
+    beforeEach(async () => {
+      ids = await project(stoa);
+      await stoa.data.set(ada, 'default', 'plan', 1);
+    });
+    afterEach(async () => {
+      expect(await stoa.data.get(ada, 'default', 'free')).toBeUndefined();
+      expect((await stoa.workspaces.listTasks(ada, ids.sessionId)).items).toHaveLength(1);
+      expect(await saidIn(stoa)).toEqual([]);
+      expect(await stoa.commit.outbox()).toMatchObject({ waiting: 0, undeliverable: 0 });
+    });
+
+    it.each([
+      ['a document has another version', { check: 'data', key: 'plan', version: 2 }, 'version_conflict'],
+      ['a document is there', { check: 'data', key: 'plan', version: null }, 'version_conflict'],
+      ['a document is not there', { check: 'data', key: 'absent', version: 1 }, 'version_conflict'],
+    ] as const)('%s', async (_what, check, code) => {
+      expect(
+        await commit({
+          checks: [{ check: 'data', key: 'plan', version: 1 }, check],
+          operations: operations(),
+        }),
+      ).toMatchObject({ ok: false, failed: { check: 1, code } });
+    });
+
+    it("a task has another version, or is another user's", async () => {
+      const [task_id = ''] = ids.taskIds;
+      expect(
+        await commit({ checks: [{ check: 'task', task_id, version: 2 }], operations: operations() }),
+      ).toMatchObject({ ok: false, failed: { check: 0, code: 'version_conflict' } });
+      const theirs = await stoa.commit.commit(bob, {
+        checks: [{ check: 'task', task_id, version: 1 }],
+        operations: [{ op: 'data.set', key: 'free', value: 1 }],
+      });
+      expect(theirs).toMatchObject({ ok: false, failed: { check: 0, code: 'version_conflict' } });
+      expect(await stoa.data.get(bob, 'default', 'free')).toBeUndefined();
+    });
+
+    it('a claim has another number, or there is none', async () => {
+      const [task_id = ''] = ids.taskIds;
+      const attempt = (fence: number) =>
+        commit({ checks: [{ check: 'claim', task_id, fence }], operations: operations() });
+      expect(await attempt(1)).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
+      await stoa.workspaces.claimTask(ada, ids.projectId);
+      expect(await attempt(2)).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
+    });
+
+    it('an operation meets a conflict', async () => {
+      expect(
+        await commit({
+          operations: [...operations(), { op: 'data.set', key: 'plan', value: 2, if_version: 0 }],
+        }),
+      ).toMatchObject({ ok: false, failed: { operation: 3, code: 'version_conflict' } });
+      expect(
+        await commit({
+          operations: [...operations(), { op: 'task.complete', task_id: ids.taskIds[0] ?? '', fence: 9 }],
+        }),
+      ).toMatchObject({ ok: false, failed: { operation: 3, code: 'fenced' } });
+    });
+
+    it('an operation could never be right', async () => {
+      await expect(
+        commit({ operations: [...operations(), { op: 'data.set', key: '', value: 2 }] }),
+      ).rejects.toMatchObject({ code: 'invalid_request', details: { operation: 3 } });
+      await expect(
+        commit({ operations: [...operations(), { op: 'room.post', room: randomUUID(), body: 'hello' }] }),
+      ).rejects.toMatchObject({ code: 'not_found', details: { operation: 3 } });
+      await expect(
+        commit({
+          operations: [...operations(), { op: 'room.post', room: 'global', body: 'x'.repeat(5_000) }],
+        }),
+      ).rejects.toMatchObject({ code: 'unprocessable', details: { operation: 3 } });
+      await expect(
+        commit({
+          operations: [
+            ...operations(),
+            { op: 'room.post', room: 'global', body: 'hello', pid: '01ARZ3NDEKTSV4RRFFQ69G5FAV' },
+          ],
+        }),
+      ).rejects.toThrow('parent message not found');
+      const many = Array.from({ length: 9 }, () => ({
+        op: 'room.post' as const,
+        room: 'global',
+        body: 'x'.repeat(4_000),
+      }));
+      await expect(commit({ operations: [...operations(), ...many] })).rejects.toMatchObject({
+        code: 'rate_limited',
+      });
+    });
+  });
+
+  it('racing for one version, exactly one wins', async () => {
+    const { projectId } = await project(stoa);
+    const race = Array.from({ length: 20 }, (_, index) =>
+      commit({
+        checks: [{ check: 'data', key: 'leader', version: null }],
+        operations: [
+          { op: 'data.set', key: 'leader', value: index },
+          { op: 'data.increment', key: 'winners' },
+          { op: 'task.claim', project_id: projectId },
+          { op: 'room.post', room: 'global', body: `${index} leads` },
+        ],
+      }),
+    );
+    const outcomes = await Promise.all(race);
+    expect(outcomes.filter(({ ok }) => ok)).toHaveLength(1);
+    expect(outcomes.filter(({ ok }) => !ok)).toEqual(
+      Array(19).fill(
+        expect.objectContaining({
+          ok: false,
+          failed: expect.objectContaining({ check: 0, code: 'version_conflict' }) as unknown,
+        }) as unknown,
+      ),
+    );
+    expect(await stoa.data.get(ada, 'default', 'winners')).toBe(1);
+    expect(await saidIn(stoa)).toEqual([`${String(await stoa.data.get(ada, 'default', 'leader'))} leads`]);
+  });
+
+  it('racing over crossed names, none sees half of another', async () => {
+    const race = Array.from({ length: 20 }, (_, index) => {
+      const [mine, other] = index % 2 === 0 ? (['a', 'b'] as const) : (['b', 'a'] as const);
+      return commit({
+        checks: [{ check: 'data', key: other, version: null }],
+        operations: [{ op: 'data.set', key: mine, value: 1 }],
+      });
+    });
+    const outcomes = await Promise.all(race);
+    const values = [await stoa.data.get(ada, 'default', 'a'), await stoa.data.get(ada, 'default', 'b')];
+    expect(values.filter((value) => value === undefined)).toHaveLength(1);
+    expect(outcomes.filter(({ ok }) => ok)).toHaveLength(10);
+  });
+
+  it('that only adds up loses nothing, however many come at once', async () => {
+    const many = Array.from({ length: 40 }, (_, index) =>
+      commit({
+        operations: [
+          { op: 'data.increment', key: index % 2 === 0 ? 'x' : 'y' },
+          { op: 'data.increment', key: index % 2 === 0 ? 'y' : 'x' },
+          { op: 'room.post', room: 'global', body: String(index) },
+        ],
+      }),
+    );
+    expect((await Promise.all(many)).every(({ ok }) => ok)).toBe(true);
+    expect([await stoa.data.get(ada, 'default', 'x'), await stoa.data.get(ada, 'default', 'y')]).toEqual([
+      40, 40,
+    ]);
+    expect((await saidIn(stoa)).map(Number).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: 40 }, (_, index) => index),
+    );
+  });
+
+  it('lives beside single writes of the same documents, and nothing is lost', async () => {
+    const work = Array.from({ length: 20 }, (_, index) => [
+      commit({
+        operations: [
+          { op: 'data.increment', key: 'x' },
+          { op: 'data.increment', key: 'y' },
+          { op: 'data.set', key: 'b', value: index },
+          { op: 'data.set', key: 'a', value: index },
+        ],
+      }),
+      stoa.data.increment(ada, 'default', 'y'),
+      stoa.data.increment(ada, 'default', 'x'),
+      stoa.data.setMany(ada, 'default', { a: index, b: index }),
+      commit({
+        operations: [
+          { op: 'data.increment', key: 'y' },
+          { op: 'data.delete', key: 'a' },
+          { op: 'data.increment', key: 'x' },
+        ],
+      }),
+    ]);
+    await Promise.all(work.flat());
+    expect([await stoa.data.get(ada, 'default', 'x'), await stoa.data.get(ada, 'default', 'y')]).toEqual([
+      60, 60,
+    ]);
+  });
+
+  it('holds quotas, which count over all of its operations', async () => {
+    const strict = await open({ datastore: url, workspaces: url, limits: { dataDocumentsPerUserMax: 3 } });
+    expect(await strict.commit.commit(ada, { operations: sets('a', 4) })).toMatchObject({
+      ok: false,
+      failed: { operation: 3, code: 'quota_exceeded' },
+    });
+    const race = await Promise.all(
+      ['b', 'c', 'd', 'e'].map((prefix) => strict.commit.commit(ada, { operations: sets(prefix, 2) })),
+    );
+    expect(race.filter(({ ok }) => ok)).toHaveLength(1);
+    expect((await strict.data.listKeys(ada, 'default')).items).toHaveLength(2);
+  });
+
+  it('that fails leaves the counts of reads as they are', async () => {
+    await stoa.data.set(ada, 'default', 'read', 1);
+    await stoa.data.get(ada, 'default', 'read');
+    expect(
+      await commit({
+        operations: [
+          { op: 'data.delete', key: 'read' },
+          { op: 'data.set', key: 'read', value: 2, if_version: 5 },
+        ],
+      }),
+    ).toMatchObject({ ok: false });
+    expect(await stoa.data.getEntry(ada, 'default', 'read')).toMatchObject({ value: 1, accessCount: 1 });
+  });
+
+  it('a repeat under the same key changes nothing and answers the same', async () => {
+    const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
+    const input: CommitInput = {
+      operations: [
+        { op: 'data.increment', key: 'n' },
+        { op: 'room.post', room: 'global', body: 'once' },
+      ],
+    };
+    const [first, ...again] = await Promise.all(
+      Array.from({ length: 5 }, () => stoa.commit.commit(ada, input, idempotency)),
+    );
+    expect(first?.ok).toBe(true);
+    const last = await stoa.commit.commit(ada, input, idempotency);
+    expect(last).toMatchObject({
+      ok: true,
+      results: [{ value: 1 }, { id: expect.any(String) as string, ts: expect.any(Number) as number }],
+    });
+    expect(again.every(({ ok }) => ok)).toBe(true);
+    expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
+    expect(await saidIn(stoa)).toEqual(['once']);
+    await expect(stoa.commit.commit(ada, input, { ...idempotency, fingerprint: 'g' })).rejects.toMatchObject({
+      code: 'idempotency_mismatch',
+    });
+  });
+
+  it('keeps private rooms shut, and takes the signature of an agent of its own', async () => {
+    const token: Caller = { ...ada, kind: 'user' };
+    const room = await stoa.messaging.rooms.create(
+      token,
+      { name: 'secret', is_private: true, key: 'a key of sixteen characters' },
+      null,
+    );
+    const post = (key?: string) =>
+      commit(
+        {
+          operations: [
+            { op: 'room.post', room: room.id, body: 'psst', ...(key !== undefined && { key }) },
+            { op: 'data.increment', key: 'n' },
+          ],
+        },
+        token,
+      );
+    await expect(post()).rejects.toMatchObject({ code: 'forbidden' });
+    expect((await post('a key of sixteen characters')).ok).toBe(true);
+    const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 7));
+    const { identity } = await writtenPort(stoa.messaging).register({
+      publicKey: publicKey.toString('base64'),
+      name: 'signer',
+      email: null,
+      proven: true,
+    });
+    const request = JSON.stringify({ body: 'signed by me' });
+    const [nonce, timestamp] = [randomUUID(), String(Date.now())];
+    const signature = sign(secretKey, aicqSignedText(Buffer.from(request), nonce, timestamp)).toString(
+      'base64',
+    );
+    const operation = {
+      op: 'room.post' as const,
+      room: 'global',
+      body: 'signed by me',
+      signed: { agent: identity.id, nonce, timestamp, signature, request },
+    };
+    expect((await commit({ operations: [operation, { op: 'data.increment', key: 'n' }] })).ok).toBe(true);
+    expect(
+      (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 1 })).items,
+    ).toMatchObject([{ from: identity.id, serverSigned: false, proof: { signature } }]);
+    await expect(commit({ operations: [operation, { op: 'data.increment', key: 'n' }] })).rejects.toThrow(
+      'nonce already used',
+    );
+    expect(await stoa.data.get(ada, 'default', 'n')).toBe(2);
+  });
+
+  it('sends direct messages', async () => {
+    const reader = (
+      await writtenPort(stoa.messaging).register({
+        publicKey: signingKeysOf(Buffer.alloc(32, 8)).publicKey.toString('base64'),
+        name: 'reader',
+        email: null,
+        proven: true,
+      })
+    ).identity.id;
+    const outcome = await commit({
+      operations: [
+        { op: 'data.increment', key: 'n' },
+        { op: 'dm.send', to: reader, body: 'for you' },
+      ],
+    });
+    const { items } = await stoa.messaging.port.inbox(reader, { beforeMs: null, limit: 10 });
+    expect(items).toMatchObject([{ body: 'for you' }]);
+    expect(outcome).toMatchObject({
+      ok: true,
+      results: [{ value: 1 }, { id: items[0]?.id, ts: items[0]?.tsMs }],
+    });
+  });
+
+  it('with the registry is refused, and says where each is kept', async () => {
+    const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
+    const mixed = commit({
+      operations: [
+        { op: 'data.set', key: 'k', value: 1 },
+        { op: 'agent.update', agent_id: agent.agent_id, status: 'running' },
+      ],
+    });
+    await expect(mixed).rejects.toMatchObject({
+      code: 'unsupported',
+      details: { data: 'postgres', registry: 'embedded' },
+    });
+    const checked = commit({
+      checks: [{ check: 'lease', agent_id: agent.agent_id, fence: 0 }],
+      operations: [{ op: 'task.cancel', task_id: `task_${randomUUID()}` }],
+    });
+    await expect(checked).rejects.toMatchObject({
+      code: 'unsupported',
+      details: { registry: 'embedded', workspaces: 'postgres' },
+    });
+    expect(await stoa.data.get(ada, 'default', 'k')).toBeUndefined();
+    // The registry alone is in the data directory, and so is its commit.
+    expect(
+      await commit({ operations: [{ op: 'agent.update', agent_id: agent.agent_id, status: 'running' }] }),
+    ).toMatchObject({ ok: true });
+  });
+});
+
+describe('where domains are apart', () => {
+  it('two databases are not one commit, each alone is', async () => {
+    const [one, two] = [(await sharedPostgres()).url, (await sharedPostgres()).url];
+    const stoa = await open({ datastore: one, workspaces: two });
+    const { taskIds, projectId } = await project(stoa);
+    const both = stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'k', value: 1 },
+        { op: 'task.claim', project_id: projectId },
+      ],
+    });
+    await expect(both).rejects.toMatchObject({
+      code: 'unsupported',
+      message: expect.stringContaining('another database') as string,
+    });
+    expect(
+      await stoa.commit.commit(ada, {
+        operations: [
+          { op: 'data.set', key: 'k', value: 1 },
+          { op: 'room.post', room: 'global', body: 'set' },
+        ],
+      }),
+    ).toMatchObject({ ok: true });
+    expect(
+      await stoa.commit.commit(ada, {
+        operations: [
+          { op: 'task.cancel', task_id: taskIds[0] ?? '' },
+          { op: 'room.post', room: 'global', body: 'cancelled' },
+        ],
+      }),
+    ).toMatchObject({ ok: true });
+    expect(await saidIn(stoa)).toEqual(['set', 'cancelled']);
+  });
+
+  it('a database without transactions takes no part, and embedded data no messages in PostgreSQL', async () => {
+    const memory = await open({ datastore: 'memory://' });
+    await expect(
+      memory.commit.commit(ada, { operations: [{ op: 'data.set', key: 'k', value: 1 }] }),
+    ).rejects.toMatchObject({ code: 'unsupported', details: { domain: 'data', backend: 'memory' } });
+    const stoa = await open({ messaging: (await sharedPostgres()).url, redis: redis.url });
+    const mixed = stoa.commit.commit(ada, {
+      operations: [
+        { op: 'data.set', key: 'k', value: 1 },
+        { op: 'room.post', room: 'global', body: 'hello' },
+      ],
+    });
+    await expect(mixed).rejects.toMatchObject({
+      code: 'unsupported',
+      details: { data: 'embedded', messaging: 'postgres' },
+    });
+    // Messages alone are one database's.
+    expect(
+      await stoa.commit.commit(ada, {
+        operations: [
+          { op: 'room.post', room: 'global', body: 'a' },
+          { op: 'room.post', room: 'global', body: 'b' },
+        ],
+      }),
+    ).toMatchObject({ ok: true });
+    expect((await saidIn(stoa)).slice(-2)).toEqual(['a', 'b']);
+  });
+});
+
+describe('the outbox', () => {
+  let sql: PostgresSql;
+  let url: string;
+  const both: CommitInput = {
+    operations: [
+      { op: 'data.increment', key: 'n' },
+      { op: 'room.post', room: 'global', body: 'later' },
+    ],
+  };
+
+  beforeEach(async () => {
+    url = (await sharedPostgres()).url;
+    sql = await openPostgres(new URL(url), { connectionsMax: 2 });
+  });
+  afterEach(() => sql.end());
+
+  /** Holds the global room's place as a server would that is stuck in the middle of a delivery. */
+  async function holdRoom(store: string): Promise<() => Promise<void>> {
+    // The driver hands out a connection that is open; of one that it would have to open, it never tells.
+    await sql.unsafe('SELECT 1');
+    const held = await sql.reserve();
+    await held.unsafe('SELECT pg_advisory_lock(hashtextextended($1, 6))', [`${store} room ${globalRoomId}`]);
+    return async () => {
+      await held.unsafe('SELECT pg_advisory_unlock_all()');
+      held.release();
+    };
+  }
+
+  it('says what is queued, and delivers it in order when it can', async () => {
+    const stoa = await open({ datastore: url, workspaces: url, limits: { commitDeliveryWaitSeconds: 0.2 } });
+    const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
+    const release = await holdRoom(stoa.kernel.manifest.id);
+    const first = await stoa.commit.commit(ada, both, idempotency);
+    expect(first).toMatchObject({
+      ok: true,
+      results: [{ value: 1 }, { queued: true, delivery: expect.any(String) as string, room: globalRoomId }],
+    });
+    for (const body of ['second', 'third'])
+      await stoa.commit.commit(ada, {
+        operations: [
+          { op: 'data.increment', key: 'n' },
+          { op: 'room.post', room: 'global', body },
+        ],
+      });
+    expect(await saidIn(stoa)).toEqual([]);
+    expect(await stoa.commit.outbox()).toMatchObject({ waiting: 3, undeliverable: 0 });
+    await release();
+    await until(async () => (await stoa.commit.outbox()).waiting === 0);
+    expect(await saidIn(stoa)).toEqual(['later', 'second', 'third']);
+    // The repeat tells what has become of it.
+    const [message] = (await stoa.messaging.port.messages(globalRoomId, { afterMs: 0, limit: 1 })).items;
+    expect(await stoa.commit.commit(ada, both, idempotency)).toMatchObject({
+      ok: true,
+      results: [{ value: 1 }, { id: message?.id, ts: message?.tsMs }],
+    });
+  });
+
+  it('is emptied by another server when the one that committed is gone', async () => {
+    await flushRedis();
+    const options = {
+      datastore: url,
+      workspaces: url,
+      messaging: url,
+      redis: redis.url,
+      limits: { commitDeliveryWaitSeconds: 0.2 },
+    };
+    const one = await open(options);
+    const release = await holdRoom(databaseOf(url));
+    expect(await one.commit.commit(ada, both)).toMatchObject({
+      ok: true,
+      results: [{ value: 1 }, { queued: true }],
+    });
+    await opened.shift()?.close();
+    const other = await open(options);
+    expect(await saidIn(other)).toEqual([]);
+    await release();
+    await until(async () => (await other.commit.outbox()).waiting === 0);
+    expect(await saidIn(other)).toEqual(['later']);
+  });
+
+  it('two servers on one database commit over the same names, and every message comes once', async () => {
+    await flushRedis();
+    const options = {
+      datastore: url,
+      workspaces: url,
+      messaging: url,
+      redis: redis.url,
+      secretKeys: 'ab'.repeat(32),
+    };
+    const servers = [await open(options), await open(options)];
+    const commits = Array.from({ length: 40 }, (_, index) =>
+      (servers[index % 2] as Stoa).commit.commit(ada, {
+        operations: [
+          { op: 'data.increment', key: 'n' },
+          { op: 'room.post', room: 'global', body: String(index) },
+        ],
+      }),
+    );
+    const outcomes = await Promise.all(commits);
+    expect(outcomes.every((outcome) => outcome.ok && 'id' in (outcome.results[1] as object))).toBe(true);
+    expect(await (servers[1] as Stoa).data.get(ada, 'default', 'n')).toBe(40);
+    expect((await saidIn(servers[0] as Stoa)).map(Number).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: 40 }, (_, index) => index),
+    );
+  });
+
+  it('tries again while messaging is away; what is behind waits for its turn', async () => {
+    await migrateCommitsUp(sql);
+    const taken: string[] = [];
+    const away = { attempts: 3 };
+    const port = {
+      deliver: async ({ message }: Delivery) => {
+        if (message.body === 'first' && away.attempts > 0) {
+          away.attempts -= 1;
+          throw new StoaError('backend_unavailable', 'Redis does not answer.');
+        }
+        taken.push(message.body);
+        return { id: String(taken.length), tsMs: taken.length };
+      },
+    };
+    const faults: unknown[] = [];
+    const outbox = new CommitOutbox({
+      sql,
+      store: 's',
+      port,
+      limits: limitsWith(),
+      onError: (error) => faults.push(error),
+      sweepIntervalMs: 20,
+    });
+    const promised = ['first', 'second'].map((body) => ({
+      delivery: randomUUID(),
+      message: {
+        roomId: globalRoomId,
+        from: randomUUID(),
+        body,
+        parentId: null,
+        proof: null,
+        serverSigned: false,
+      },
+    }));
+    await sql.begin(async (tx) => {
+      for (const one of promised) await outbox.add(tx, 'ada', one);
+    });
+    const deliveries = promised.map(({ delivery }) => delivery);
+    expect([...(await outbox.deliver(deliveries)).values()]).toEqual([
+      { state: 'waiting' },
+      { state: 'waiting' },
+    ]);
+    outbox.start();
+    await until(async () => (await outbox.facts()).waiting === 0);
+    await outbox.close();
+    expect(taken).toEqual(['first', 'second']);
+    expect(faults).toHaveLength(3);
+    expect(await outbox.states(promised.map(({ delivery }) => delivery))).toEqual(
+      new Map(
+        promised.map(({ delivery }, index) => [
+          delivery,
+          { state: 'delivered', id: String(index + 1), tsMs: index + 1 },
+        ]),
+      ),
+    );
+  });
+
+  it('gives up after its time, and forgets what is long done', async () => {
+    await migrateCommitsUp(sql);
+    const port = {
+      deliver: () => Promise.reject(new StoaError('backend_unavailable', 'Redis does not answer.')),
+    };
+    const open = (limits: Partial<Limits>) =>
+      new CommitOutbox({
+        sql,
+        store: 's',
+        port,
+        limits: limitsWith(limits),
+        onError: () => undefined,
+        sweepIntervalMs: 3_600_000,
+      });
+    const promised = {
+      delivery: randomUUID(),
+      message: { to: randomUUID(), from: randomUUID(), body: 'b', proof: null, serverSigned: false },
+    };
+    await sql.begin((tx) => open({}).add(tx, 'ada', promised));
+    await open({}).sweep();
+    expect(await open({}).facts()).toMatchObject({ waiting: 1, undeliverable: 0 });
+    const impatient = open({ commitDeliverySecondsMax: 0 });
+    await impatient.sweep();
+    expect(await impatient.facts()).toMatchObject({ waiting: 0, undeliverable: 1 });
+    expect([...(await impatient.states([promised.delivery])).values()]).toEqual([
+      { state: 'undeliverable', reason: 'not delivered in time: Redis does not answer.' },
+    ]);
+    await open({ commitUndeliverableKeptSeconds: 0 }).sweep();
+    expect(await impatient.facts()).toMatchObject({ waiting: 0, undeliverable: 0 });
+  });
+
+  it('forgets many of them in small steps', async () => {
+    await migrateCommitsUp(sql);
+    for (const table of ['commit_outbox', 'commit_answers']) await refuseLargeStatements(sql, table, 3);
+    await query(
+      sql,
+      `INSERT INTO commit_outbox (delivery, store, place, message, user_id) SELECT gen_random_uuid(), 'other', 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
+    );
+    await query(
+      sql,
+      `INSERT INTO commit_answers (key, fingerprint, results, expires_at) SELECT n::text, '', '[]', now() - interval '1 second' FROM generate_series(1, 10) n`,
+    );
+    const faults: unknown[] = [];
+    const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
+    const limits = limitsWith({
+      sweepStepMax: 3,
+      commitDeliverySecondsMax: 0,
+      commitUndeliverableKeptSeconds: 0,
+    });
+    await new CommitOutbox({
+      sql,
+      store: 's',
+      port,
+      limits,
+      onError: (error) => faults.push(error),
+      sweepIntervalMs: 3_600_000,
+    }).sweep();
+    expect(faults).toEqual([]);
+    expect(
+      await query(
+        sql,
+        'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM commit_answers)::int AS answers',
+      ),
+    ).toEqual([{ messages: 0, answers: 0 }]);
+  });
+
+  it('records what can never be delivered, and goes on behind it', async () => {
+    const stoa = await open({ datastore: url, workspaces: url });
+    const outcome = await stoa.commit.commit(ada, both);
+    expect(outcome).toMatchObject({ ok: true });
+    // A message for a room that is gone meanwhile, and one behind it.
+    const [row] = await query<{ store: string; message: string }>(
+      sql,
+      'SELECT store, message FROM commit_outbox',
+    );
+    // The text of what was delivered is in its room alone.
+    expect(row?.message).toBe('{}');
+    const [said] = (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 1 })).items;
+    const message = { from: said?.from, parentId: null, proof: null, serverSigned: false };
+    const insert = (roomId: string, place: string, body: string) =>
+      query(
+        sql,
+        'INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ($1, $2, $3, $4, $5)',
+        [randomUUID(), row?.store ?? '', place, JSON.stringify({ ...message, roomId, body }), 'ada'],
+      );
+    await insert(randomUUID(), `room ${globalRoomId}`, 'into nothing');
+    await insert(globalRoomId, `room ${globalRoomId}`, 'behind it');
+    await until(
+      async () =>
+        (await stoa.commit.outbox()).undeliverable === 1 && (await stoa.commit.outbox()).waiting === 0,
+    );
+    expect(await saidIn(stoa)).toEqual(['later', 'behind it']);
+    expect(
+      await query(sql, "SELECT reason, attempts FROM commit_outbox WHERE state = 'undeliverable'"),
+    ).toEqual([{ reason: 'room not found', attempts: 1 }]);
+  });
+
+  it('shows in the status and the metrics of a server', async () => {
+    const stoa = await open({ datastore: url, workspaces: url, limits: { commitDeliveryWaitSeconds: 0.1 } });
+    const app = createApp(stoa);
+    const address = await app.listen({ port: 0, host: '127.0.0.1' });
+    try {
+      const headers = {
+        authorization: `Bearer ${stoa.operatorToken}`,
+        'content-type': 'application/json',
+        'stoa-user': 'ada',
+      };
+      const release = await holdRoom(stoa.kernel.manifest.id);
+      const answer = (await (
+        await fetch(`${address}/v1/commit`, { method: 'POST', headers, body: JSON.stringify(both) })
+      ).json()) as { results: unknown[] };
+      expect(answer).toMatchObject({ ok: true, results: [{ value: 1 }, { queued: true }] });
+      const status = (await (await fetch(`${address}/v1/status`, { headers })).json()) as Record<
+        string,
+        unknown
+      >;
+      expect(status['outbox']).toEqual({
+        waiting: 1,
+        oldest_waiting_seconds: expect.any(Number) as number,
+        undeliverable: 0,
+      });
+      expect(await (await fetch(`${address}/metrics`)).text()).toContain('stoa_commit_outbox_waiting 1\n');
+      await release();
+    } finally {
+      await stopApp(app, 1);
+    }
+  });
+
+  it('waits no longer for a server that hangs inside a commit than the database lets it', async () => {
+    const stoa = await open({ datastore: url, workspaces: url });
+    const hanging = await openPostgres(new URL(url), { connectionsMax: 1, idleTransactionSecondsMax: 0.5 });
+    let committed: Promise<unknown> | undefined;
+    const outcome = transaction(hanging, async (tx) => {
+      await query(
+        tx,
+        "SELECT pg_advisory_xact_lock(hashtext('stoa_write'), bucket) FROM generate_series(0, 255) AS bucket",
+      );
+      committed = stoa.commit.commit(ada, both);
+      await committed;
+      return query(tx, 'SELECT 1');
+    });
+    await expect(outcome).rejects.toMatchObject({ code: 'backend_unavailable' });
+    expect(await committed).toMatchObject({ ok: true });
+    // The pool is whole: the next transaction has a new connection.
+    expect(await transaction(hanging, (tx) => query(tx, 'SELECT 1 AS one'))).toEqual([{ one: 1 }]);
+    await hanging.end();
+  });
+});

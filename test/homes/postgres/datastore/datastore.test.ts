@@ -1,0 +1,247 @@
+import postgres from 'postgres';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { openPostgres } from '../../../../src/homes/postgres/connection.js';
+import { dataMigrations } from '../../../../src/homes/postgres/datastore/sql.js';
+import { migrate } from '../../../../src/homes/postgres/migrate.js';
+import { openPostgresDataStore } from '../../../../src/homes/postgres/datastore/datastore.js';
+import { dataStoreConformance } from '../../../../src/datastore/conformance/index.js';
+import type { DataService } from '../../../../src/datastore/service.js';
+import { operatorCaller } from '../../../../src/core/caller.js';
+import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
+import { type Gate, startGate } from '../../../servers/gate.js';
+import { sharedPostgres } from '../../../servers/shared.js';
+import { dataOver } from '../../../datastore/data-over.js';
+
+let gate: Gate;
+let sql: postgres.Sql;
+const services: DataService[] = [];
+
+beforeAll(async () => {
+  const { url } = await sharedPostgres();
+  gate = await startGate(url);
+  sql = postgres(url, { max: 2, onnotice: () => undefined });
+});
+afterAll(async () => {
+  for (const service of services) await service.close();
+  await sql.end();
+  await gate.close();
+});
+
+describe('the data store in PostgreSQL', () => {
+  dataStoreConformance(test, {
+    open: async (options) => {
+      const port = await openPostgresDataStore(new URL(gate.url), options);
+      return { port, writer: port.writer };
+    },
+    putForeign: async ({ _id, userId, namespace, key, value, createdAt, updatedAt }) => {
+      await sql.unsafe(
+        `INSERT INTO agent_data_store (_id, "userId", namespace, key, value, "createdAt", "updatedAt") VALUES ($1, $2, $3, $4, $5::text::json, ($6 || 'Z')::timestamptz, ($7 || 'Z')::timestamptz)`,
+        [
+          String(_id),
+          String(userId),
+          String(namespace),
+          String(key),
+          JSON.stringify(value),
+          String(createdAt),
+          String(updatedAt),
+        ],
+      );
+    },
+    outage: { stop: () => gate.close(), start: () => gate.open() },
+  });
+});
+
+const caller = operatorCaller('user', 'agent');
+
+async function open(limits: Partial<Limits> = {}): Promise<DataService> {
+  const options = { limits: limitsWith(limits), nowMs: Date.now };
+  const service = dataOver({
+    ...options,
+    port: await openPostgresDataStore(new URL(gate.url), options),
+  });
+  services.push(service);
+  return service;
+}
+
+test('a row reads with SQL as the document does, and its JSON keeps its text', async () => {
+  const data = await open();
+  await data.set(caller, 'sql', 'k', { z: 'nul \u0000', a: [1] });
+  const [row] =
+    await sql`SELECT _id, "userId", namespace, key, value::text, "createdByAgent", "sizeBytes", version FROM agent_data_store WHERE namespace = 'sql'`;
+  expect(row).toEqual({
+    _id: 'user:sql:aw==',
+    userId: 'user',
+    namespace: 'sql',
+    key: 'k',
+    value: '{"z":"nul \\u0000","a":[1]}',
+    createdByAgent: 'agent',
+    sizeBytes: 26,
+    version: '1',
+  });
+});
+
+test('many processes may open it at once, and the tables are made once', async () => {
+  const { url } = await sharedPostgres();
+  const options = { limits: limitsWith(), nowMs: Date.now };
+  const ports = await Promise.all(
+    Array.from({ length: 6 }, () => openPostgresDataStore(new URL(url), options)),
+  );
+  await Promise.all(ports.map((port) => port.close()));
+});
+
+test('a schema of its own is chosen in the URL', async () => {
+  await sql`CREATE SCHEMA own`;
+  const port = await openPostgresDataStore(new URL(`${gate.url}?schema=own`), {
+    limits: limitsWith(),
+    nowMs: Date.now,
+  });
+  const data = dataOver({ port, limits: limitsWith() });
+  await data.set(caller, 'n', 'k', 1);
+  expect(await sql`SELECT key FROM own.agent_data_store`).toHaveLength(1);
+  await data.close();
+});
+
+test('tables of a newer program are refused', async () => {
+  const { url } = await sharedPostgres();
+  const options = { limits: limitsWith(), nowMs: Date.now };
+  await (await openPostgresDataStore(new URL(url), options)).close();
+  const other = postgres(url, { max: 1 });
+  await other`INSERT INTO stoa_migrations (domain, step) VALUES ('datastore', 99)`;
+  await other.end();
+  await expect(openPostgresDataStore(new URL(url), options)).rejects.toMatchObject({ code: 'newer_data' });
+});
+
+test('quotas hold against writers in parallel', async () => {
+  const [one, two] = [await open({ dataDocumentsPerUserMax: 5 }), await open({ dataDocumentsPerUserMax: 5 })];
+  const user = operatorCaller('quota');
+  const attempts = Array.from({ length: 12 }, (_, index) =>
+    (index % 2 === 0 ? one : two).set(user, 'n', `k${index}`, index),
+  );
+  const outcomes = await Promise.allSettled(attempts);
+  expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(5);
+  expect((await one.listKeys(user, 'n')).items).toHaveLength(5);
+});
+
+test('what is kept about namespaces is exact while many write, delete and list, also for rows of another program', async () => {
+  const [one, two] = [await open(), await open()];
+  const user = operatorCaller('counted', 'agent');
+  await Promise.all(
+    Array.from({ length: 8 }, async (_, writer) => {
+      const data = writer % 2 === 0 ? one : two;
+      for (let round = 0; round < 25; round += 1) {
+        const key = `k${(writer * 7 + round * 3) % 20}`;
+        await data.set(
+          user,
+          `n${round % 3}`,
+          key,
+          'x'.repeat(round),
+          round % 5 === 0 ? { metadata: { round } } : {},
+        );
+        if (round % 4 === 3) await data.delete(user, `n${(round + 1) % 3}`, key);
+        if (round % 6 === 5) await Promise.all([data.listNamespaces(user), data.port.sweepExpired?.(10)]);
+        await data.get(user, `n${round % 3}`, key);
+      }
+    }),
+  );
+  await Promise.all([one.tracker.flush(), two.tracker.flush()]);
+  await sql`UPDATE agent_data_store SET value = '[1, 2, 3]' WHERE "userId" = 'counted' AND namespace = 'n1'`;
+  await sql`DELETE FROM agent_data_store WHERE "userId" = 'counted' AND key < 'k13'`;
+  await sql`UPDATE agent_data_store SET namespace = 'moved' WHERE "userId" = 'counted' AND namespace = 'n2'`;
+  const truth =
+    await sql`SELECT namespace, count(*)::int AS count, sum("sizeBytes")::int AS "sizeBytes" FROM agent_data_store WHERE "userId" = 'counted' GROUP BY namespace ORDER BY namespace`;
+  const shown = async () =>
+    (await one.listNamespaces(user)).items.map(({ namespace, count, sizeBytes }) => ({
+      namespace,
+      count,
+      sizeBytes,
+    }));
+  expect(truth.length).toBe(3);
+  expect(await shown()).toEqual([...truth]);
+  await one.port.sweepExpired?.(1);
+  expect(await shown()).toEqual([...truth]);
+  expect(await sql`SELECT namespace FROM agent_data_store_counts WHERE "userId" = 'counted'`).toHaveLength(3);
+  await sql`DELETE FROM agent_data_store WHERE "userId" = 'counted'`;
+  expect(await shown()).toEqual([]);
+  await one.port.sweepExpired?.(1);
+  expect(await sql`SELECT namespace FROM agent_data_store_counts WHERE "userId" = 'counted'`).toHaveLength(0);
+});
+
+test('documents that have expired and are not swept yet count nowhere', async () => {
+  let nowMs = Date.now();
+  const options = { limits: limitsWith(), nowMs: () => nowMs };
+  const data = dataOver({ ...options, port: await openPostgresDataStore(new URL(gate.url), options) });
+  services.push(data);
+  const user = operatorCaller('expiring');
+  await data.set(user, 'gone', 'k', 1, { ttl: 60 });
+  await data.setMany(user, 'half', { a: 'xx' });
+  await data.set(user, 'half', 'b', 'yyyy', { ttl: 60 });
+  nowMs += 61_000;
+  const before = (await data.listNamespaces(user)).items;
+  expect(before).toMatchObject([{ namespace: 'half', count: 1, sizeBytes: 4 }]);
+  await data.port.sweepExpired?.(100);
+  expect((await data.listNamespaces(user)).items).toEqual(before);
+});
+
+test('a table from before the counts were kept is counted once, at the first start', async () => {
+  await sql`CREATE SCHEMA before_counts`;
+  const old = await openPostgres(new URL(`${gate.url}?schema=before_counts`));
+  await migrate(old, 'datastore', dataMigrations.slice(0, 1));
+  await old.unsafe(
+    `INSERT INTO agent_data_store (_id, "userId", namespace, key, value) SELECT 'u:n:' || i, 'u', 'n' || i % 2, i::text, '"x"' FROM generate_series(1, 5) i`,
+  );
+  await old.end();
+  const data = dataOver({
+    port: await openPostgresDataStore(new URL(`${gate.url}?schema=before_counts`), {
+      limits: limitsWith(),
+      nowMs: Date.now,
+    }),
+    limits: limitsWith(),
+  });
+  services.push(data);
+  expect((await data.listNamespaces(operatorCaller('u'))).items).toMatchObject([
+    { namespace: 'n0', count: 2, sizeBytes: 6 },
+    { namespace: 'n1', count: 3, sizeBytes: 9 },
+  ]);
+});
+
+test('a database that falls silent is a clear error in time for every verb, and serves again when it speaks', async () => {
+  const quiet = await startGate((await sharedPostgres()).url);
+  const options = {
+    limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }),
+    nowMs: Date.now,
+  };
+  const data = dataOver({
+    ...options,
+    port: await openPostgresDataStore(new URL(quiet.url), options),
+    onError: () => undefined,
+  });
+  await data.set(caller, 'n', 'k', 1);
+  quiet.silence();
+  const calls = [
+    data.get(caller, 'n', 'k'),
+    data.set(caller, 'n', 'k', 2),
+    data.set(caller, 'n', 'k', 2, { metadata: { a: 1 } }),
+    data.increment(caller, 'n', 'k'),
+    data.listKeys(caller, 'n'),
+    data.listNamespaces(caller),
+    data.clear(caller, 'n'),
+  ];
+  for (const outcome of await Promise.allSettled(calls))
+    expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'backend_unavailable' } });
+  quiet.speak();
+  await vi.waitFor(async () => expect(await data.get(caller, 'n', 'other')).toBeUndefined(), 20_000);
+  await data.set(caller, 'n', 'k', 3);
+  expect(await data.get(caller, 'n', 'k')).toBe(3);
+  quiet.silence();
+  await data.close();
+  await quiet.close();
+});
+
+test('a batch with a refusal writes nothing', async () => {
+  const data = await open();
+  await data.setMany(caller, 'atomic', { a: 1 }, { metadata: { note: 'x'.repeat(60_000) } });
+  await expect(
+    data.setMany(caller, 'atomic', { new: 1, a: 2 }, { metadata: { more: 'x'.repeat(10_000) } }),
+  ).rejects.toMatchObject({ code: 'too_large' });
+  expect(await data.getMany(caller, 'atomic', ['a', 'new'])).toEqual({ a: 1 });
+});

@@ -1,0 +1,32 @@
+import { afterAll, beforeAll } from 'vitest';
+import { Redis } from 'ioredis';
+import type { TestServer } from '../../../servers/child.js';
+import { start as startRedis } from '../../../servers/redis.js';
+import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { messagingConformance } from '../../../messaging/conformance.js';
+import { Desk, roomy } from '../../../messaging/kit.js';
+
+let redis: TestServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+
+/** Each server of the suite begins on an empty pair. */
+async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
+  const postgres = await sharedPostgres();
+  const client = new Redis(redis.url);
+  await client.flushall();
+  client.disconnect();
+  return Desk.open({
+    limits: roomy,
+    messaging: postgres.url,
+    redis: redis.url,
+    onError: () => undefined,
+    ...options,
+  });
+}
+
+messagingConformance({ name: 'PostgreSQL and Redis', open });

@@ -1,0 +1,137 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Cluster } from 'ioredis';
+import { newUlid } from '../../../../src/messaging/ulid.js';
+import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import type { TestServer } from '../../../servers/child.js';
+import { startCluster } from '../../../servers/redis.js';
+import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { messagingConformance } from '../../../messaging/conformance.js';
+import { Desk, roomy } from '../../../messaging/kit.js';
+
+let redis: TestServer;
+
+beforeAll(async () => {
+  redis = await startCluster();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+
+/** Each server of the suite begins on an empty pair. */
+async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
+  const postgres = await sharedPostgres();
+  const client = new Cluster(redis.url.split(','));
+  await client.ping();
+  await Promise.all(client.nodes('master').map((node) => node.flushall()));
+  client.disconnect();
+  return Desk.open({
+    limits: roomy,
+    messaging: postgres.url,
+    redis: redis.url,
+    onError: () => undefined,
+    ...options,
+  });
+}
+
+async function found(desk: Desk, word: string): Promise<string[]> {
+  const { results } = (await desk.ask('GET', `/find?q=${word}+mine`)).json;
+  return results.map(({ id }: { id: string }) => id);
+}
+
+it('on a cluster, what must lie together has its id in braces, and every key a time to live', async () => {
+  const desk = await open();
+  const client = new Cluster(redis.url.split(','));
+  try {
+    const [ann, bob] = [await desk.agent(), await desk.agent()];
+    const room = await desk.room(ann);
+    const { id } = await ann.post(room, 'words');
+    await ann.post(room, 'answer', { pid: id });
+    const letter = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'x' } })).json;
+    await bob.ask('POST', '/dm/ack', { body: { ids: [letter.id] } });
+    const keys = (await Promise.all(client.nodes('master').map((node) => node.keys('*')))).flat();
+    const ofRoom = ['clock', 'count', 'messages', `thread:${id}`].map((part) => `room:{${room}}:${part}`);
+    const ofInbox = ['acked', 'clock', 'inbox', 'pending'].map((part) => `dm:{${bob.id}}:${part}`);
+    expect(keys.filter((key) => /^(room|dm):/.test(key)).toSorted()).toEqual([...ofInbox, ...ofRoom]);
+    expect(keys).toEqual(
+      expect.arrayContaining(['search:words:words', 'search:words:answer', `msgbytes:${ann.id}`]),
+    );
+    for (const key of keys) expect([key, (await client.pttl(key)) > 0]).toEqual([key, true]);
+  } finally {
+    client.disconnect();
+    await desk.close();
+  }
+});
+
+it('on a cluster, a message that could not be indexed is found once it can be: by its server, or by the next', async () => {
+  const { url } = await sharedPostgres();
+  const limits = { ...roomy, searchRepairSeconds: 1 };
+  const later = { ...roomy, searchRepairSeconds: 3_600 };
+  const errors: string[] = [];
+  const restart = async (chosen: typeof limits): Promise<Desk> => {
+    await desks.pop()?.close();
+    const desk = await Desk.open({
+      limits: chosen,
+      messaging: url,
+      redis: redis.url,
+      onError: (_error, about) => void errors.push(about),
+    });
+    desks.push(desk);
+    return desk;
+  };
+  const client = new Cluster(redis.url.split(','));
+  const postUnindexed = async (desk: Desk, word: string): Promise<string> => {
+    // A list of a word that is none keeps Redis from adding to it, as a node would that is away.
+    await client.set(`search:words:${word}`, 'no list', 'EX', 60);
+    const { id } = await (await desk.agent()).post('global', `${word} of mine`);
+    await client.del(`search:words:${word}`);
+    return id;
+  };
+  const desks: Desk[] = [];
+  try {
+    const first = await restart(limits);
+    const own = await postUnindexed(first, 'stumbled');
+    await expect.poll(() => found(first, 'stumbled'), { timeout: 30_000 }).toEqual([own]);
+    expect(errors).toContain('bringing a message into the search; it is tried again');
+    const left = await postUnindexed(await restart(later), 'abandoned');
+    const next = await restart(later);
+    await expect.poll(() => found(next, 'abandoned'), { timeout: 30_000 }).toEqual([left]);
+    await expect
+      .poll(async () =>
+        (await Promise.all(client.nodes('master').map((node) => node.keys('room:*:unindexed')))).flat(),
+      )
+      .toEqual([]);
+  } finally {
+    client.disconnect();
+    for (const desk of desks) await desk.close();
+  }
+});
+
+it('on a cluster, a server that looks for such messages ends while others go on posting', async () => {
+  const client = new Cluster(redis.url.split(','));
+  const list = `room:{${globalRoomId}}:unindexed`;
+  let tsMs = Date.now();
+  const post = () => client.zadd(list, (tsMs += 1), newUlid(tsMs));
+  const postMany = () => Promise.all(Array.from({ length: 20 }, post));
+  const over = new AbortController();
+  let posting: Promise<unknown> | undefined;
+  try {
+    const desk = await open();
+    await postMany();
+    posting = (async () => {
+      while (!over.signal.aborted) await postMany();
+    })();
+    const next = await Desk.open({
+      limits: roomy,
+      messaging: (await sharedPostgres()).url,
+      redis: redis.url,
+      onError: () => undefined,
+    });
+    await next.close();
+    await desk.close();
+  } finally {
+    over.abort();
+    await posting;
+    client.disconnect();
+  }
+});
+
+messagingConformance({ name: 'PostgreSQL and a Redis cluster of three masters', open });

@@ -1,0 +1,393 @@
+/** Several servers on one pair of databases that go away, lose connections and change their roles. */
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openPostgres } from '../../../../src/homes/postgres/connection.js';
+import type { HaltingServer } from '../../../servers/child.js';
+import { startGate } from '../../../servers/gate.js';
+import { start as startPostgres } from '../../../servers/postgres.js';
+import { start as startRedis, startCluster } from '../../../servers/redis.js';
+import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
+
+let redis: HaltingServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+
+const settings = { trustedProxies: ['127.0.0.0/8'] };
+
+function open(
+  messaging: string,
+  redisUrl: string,
+  limits: Partial<
+    typeof roomy & {
+      streamHeartbeatSeconds: number;
+      channelReadsPerMinuteMax: number;
+      statementSecondsMax: number;
+      healthSecondsMax: number;
+    }
+  > = {},
+): Promise<Desk> {
+  return Desk.open({
+    limits: { ...roomy, ...limits },
+    messaging,
+    redis: redisUrl,
+    onError: () => undefined,
+    messagingSettings: settings,
+  });
+}
+
+/** Two servers on one pair, which are closed afterwards. */
+async function withTwo(
+  redisUrl: string,
+  work: (one: Desk, two: Desk) => Promise<void>,
+  limits = {},
+): Promise<void> {
+  const { url } = await sharedPostgres();
+  const desks = await Promise.all([open(url, redisUrl, limits), open(url, redisUrl, limits)]);
+  try {
+    await work(...(desks as [Desk, Desk]));
+  } finally {
+    await Promise.all(desks.map((desk) => desk.close()));
+  }
+}
+
+async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+/** The same agent, speaking to another server. */
+function at(desk: Desk, agent: Agent): Agent {
+  const same = new Agent(desk, agent.seed);
+  same.id = agent.id;
+  return same;
+}
+
+/** Cuts off whoever listens to news, again and again, until the work is done. */
+async function unheard(nodes: readonly Redis[], work: () => Promise<unknown>): Promise<void> {
+  const done = new AbortController();
+  const cut = () => Promise.all(nodes.map((node) => node.call('CLIENT', 'KILL', 'TYPE', 'pubsub')));
+  await cut();
+  const working = work().finally(() => done.abort());
+  while (!done.signal.aborted) await cut();
+  await working;
+}
+
+async function unheardByAnyone(work: () => Promise<unknown>): Promise<void> {
+  const client = new Redis(redis.url);
+  await unheard([client], work);
+  client.disconnect();
+}
+
+describe('what one server changes, the other knows', () => {
+  it('at once for what is deleted, blocked and unblocked', async () => {
+    await withTwo(
+      redis.url,
+      async (one, two) => {
+        const ann = await one.agent();
+        const room = await one.room(ann);
+        const word = `w${randomUUID().slice(0, 8)}`;
+        const { id } = await ann.post(room, `${word} here`);
+        expect((await two.ask('GET', `/find?q=${word}`)).json.results).toHaveLength(1);
+        expect((await ann.ask('DELETE', `/room/${room}/${id}`)).status).toBe(204);
+        expect((await two.ask('GET', `/room/${room}`)).json.messages).toEqual([]);
+        expect((await two.ask('GET', `/room/${room}/${id}`)).status).toBe(404);
+        expect((await two.ask('GET', `/find?q=${word}`)).json.results).toEqual([]);
+        const from = { headers: { 'x-forwarded-for': '203.0.113.9' } };
+        // The refusals are spread over both servers, and count together.
+        await one.ask('GET', '/channels', from);
+        for (let count = 0; count < 10; count += 1)
+          expect((await (count % 2 === 0 ? one : two).ask('GET', '/channels', from)).status).toBe(429);
+        for (const desk of [one, two])
+          expect((await desk.ask('GET', '/room/global', from)).json).toEqual({
+            error: 'temporarily blocked',
+          });
+        expect(
+          (
+            await two.ask('DELETE', '/v1/blocks?ip=203.0.113.9', {
+              headers: { authorization: `Bearer ${two.stoa.operatorToken}` },
+            })
+          ).status,
+        ).toBe(204);
+        expect((await one.ask('GET', '/room/global', from)).status).toBe(200);
+      },
+      { channelReadsPerMinuteMax: 1 },
+    );
+  });
+
+  it.each([
+    ['told', 3_600, (work: () => Promise<unknown>) => work()],
+    ['not told', 0.2, unheardByAnyone],
+  ] as const)(
+    'at once for a key that was rotated, and the streams that the old key opened end everywhere, also where it was %s',
+    async (_how, streamHeartbeatSeconds, during) => {
+      await withTwo(
+        redis.url,
+        async (one, two) => {
+          const ann = await one.agent();
+          const bob = await one.agent();
+          const streams = await Promise.all(
+            [one, two].map((desk) => Stream.open(`${desk.url}/dm/stream`, at(desk, ann).headers())),
+          );
+          const bobs = await Stream.open(`${two.url}/dm/stream`, at(two, bob).headers());
+          const next = new Agent(one);
+          next.id = ann.id;
+          const proof = next.sign(`aicq-key-rotation|${ann.id}|${ann.publicKey}|${next.publicKey}`);
+          await during(async () =>
+            expect(
+              (await ann.ask('POST', `/who/${ann.id}/key`, { body: { public_key: next.publicKey, proof } }))
+                .status,
+            ).toBe(200),
+          );
+          expect((await at(two, ann).ask('GET', '/dm')).json).toEqual({ error: 'invalid signature' });
+          expect((await at(two, next).ask('GET', '/dm')).status).toBe(200);
+          await until(() => streams.every(({ ended }) => ended));
+          await at(two, next).ask('POST', `/dm/${bob.id}`, { body: { body: 'still open' } });
+          await bobs.until(1);
+          bobs.close();
+        },
+        { streamHeartbeatSeconds },
+      );
+    },
+  );
+
+  it('at once for wrong room keys: who guesses on both servers guesses no faster', async () => {
+    await withTwo(
+      redis.url,
+      async (one, two) => {
+        const ann = await one.agent();
+        const room = await one.room(ann, 'den', 'a key of sixteen or more');
+        const wrong = await Promise.all(
+          Array.from({ length: 20 }, (_, index) =>
+            (index % 2 === 0 ? one : two).ask('GET', `/room/${room}`, {
+              headers: {
+                'x-aicq-room-key': `a wrong key, number ${index}`,
+                'x-forwarded-for': '203.0.113.50',
+              },
+            }),
+          ),
+        );
+        expect(wrong.filter(({ status }) => status === 403)).toHaveLength(3);
+        expect(wrong.filter(({ status }) => status === 429)).toHaveLength(17);
+      },
+      { roomKeyGuessesPerMinuteMax: 3 },
+    );
+  });
+
+  it('one identity for a key that one server registers while the other rotates to it', async () => {
+    await withTwo(redis.url, async (one, two) => {
+      for (let round = 0; round < 8; round += 1) {
+        const ann = await one.agent();
+        const next = new Agent(two);
+        const proof = next.sign(`aicq-key-rotation|${ann.id}|${ann.publicKey}|${next.publicKey}`);
+        const [registered, rotated] = await Promise.all([
+          two.ask('POST', '/register', { body: { public_key: next.publicKey } }),
+          ann.ask('POST', `/who/${ann.id}/key`, { body: { public_key: next.publicKey, proof } }),
+        ]);
+        const { id } = registered.json;
+        // Whoever was first: the key is the new identity's, or it leads to the one that rotated.
+        expect([registered.status, rotated.status, id === ann.id]).toEqual(
+          rotated.status === 200 ? [200, 200, true] : [201, 409, false],
+        );
+        expect((await one.ask('GET', `/who/${id}`)).json.public_key).toBe(next.publicKey);
+      }
+    });
+  });
+});
+
+describe('news that get lost', () => {
+  it('with the connection are made up for: streams have no gap', async () => {
+    await withTwo(redis.url, async (one, two) => {
+      const ann = await one.agent();
+      const room = await one.room(ann);
+      const stream = await Stream.open(`${two.url}/room/${room}/stream`);
+      await stream.until(1, ({ events }) => events);
+      const client = new Redis(redis.url);
+      const texts = Array.from({ length: 12 }, (_, index) => `n${index}`);
+      for (const [index, text] of texts.entries()) {
+        await unheard([client], () => ann.post(room, text));
+        // Nothing that comes later may bring it along.
+        await stream.until(index + 1);
+      }
+      client.disconnect();
+      expect(stream.messages.map(({ data }) => data.body)).toEqual(texts);
+      stream.close();
+    });
+  });
+
+  it('on a cluster too, where the driver changes its node without a word', async () => {
+    const cluster = await startCluster();
+    await noteServer(cluster.describe);
+    try {
+      await withTwo(cluster.url, async (one, two) => {
+        const ann = await one.agent();
+        const room = await one.room(ann);
+        const stream = await Stream.open(`${two.url}/room/${room}/stream`);
+        await stream.until(1, ({ events }) => events);
+        const nodes = cluster.url.split(',').map((url) => new Redis(url));
+        for (let index = 0; index < 3; index += 1) {
+          await unheard(nodes, () => ann.post(room, `n${index}`));
+          await stream.until(index + 1);
+        }
+        for (const node of nodes) node.disconnect();
+        expect(stream.messages.map(({ data }) => data.body)).toEqual(['n0', 'n1', 'n2']);
+        stream.close();
+      });
+    } finally {
+      await cluster.stop();
+    }
+  });
+});
+
+describe('Redis', () => {
+  it('killed in the middle of posts: what was acknowledged is there once it is back, and nothing twice', async () => {
+    const own = await startRedis();
+    const desk = await open((await sharedPostgres()).url, own.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      const acknowledged: string[] = [];
+      const refused = new Set<number>();
+      const enough = new AbortController();
+      const posting = Array.from({ length: 6 }, async (_, poster) => {
+        for (let index = 0; !enough.signal.aborted; index += 1) {
+          const { status, json } = await ann.ask('POST', `/room/${room}`, {
+            body: { body: `${poster}-${index}` },
+          });
+          if (status === 201) acknowledged.push(json.id);
+          else refused.add(status);
+        }
+      });
+      await until(() => acknowledged.length > 30);
+      await own.halt();
+      await until(() => refused.size > 0);
+      const before = acknowledged.length;
+      await own.resume();
+      await until(() => acknowledged.length > before + 10);
+      enough.abort();
+      await Promise.all(posting);
+      expect([...refused]).toEqual([503]);
+      const stored: { id: string; body: string }[] = [];
+      for (let cursor = ''; ;) {
+        const { json } = await desk.ask('GET', `/room/${room}?limit=200${cursor}`);
+        stored.push(...json.messages);
+        if (json.next_cursor === undefined) break;
+        cursor = `&cursor=${json.next_cursor}`;
+      }
+      const ids = new Set(stored.map(({ id }) => id));
+      expect(acknowledged.filter((id) => !ids.has(id))).toEqual([]);
+      expect(new Set(stored.map(({ body }) => body)).size).toBe(stored.length);
+    } finally {
+      await desk.close();
+      await own.stop();
+    }
+  });
+
+  it('that became a replica takes nothing, and is used again when it is a master', async () => {
+    const own = await startRedis();
+    const client = new Redis(own.url);
+    const desk = await open((await sharedPostgres()).url, own.url);
+    try {
+      const ann = await desk.agent();
+      await client.replicaof('127.0.0.1', 1);
+      expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).status).toBe(503);
+      expect((await ann.ask('GET', '/dm')).status).toBe(503);
+      await client.replicaof('NO', 'ONE');
+      await until(
+        async () => (await ann.ask('POST', '/room/global', { body: { body: 'after' } })).status === 201,
+      );
+    } finally {
+      client.disconnect();
+      await desk.close();
+      await own.stop();
+    }
+  });
+
+  it('without room for more refuses, and nothing is accepted unchecked', async () => {
+    const own = await startRedis();
+    const client = new Redis(own.url);
+    const desk = await open((await sharedPostgres()).url, own.url);
+    try {
+      const ann = await desk.agent();
+      const { ts } = await ann.post('global', 'before');
+      await client.config('SET', 'maxmemory', '1mb');
+      expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).status).toBe(503);
+      expect((await ann.ask('GET', '/dm')).status).toBe(503);
+      await client.config('SET', 'maxmemory', '0');
+      expect((await desk.ask('GET', `/room/global?after=${ts}`)).json.messages).toEqual([]);
+      expect((await ann.ask('GET', '/dm')).status).toBe(200);
+    } finally {
+      client.disconnect();
+      await desk.close();
+      await own.stop();
+    }
+  });
+});
+
+describe('PostgreSQL', () => {
+  it('that falls silent is told of by the health check in time, and is well again when it speaks', async () => {
+    const gate = await startGate((await sharedPostgres()).url);
+    // Statements may take as long as they like: nobody who probes waits for them.
+    const desk = await open(gate.url, redis.url, { statementSecondsMax: 3_600, healthSecondsMax: 0.2 });
+    const health = async () => (await desk.ask('GET', '/health')).json;
+    const silent = {
+      status: 'degraded',
+      checks: { postgres: { status: 'fail', message: 'PostgreSQL did not answer within 0.2 s.' } },
+    };
+    try {
+      await until(async () => (await health())['status'] === 'healthy');
+      gate.silence();
+      expect(await Promise.all([health(), health()])).toMatchObject([silent, silent]);
+      expect((await desk.ask('GET', '/readyz')).status).toBe(200);
+      gate.speak();
+      await until(async () => (await health())['status'] === 'healthy');
+    } finally {
+      gate.speak();
+      await desk.close();
+      await gate.close();
+    }
+  });
+
+  it('that became a standby takes no registration and no room, and is used again when it is the primary', async () => {
+    const own = await startPostgres();
+    const desk = await open(own.url, redis.url);
+    const admin = await openPostgres(new URL(own.url), { connectionsMax: 1 });
+    /** New sessions only, so the old ones are cut off, as a failover does it. */
+    const becomeStandby = async (isStandby: boolean) => {
+      await admin.unsafe('SET default_transaction_read_only = off');
+      await admin.unsafe(`ALTER ROLE stoa SET default_transaction_read_only = ${isStandby ? 'on' : 'off'}`);
+      await admin.unsafe(
+        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user',
+      );
+    };
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      await becomeStandby(true);
+      const register = async () =>
+        (await desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey } })).status;
+      for (let count = 0; count < 3; count += 1) expect(await register()).toBe(503);
+      expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
+      // A standby can be read, so that signatures are checked; Redis takes the message, its count is brought over later.
+      await until(
+        async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201,
+      );
+      await becomeStandby(false);
+      await until(async () => (await register()) === 201);
+      await until(
+        async () =>
+          (await desk.ask('GET', '/channels?limit=100')).json.channels?.find(
+            ({ id }: { id: string }) => id === room,
+          )?.message_count === 1,
+      );
+    } finally {
+      await desk.close();
+      await admin.end();
+      await own.stop();
+    }
+  });
+});

@@ -1,0 +1,755 @@
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openPostgres } from '../../../../src/homes/postgres/connection.js';
+import {
+  publicRoomsStatement,
+  topRoomsClause,
+  totalsStatement,
+} from '../../../../src/homes/postgres/messaging/totals.js';
+import { migrateMessagingUp, messagingSchema } from '../../../../src/homes/postgres/messaging/schema.js';
+import { newUlid } from '../../../../src/messaging/ulid.js';
+import type { TestServer } from '../../../servers/child.js';
+import { start as startPostgres } from '../../../servers/postgres.js';
+import { start as startRedis, startCluster } from '../../../servers/redis.js';
+import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { Desk, Stream, roomy } from '../../../messaging/kit.js';
+import { writtenPort } from '../../../messaging/written-port.js';
+
+let redis: TestServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await noteServer(redis.describe);
+});
+afterAll(() => redis.stop());
+
+function open(messaging: string, redisUrl: string): Promise<Desk> {
+  return Desk.open({ limits: roomy, messaging, redis: redisUrl, onError: () => undefined });
+}
+
+/** Rooms are to begin with no messages, the global one among them. */
+async function emptyRedis(): Promise<void> {
+  const client = new Redis(redis.url);
+  await client.flushall();
+  client.disconnect();
+}
+
+/** Tries until it holds: servers take a moment to go and to come back. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
+describe('messages that another AICQ server wrote', () => {
+  it('are found, answered, searched, deleted and acknowledged by id, whatever time the id holds', async () => {
+    await emptyRedis();
+    const desk = await open((await sharedPostgres()).url, redis.url);
+    const client = new Redis(redis.url);
+    try {
+      const ann = await desk.agent('Ann');
+      const room = await desk.room(ann);
+      const nowMs = Date.now();
+      // The id is of one reading of the clock, the time of another; two messages share a time.
+      const write = async (body: string, idMs: number, ts: number) => {
+        const id = newUlid(idMs);
+        const member = JSON.stringify({ ts, from: ann.id, room_id: room, body, id });
+        await client.zadd(`room:${room}:messages`, ts, member);
+        await client.zadd('search:words:foreign', ts, `${room}:${id}`);
+        return id;
+      };
+      const ids = [
+        await write('foreign one', nowMs - 5_000, nowMs - 2_000),
+        await write('foreign two', nowMs - 2_001, nowMs - 2_000),
+        await write('foreign three', nowMs - 60_000, nowMs - 1_000),
+      ];
+      for (const [at, id] of ids.entries())
+        expect([at, (await desk.ask('GET', `/room/${room}/${id}`)).json.id]).toEqual([at, id]);
+      // One that came after the room was looked through.
+      ids.push(await write('foreign four', nowMs - 900, nowMs - 500));
+      expect((await desk.ask('GET', `/room/${room}/${ids[3]}`)).json.body).toBe('foreign four');
+      expect((await desk.ask('GET', `/room/${room}/${newUlid(nowMs - 5_000)}`)).status).toBe(404);
+      const answer = await ann.post(room, 'an answer', { pid: ids[0] ?? '' });
+      const thread = (await desk.ask('GET', `/room/${room}/${answer.id}/thread`)).json.messages;
+      expect(thread.map(({ id }: { id: string }) => id)).toEqual([ids[0], answer.id]);
+      const found = (await desk.ask('GET', '/find?q=foreign')).json.results;
+      expect(found.map(({ id }: { id: string }) => id).toSorted()).toEqual([...ids].toSorted());
+      // A page ends after all messages of a time, so that the next one misses none of them.
+      const bodies: string[] = [];
+      for (let cursor = ''; ;) {
+        const { json } = await desk.ask('GET', `/room/${room}?after=0&limit=1${cursor}`);
+        bodies.push(...json.messages.map(({ body }: { body: string }) => body));
+        if (json.next_cursor === undefined) break;
+        cursor = `&cursor=${json.next_cursor}`;
+      }
+      expect(bodies.toSorted()).toEqual(
+        ['an answer', 'foreign four', 'foreign one', 'foreign three', 'foreign two'].toSorted(),
+      );
+      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=0`);
+      await stream.until(5);
+      stream.close();
+      expect((await ann.ask('DELETE', `/room/${room}/${ids[0]}`)).status).toBe(204);
+      expect((await desk.ask('GET', `/room/${room}/${ids[1]}`)).status).toBe(200);
+      // A message of ours comes after the newest, whoever wrote that.
+      await write('foreign ahead', nowMs, Date.now() + 30_000);
+      const { ts } = await ann.post(room, 'after it');
+      expect(ts).toBeGreaterThan(Date.now() + 20_000);
+      const letter = newUlid(nowMs - 5_000);
+      const member = JSON.stringify({ from: ann.id, to: ann.id, body: 'x', ts: nowMs - 10, id: letter });
+      await client.zadd(`dm:${ann.id}:inbox`, nowMs - 10, member);
+      expect((await ann.ask('POST', '/dm/ack', { body: { ids: [letter] } })).json).toEqual({
+        acknowledged: 1,
+      });
+      expect((await ann.ask('GET', '/dm?pending=1')).json.messages).toEqual([]);
+      const lives = (await client.keys('*:places*')).map((key) => client.pttl(key));
+      for (const life of await Promise.all(lives)) expect(life).toBeGreaterThan(0);
+    } finally {
+      client.disconnect();
+      await desk.close();
+    }
+  });
+});
+
+describe('the stored layout', () => {
+  it("has the seed's tables, constraints and indexes, and its room", async () => {
+    const { url } = await sharedPostgres();
+    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    try {
+      await migrateMessagingUp(sql);
+      await migrateMessagingUp(sql);
+      const lines = async (text: string) =>
+        (await sql.unsafe<{ line: string }[]>(text)).map(({ line }) => line);
+      const seedTables = "table_schema = 'messaging' AND table_name IN ('agents', 'rooms')";
+      expect(
+        await lines(
+          `SELECT concat_ws(' ', table_name || '.' || column_name, data_type, is_nullable, column_default) AS line FROM information_schema.columns WHERE ${seedTables} ORDER BY table_name, ordinal_position`,
+        ),
+      ).toEqual([
+        'agents.id uuid NO gen_random_uuid()',
+        'agents.public_key text NO',
+        'agents.name text YES',
+        'agents.email text YES',
+        'agents.created_at timestamp with time zone NO now()',
+        'agents.updated_at timestamp with time zone NO now()',
+        'rooms.id uuid NO gen_random_uuid()',
+        'rooms.name text NO',
+        'rooms.is_private boolean NO false',
+        'rooms.key_hash text YES',
+        'rooms.created_by uuid YES',
+        'rooms.created_at timestamp with time zone NO now()',
+        'rooms.last_active_at timestamp with time zone NO now()',
+        'rooms.message_count bigint NO 0',
+      ]);
+      expect(
+        await lines(
+          `SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS line FROM pg_constraint WHERE conrelid IN ('agents'::regclass, 'rooms'::regclass) AND contype IN ('p', 'u', 'f') ORDER BY 1`,
+        ),
+      ).toEqual([
+        'agents PRIMARY KEY (id)',
+        'agents UNIQUE (public_key)',
+        'rooms FOREIGN KEY (created_by) REFERENCES agents(id)',
+        'rooms PRIMARY KEY (id)',
+      ]);
+      expect(
+        await lines(
+          `SELECT replace(indexdef, ' ON messaging.', ' ON ') AS line FROM pg_indexes WHERE schemaname = 'messaging' AND tablename IN ('agents', 'rooms') ORDER BY 1`,
+        ),
+      ).toEqual([
+        'CREATE INDEX idx_agents_created_at ON agents USING btree (created_at)',
+        'CREATE INDEX idx_rooms_is_private ON rooms USING btree (is_private) WHERE (is_private = false)',
+        'CREATE INDEX idx_rooms_last_active ON rooms USING btree (last_active_at)',
+        'CREATE INDEX idx_rooms_name ON rooms USING btree (name)',
+        'CREATE UNIQUE INDEX agents_pkey ON agents USING btree (id)',
+        'CREATE UNIQUE INDEX agents_public_key_key ON agents USING btree (public_key)',
+        'CREATE UNIQUE INDEX rooms_pkey ON rooms USING btree (id)',
+      ]);
+      expect(await lines("SELECT extname AS line FROM pg_extension WHERE extname = 'pgcrypto'")).toEqual([
+        'pgcrypto',
+      ]);
+      const rooms = await sql.unsafe<{ id: string; name: string; created_by: null }[]>(
+        'SELECT id, name, created_by FROM rooms',
+      );
+      expect([...rooms]).toEqual([
+        { id: '00000000-0000-0000-0000-000000000001', name: 'global', created_by: null },
+      ]);
+    } finally {
+      await sql.end();
+    }
+  });
+
+  it('keeps its statistics, whoever writes the tables, and reads none of them whole', async () => {
+    await emptyRedis();
+    const { url } = await sharedPostgres();
+    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    const desk = await open(url, redis.url);
+    const stats = async () => {
+      const {
+        total_agents: agents,
+        total_channels: channels,
+        total_messages: messages,
+        top_channels: top,
+      } = (await desk.ask('GET', '/stats')).json;
+      const { total } = (await desk.ask('GET', '/channels?limit=1')).json;
+      return {
+        agents,
+        channels,
+        messages,
+        total,
+        top: top.map(
+          ({ name, message_count }: { name: string; message_count: number }) => `${name} ${message_count}`,
+        ),
+      };
+    };
+    const counted = async () => {
+      const [row] = await sql.unsafe<{ agents: string; rooms: string; messages: string }[]>(
+        'SELECT (SELECT count(*) FROM agents) AS agents, count(*) FILTER (WHERE NOT is_private) AS rooms, sum(message_count) AS messages FROM rooms',
+      );
+      const top = await sql.unsafe<{ line: string }[]>(
+        "SELECT name || ' ' || message_count AS line FROM rooms WHERE NOT is_private ORDER BY message_count DESC, last_active_at DESC LIMIT 5",
+      );
+      return {
+        agents: Number(row?.agents),
+        channels: Number(row?.rooms),
+        messages: Number(row?.messages),
+        total: Number(row?.rooms),
+        top: top.map(({ line }) => line),
+      };
+    };
+    try {
+      const ann = await desk.agent();
+      const [open, hidden] = [
+        await desk.room(ann, 'open'),
+        await desk.room(ann, 'hidden', 'a key of sixteen or more'),
+      ];
+      await Promise.all(Array.from({ length: 20 }, () => ann.post('global', 'x')));
+      await ann.post(open, 'x');
+      await ann.post(hidden, 'x', {}, { 'x-aicq-room-key': 'a key of sixteen or more' });
+      expect(await stats()).toEqual({
+        agents: 1,
+        channels: 2,
+        messages: 22,
+        total: 2,
+        top: ['global 20', 'open 1'],
+      });
+      const many =
+        "SELECT 'room-' || n, n % 3 = 0, n, now() - n * interval '1 minute' FROM generate_series(1, 3000) AS n";
+      for (const statement of [
+        `INSERT INTO rooms (name, is_private, message_count, last_active_at) ${many}`,
+        "INSERT INTO agents (public_key) SELECT 'key ' || n FROM generate_series(1, 3000) AS n",
+        "UPDATE rooms SET is_private = NOT is_private, message_count = message_count + 5 WHERE name LIKE 'room-%7'",
+        "DELETE FROM rooms WHERE name LIKE 'room-2%'",
+        "DELETE FROM agents WHERE public_key LIKE 'key %3'",
+        'DELETE FROM rooms WHERE FALSE',
+      ]) {
+        await sql.unsafe(statement);
+        expect([statement, await stats()]).toEqual([statement, await counted()]);
+      }
+      await sql.unsafe('ANALYZE');
+      for (const statement of [totalsStatement, publicRoomsStatement, `SELECT id ${topRoomsClause}`]) {
+        const plan = await sql.unsafe<{ 'QUERY PLAN': string }[]>(`EXPLAIN ${statement}`);
+        expect(
+          plan
+            .map((line) => line['QUERY PLAN'])
+            .filter((line) => /Seq Scan on (agents|rooms|room_ranks)/.test(line)),
+        ).toEqual([]);
+      }
+      await sql.unsafe('TRUNCATE agents CASCADE');
+      expect(await stats()).toEqual({ agents: 0, channels: 0, messages: 0, total: 0, top: [] });
+    } finally {
+      await desk.close();
+      await sql.end();
+    }
+  });
+
+  it("has the seed's keys of the seed's types, each with a time to live", async () => {
+    const client = new Redis(redis.url);
+    await client.flushall();
+    const settings = { trustedProxies: ['127.0.0.0/8'] };
+    const desk = await Desk.open({
+      limits: { ...roomy, channelReadsPerMinuteMax: 1 },
+      messaging: (await sharedPostgres()).url,
+      redis: redis.url,
+      onError: () => undefined,
+      messagingSettings: settings,
+    });
+    try {
+      const [ann, bob] = [await desk.agent(), await desk.agent()];
+      const room = await desk.room(ann);
+      const nonce = randomUUID();
+      const body = JSON.stringify({ body: 'Hello seed layout' });
+      const posted = (
+        await desk.ask('POST', `/room/${room}`, { raw: body, headers: ann.headers(body, { nonce }) })
+      ).json;
+      const answer = await ann.post(room, 'an answer', { pid: posted.id });
+      const letter = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'b3BhcXVl' } })).json;
+      await bob.ask('POST', '/dm/ack', { body: { ids: [letter.id] } });
+      await desk.ask('GET', `/find?q=hello+layout`);
+      const refuse = async (address: string, times: number) => {
+        for (let count = 0; count <= times; count += 1)
+          await desk.ask('GET', '/channels', { headers: { 'x-forwarded-for': address } });
+      };
+      await refuse('203.0.113.1', 3);
+      await refuse('203.0.113.2', 10);
+
+      const [minuteMs, hourMs, dayMs] = [60_000, 3_600_000, 86_400_000];
+      const expected: readonly (readonly [key: string, type: string, lifeMs: number])[] = [
+        [`room:${room}:messages`, 'zset', dayMs],
+        [`dm:${bob.id}:inbox`, 'zset', 7 * dayMs],
+        ['search:words:layout', 'zset', dayMs],
+        [`nonce:${ann.id}:${nonce}`, 'string', 3 * minuteMs],
+        [`msgbytes:${ann.id}`, 'string', minuteMs],
+        ['ratelimit:ip:203.0.113.1:channels:60', 'zset', 2 * minuteMs],
+        [`ratelimit:agent:${ann.id}:post:60`, 'zset', 2 * minuteMs],
+        [`ratelimit:agent:${ann.id}:create-room:3600`, 'zset', 2 * hourMs],
+        ['violations:ip:203.0.113.1', 'string', hourMs],
+        ['blocked:ip:203.0.113.2', 'string', dayMs],
+        [`room:${room}:clock`, 'string', dayMs],
+        [`room:${room}:count`, 'string', 7 * dayMs],
+        [`room:${room}:thread:${posted.id}`, 'zset', dayMs],
+        [`dm:${bob.id}:clock`, 'string', 7 * dayMs],
+        [`dm:${bob.id}:acked`, 'zset', 7 * dayMs],
+        [`dm:${bob.id}:pending`, 'zset', 7 * dayMs],
+      ];
+      for (const [key, type, lifeMs] of expected) {
+        const life = await client.pttl(key);
+        // What took long on a busy machine is gone from the life of the key.
+        expect([key, await client.type(key), life <= lifeMs && life > lifeMs - 50_000]).toEqual([
+          key,
+          type,
+          true,
+        ]);
+      }
+      const keys = await client.keys('*');
+      expect(keys.filter((key) => key.startsWith('search:temp'))).toEqual([]);
+      const lives = await Promise.all(keys.map(async (key) => [key, await client.pttl(key)] as const));
+      expect(lives.filter(([, life]) => life <= 0)).toEqual([]);
+
+      const members = await client.zrange(`room:${room}:messages`, '0', '-1', 'WITHSCORES');
+      expect([members[1], members[3]]).toEqual([String(posted.ts), String(answer.ts)]);
+      expect(JSON.parse(members[0] as string)).toMatchObject({
+        id: posted.id,
+        room_id: room,
+        from: ann.id,
+        body: 'Hello seed layout',
+        ts: posted.ts,
+        sig: expect.any(String),
+      });
+      expect(JSON.parse(members[2] as string)).toMatchObject({ id: answer.id, pid: posted.id });
+      expect(JSON.parse((await client.zrange(`dm:${bob.id}:inbox`, '0', '-1'))[0] as string)).toMatchObject({
+        id: letter.id,
+        from: ann.id,
+        to: bob.id,
+        body: 'b3BhcXVl',
+        ts: letter.ts,
+      });
+      expect(await client.zrange('search:words:hello', '0', '-1', 'WITHSCORES')).toEqual([
+        `${room}:${posted.id}`,
+        String(posted.ts),
+      ]);
+      expect(
+        await client.mget(
+          `msgbytes:${ann.id}`,
+          `nonce:${ann.id}:${nonce}`,
+          'violations:ip:203.0.113.1',
+          'blocked:ip:203.0.113.2',
+        ),
+      ).toEqual(['26', '1', '3', 'rate limit exceeded: GET /channels']);
+    } finally {
+      client.disconnect();
+      await desk.close();
+    }
+  });
+
+  it('makes the list of pending letters anew where it is missing, and finds the only one among many without reading them', async () => {
+    const client = new Redis(redis.url);
+    const desk = await open((await sharedPostgres()).url, redis.url);
+    try {
+      const [ann, bob] = [await desk.agent(), await desk.agent()];
+      const port = writtenPort(desk.stoa.messaging);
+      const letters = await Promise.all(
+        Array.from({ length: 450 }, () =>
+          port.send({ to: bob.id, from: ann.id, body: 'x', proof: null, serverSigned: false }),
+        ),
+      );
+      const inOrder = letters.toSorted((a, b) => a.tsMs - b.tsMs).map(({ id }) => id);
+      const [first, ...others] = inOrder as [string, ...string[]];
+      const last = others.pop() as string;
+      expect(await port.acknowledge(bob.id, others)).toBe(448);
+      const pending = async (limit: number) =>
+        (await port.pending(bob.id, 0, limit)).items.map(({ id }) => id);
+      for (const prepare of [() => undefined, () => client.del(`dm:${bob.id}:pending`), () => undefined]) {
+        await prepare();
+        expect([await pending(1), await pending(10)]).toEqual([[first], [first, last]]);
+      }
+      expect((await bob.ask('GET', '/dm?pending=1&limit=1')).json).toMatchObject({
+        has_more: true,
+        messages: [{ id: first }],
+      });
+      // A letter that comes while the list is missing is in it when it is made.
+      await client.del(`dm:${bob.id}:pending`);
+      const late = await port.send({
+        to: bob.id,
+        from: ann.id,
+        body: 'late',
+        proof: null,
+        serverSigned: false,
+      });
+      expect(await pending(10)).toEqual([first, last, late.id]);
+      expect(await port.acknowledge(bob.id, [first, last, late.id])).toBe(3);
+      expect(await pending(10)).toEqual([]);
+      expect(
+        (await bob.ask('GET', '/dm')).json.messages.every(
+          ({ acknowledged }: { acknowledged?: boolean }) => acknowledged === true,
+        ),
+      ).toBe(true);
+    } finally {
+      client.disconnect();
+      await desk.close();
+    }
+  });
+
+  it('promises no more durability than Redis is set to give', async () => {
+    const client = new Redis(redis.url);
+    const warnings: string[] = [];
+    const durable = async () => {
+      const desk = await Desk.open({
+        messaging: (await sharedPostgres()).url,
+        redis: redis.url,
+        onError: (_error, about) => void warnings.push(about),
+      });
+      await desk.close();
+      return desk.stoa.messaging.port.capabilities.durable;
+    };
+    try {
+      expect([await durable(), warnings]).toEqual([true, []]);
+      await client.config('SET', 'appendfsync', 'everysec');
+      expect([await durable(), warnings]).toEqual([
+        false,
+        ['messages in Redis may be lost with its machine'],
+      ]);
+    } finally {
+      await client.config('SET', 'appendfsync', 'always');
+      client.disconnect();
+    }
+  });
+});
+
+describe('several servers on one pair', () => {
+  it('accept a signed request once between them, keep one order, and hear each other', async () => {
+    const { url } = await sharedPostgres();
+    const desks = await Promise.all([open(url, redis.url), open(url, redis.url)]);
+    const [one, two] = desks as [Desk, Desk];
+    try {
+      const ann = await one.agent();
+      const room = await one.room(ann);
+      const stream = await Stream.open(`${two.url}/room/${room}/stream`);
+      await stream.until(1, ({ events }) => events);
+      const body = JSON.stringify({ body: 'once' });
+      const headers = ann.headers(body);
+      const copies = await Promise.all(
+        Array.from({ length: 50 }, (_, index) =>
+          (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, { raw: body, headers }),
+        ),
+      );
+      expect(copies.filter(({ status }) => status === 201)).toHaveLength(1);
+      await stream.until(1);
+      const posts = await Promise.all(
+        Array.from({ length: 60 }, (_, index) => {
+          const raw = JSON.stringify({ body: `n${index}` });
+          return (index % 2 === 0 ? one : two).ask('POST', `/room/${room}`, {
+            raw,
+            headers: ann.headers(raw),
+          });
+        }),
+      );
+      const times = posts.map(({ json }) => json.ts as number);
+      expect(new Set(times).size).toBe(60);
+      await stream.until(61);
+      expect(stream.messages.slice(1).map(({ data }) => data.ts)).toEqual(times.toSorted((a, b) => a - b));
+      stream.close();
+      const counts = await Promise.all(
+        desks.map(
+          async (desk) =>
+            (await desk.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room)
+              ?.message_count,
+        ),
+      );
+      expect(counts).toEqual([61, 61]);
+    } finally {
+      await Promise.all(desks.map((desk) => desk.close()));
+    }
+  });
+
+  it('end the streams of an address that one of them blocks', async () => {
+    const { url } = await sharedPostgres();
+    const settings = { trustedProxies: ['127.0.0.0/8'] };
+    const desks = await Promise.all(
+      [1, 2].map(() =>
+        Desk.open({
+          limits: { ...roomy, channelReadsPerMinuteMax: 1 },
+          messaging: url,
+          redis: redis.url,
+          onError: () => undefined,
+          messagingSettings: settings,
+        }),
+      ),
+    );
+    const [one, two] = desks as [Desk, Desk];
+    const from = { 'x-forwarded-for': '203.0.113.40' };
+    try {
+      const stream = await Stream.open(`${two.url}/room/global/stream`, from);
+      await stream.until(1, ({ events }) => events);
+      for (let count = 0; count <= 10; count += 1) await one.ask('GET', '/channels', { headers: from });
+      await until(async () => stream.ended);
+    } finally {
+      await one.stoa.messaging.gate.unblock('203.0.113.40');
+      await Promise.all(desks.map((desk) => desk.close()));
+    }
+  });
+});
+
+describe('a search that stops at its bound', () => {
+  it('goes on from its cursor without losing or repeating a message', async () => {
+    const desk = await Desk.open({
+      limits: { ...roomy, searchStepsMax: 200 },
+      messaging: (await sharedPostgres()).url,
+      redis: redis.url,
+      onError: () => undefined,
+    });
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      const tag = `t${randomUUID().slice(0, 8)}`;
+      const port = writtenPort(desk.stoa.messaging);
+      const bodyOf = (index: number) => `${tag} ${index % 3 === 0 ? 'wanted' : 'other'}`;
+      await Promise.all(
+        Array.from({ length: 700 }, (_, index) =>
+          port.post({
+            roomId: room,
+            from: ann.id,
+            body: bodyOf(index),
+            parentId: null,
+            proof: null,
+            serverSigned: false,
+          }),
+        ),
+      );
+      // Both lists are as long, so that one in three of what is walked over is found.
+      await Promise.all(
+        Array.from({ length: 466 }, () =>
+          port.post({
+            roomId: room,
+            from: ann.id,
+            body: 'wanted elsewhere',
+            parentId: null,
+            proof: null,
+            serverSigned: false,
+          }),
+        ),
+      );
+      const found: { id: string; ts: number }[] = [];
+      let pages = 0;
+      for (let cursor: string | undefined = ''; cursor !== undefined; pages += 1) {
+        const { json } = await desk.ask(
+          'GET',
+          `/find?q=${tag}+wanted&limit=100${cursor === '' ? '' : `&cursor=${cursor}`}`,
+        );
+        found.push(...json.results);
+        expect(json.truncated).toBe(json.next_cursor === undefined ? undefined : true);
+        cursor = json.next_cursor;
+      }
+      expect(pages).toBeGreaterThan(1);
+      expect(new Set(found.map(({ id }) => id)).size).toBe(234);
+      expect(found.map(({ ts }) => ts)).toEqual(found.map(({ ts }) => ts).toSorted((a, b) => b - a));
+    } finally {
+      await desk.close();
+    }
+  });
+});
+
+describe('a search while others post', () => {
+  it('shows every message once, though all places in the lists move', async () => {
+    const desk = await open((await sharedPostgres()).url, redis.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      const tag = randomUUID().slice(0, 8);
+      const port = writtenPort(desk.stoa.messaging);
+      const post = (body: string) =>
+        port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
+      // Two long lists that meet in every tenth message, so that a search takes several pages.
+      await Promise.all(
+        Array.from({ length: 1_000 }, (_, index) =>
+          post(index % 10 === 0 ? `a${tag} b${tag}` : index % 2 === 0 ? `a${tag}` : `b${tag}`),
+        ),
+      );
+      const stop = new AbortController();
+      const posting = Array.from({ length: 3 }, async () => {
+        while (!stop.signal.aborted) await Promise.all([post(`a${tag}`), post(`b${tag}`)]);
+      });
+      for (let round = 0; round < 6; round += 1) {
+        const { json } = await desk.ask('GET', `/find?q=a${tag}+b${tag}&limit=100`);
+        expect(new Set(json.results.map(({ id }: { id: string }) => id)).size).toBe(100);
+      }
+      stop.abort();
+      await Promise.all(posting);
+    } finally {
+      await desk.close();
+    }
+  });
+});
+
+describe('a database that is away', () => {
+  it('Redis: signed calls and writes are 503, nothing is accepted, and it comes back by itself', async () => {
+    const own = await startRedis();
+    const port = new URL(own.url).port;
+    const desk = await open((await sharedPostgres()).url, own.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      await ann.post(room, 'before');
+      await own.stop();
+      for (const answer of [
+        await ann.ask('POST', `/room/${room}`, { body: { body: 'lost' } }),
+        await ann.ask('GET', '/dm'),
+        await desk.ask('GET', '/health'),
+      ])
+        expect(answer.status).toBe(503);
+      const back = await startRedis(['--port', port]);
+      try {
+        await until(async () => (await desk.ask('GET', '/health')).status === 200);
+        await ann.post(room, 'after');
+        const { messages } = (await desk.ask('GET', `/room/${room}`)).json;
+        expect(messages.map(({ body }: { body: string }) => body)).toEqual(['after']);
+      } finally {
+        await back.stop();
+      }
+    } finally {
+      await desk.close();
+    }
+  });
+
+  it('PostgreSQL: rooms that are known are read on, signed calls are 503', async () => {
+    const own = await startPostgres();
+    const desk = await open(own.url, redis.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      await ann.post(room, 'known');
+      await own.stop();
+      const read = await desk.ask('GET', `/room/${room}`);
+      expect([read.status, read.json?.messages[0].body]).toEqual([200, 'known']);
+      expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'x' } })).status).toBe(503);
+      expect((await desk.ask('GET', '/channels')).status).toBe(503);
+      expect((await desk.ask('GET', '/health')).json).toMatchObject({
+        status: 'degraded',
+        checks: { postgres: { status: 'fail', message: expect.any(String) }, redis: { status: 'pass' } },
+      });
+    } finally {
+      await desk.close();
+    }
+  });
+
+  it('PostgreSQL: comes back without a restart, with what was said meanwhile in its counters', async () => {
+    const own = await startPostgres();
+    const desk = await open(own.url, redis.url);
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      await ann.post(room, 'before');
+      const post = (body: string) =>
+        writtenPort(desk.stoa.messaging).post({
+          roomId: room,
+          from: ann.id,
+          body,
+          parentId: null,
+          proof: null,
+          serverSigned: false,
+        });
+      await own.halt();
+      expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'unchecked' } })).status).toBe(503);
+      expect((await desk.ask('POST', '/register', { body: { public_key: ann.publicKey } })).status).toBe(503);
+      expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
+      // Requests whose signature was checked before PostgreSQL went: Redis takes them, their counters wait.
+      await post('meanwhile');
+      await post('meanwhile as well');
+      await own.resume();
+      await until(async () => (await desk.ask('GET', '/health')).status === 200);
+      const count = async () =>
+        (await desk.ask('GET', '/channels?limit=100')).json.channels.find(
+          ({ id }: { id: string }) => id === room,
+        )?.message_count;
+      await until(async () => (await count()) === 3);
+      await ann.post(room, 'after');
+      expect(await count()).toBe(4);
+      const { messages } = (await desk.ask('GET', `/room/${room}`)).json;
+      expect(messages.map(({ body }: { body: string }) => body)).toEqual([
+        'after',
+        'meanwhile as well',
+        'meanwhile',
+        'before',
+      ]);
+    } finally {
+      await desk.close();
+      await own.stop();
+    }
+  });
+
+  it('counters that a server left behind are brought to PostgreSQL by the next one', async () => {
+    const { url } = await sharedPostgres();
+    const first = await open(url, redis.url);
+    const ann = await first.agent();
+    const room = await first.room(ann);
+    await ann.post(room, 'one');
+    await ann.post(room, 'two');
+    await first.close();
+    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    await sql.unsafe('UPDATE rooms SET message_count = 0');
+    await sql.end();
+    const second = await open(url, redis.url);
+    try {
+      const { channels } = (await second.ask('GET', '/channels')).json;
+      expect(channels.find(({ id }: { id: string }) => id === room)?.message_count).toBe(2);
+    } finally {
+      await second.close();
+    }
+  });
+});
+
+describe('a Redis cluster of three masters', () => {
+  it('takes posts, threads, search, direct messages, streams and limits', async () => {
+    const cluster = await startCluster();
+    await noteServer(cluster.describe);
+    const desk = await open((await sharedPostgres()).url, cluster.url);
+    try {
+      const [ann, bob] = [await desk.agent(), await desk.agent()];
+      const room = await desk.room(ann);
+      const stream = await Stream.open(`${desk.url}/room/${room}/stream`);
+      await stream.until(1, ({ events }) => events);
+      const root = await ann.post(room, 'clustered words here');
+      await bob.post(room, 'clustered answer', { pid: root.id });
+      await stream.until(2);
+      stream.close();
+      expect((await desk.ask('GET', `/room/${room}/${root.id}/thread`)).json.messages).toHaveLength(2);
+      expect(
+        (await desk.ask('GET', '/find?q=words+clustered')).json.results.map(({ id }: { id: string }) => id),
+      ).toEqual([root.id]);
+      expect((await desk.ask('GET', '/find?q=clustered')).json.results).toHaveLength(2);
+      const direct = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'hi' } })).json;
+      expect((await bob.ask('POST', '/dm/ack', { body: { ids: [direct.id] } })).json).toEqual({
+        acknowledged: 1,
+      });
+      expect((await bob.ask('GET', '/dm')).json.messages).toHaveLength(1);
+      const body = JSON.stringify({ body: 'once' });
+      const headers = ann.headers(body);
+      const copies = await Promise.all(
+        Array.from({ length: 20 }, () => desk.ask('POST', `/room/${room}`, { raw: body, headers })),
+      );
+      expect(copies.filter(({ status }) => status === 201)).toHaveLength(1);
+      await ann.ask('DELETE', `/room/${room}/${root.id}`);
+      expect((await desk.ask('GET', '/find?q=words+clustered')).json.results).toEqual([]);
+    } finally {
+      await desk.close();
+      await cluster.stop();
+    }
+  });
+});

@@ -1,0 +1,122 @@
+/** What PostgreSQL shows to a transaction that waited for another: each pair meets in the order that the test wants. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import {
+  type PostgresSql,
+  openPostgres,
+  query,
+  transaction,
+} from '../../../../src/homes/postgres/connection.js';
+import { makePlace, makeTasks, userCaller } from '../../../workspaces/fixture.js';
+import { type PostgresBench, openPostgresBench } from './fixture.js';
+
+const ada = userCaller('ada');
+let bench: PostgresBench;
+let sql: PostgresSql;
+
+beforeAll(async () => {
+  bench = await openPostgresBench();
+  sql = await openPostgres(bench.url, { connectionsMax: 2 });
+});
+
+afterAll(async () => {
+  await sql.end();
+  await bench.close();
+});
+
+/** Waits until so many transactions of this database stand still for a lock. */
+async function standStill(count: number): Promise<void> {
+  await expect
+    .poll(
+      async () =>
+        (
+          await query(
+            sql,
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+          )
+        ).length,
+      { timeout: 20_000, interval: 5 },
+    )
+    .toBe(count);
+}
+
+it('a holder that waited while its task was given to another is refused', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 1);
+  const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
+  const { id } = claim!.task;
+  const verbs = [
+    () => bench.service.completeTask(ada, id, { fence: claim!.lease.fence, output: 'late' }),
+    () => bench.service.failTask(ada, id, { fence: claim!.lease.fence, error: 'late' }),
+    () => bench.service.heartbeatTask(ada, id, { fence: claim!.lease.fence }),
+  ];
+  const attempts = await transaction(sql, async (tx) => {
+    await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [id]);
+    const waiting = Promise.allSettled(verbs.map((verb) => verb()));
+    await standStill(verbs.length);
+    // As a lost presence and the next claim leave it.
+    await query(
+      tx,
+      "UPDATE workspaces.tasks SET claimed_by = 'first', attempts = 1, version = version + 2 WHERE id = $1",
+      [id],
+    );
+    await query(
+      tx,
+      "UPDATE workspaces.leases SET fence = fence + 1, renewed_at = renewed_at + interval '1 second' WHERE task_id = $1",
+      [id],
+    );
+    return { waiting };
+  });
+  for (const outcome of await attempts.waiting)
+    expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'fenced' } });
+  expect(await bench.service.getTask(ada, id)).toMatchObject({ status: 'running', output: null });
+});
+
+it.each(['complete', 'cancel', 'create'] as const)(
+  '%s in a session that is deleted at the same moment counts no task twice',
+  async (verb) => {
+    const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
+    await makeTasks(bench.service, ada, sessionId, 2);
+    const other = await bench.service.createSession(ada, projectId);
+    const staying = await makeTasks(bench.service, ada, other.id, 2);
+    const claim = await bench.service.claimTask(ada, projectId);
+    const act = {
+      complete: () => bench.service.completeTask(ada, claim!.task.id, { fence: claim!.lease.fence }),
+      cancel: () => bench.service.cancelTask(ada, claim!.task.id),
+      create: () => bench.service.createTask(ada, sessionId, { command: 'late' }),
+    }[verb];
+    const { both } = await transaction(sql, async (tx) => {
+      await query(tx, 'SELECT 1 FROM workspaces.sessions WHERE id = $1 FOR NO KEY UPDATE', [sessionId]);
+      const deleting = bench.service.deleteSession(ada, sessionId);
+      await standStill(1);
+      const acting = act();
+      await standStill(2);
+      return { both: Promise.allSettled([deleting, acting]) };
+    });
+    const [deleted, acted] = await both;
+    expect(deleted).toMatchObject({ status: 'fulfilled' });
+    if (acted.status === 'rejected') expect(acted.reason).toMatchObject({ code: 'not_found' });
+    await bench.sweep();
+    expect((await bench.service.getWorkspace(ada, workspaceId)).active_tasks).toBe(staying.length);
+    expect((await bench.service.listReadyTasks(ada, projectId)).items.map(({ id }) => id)).toEqual(
+      staying.map(({ id }) => id),
+    );
+  },
+);
+
+it('what is made below something that goes at the same moment finds nothing to be made in', async () => {
+  const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
+  const makers: [table: string, id: string, make: () => Promise<unknown>][] = [
+    ['sessions', sessionId, () => bench.service.createTask(ada, sessionId, { command: 'late' })],
+    ['projects', projectId, () => bench.service.createSession(ada, projectId)],
+    ['workspaces', workspaceId, () => bench.service.createProject(ada, workspaceId, { name: 'late' })],
+  ];
+  for (const [table, id, make] of makers) {
+    const { making } = await transaction(sql, async (tx) => {
+      await query(tx, `DELETE FROM workspaces.${table} WHERE id = $1`, [id]);
+      const started = Promise.allSettled([make()]);
+      await standStill(1);
+      return { making: started };
+    });
+    expect((await making)[0]).toMatchObject({ status: 'rejected', reason: { code: 'not_found' } });
+  }
+});

@@ -1,0 +1,317 @@
+/** The conformance suite of workspaces on PostgreSQL, and what only several servers on one database show. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openPostgres, query } from '../../../../src/homes/postgres/connection.js';
+import {
+  type TableMigration,
+  workspacesMigrations,
+} from '../../../../src/homes/postgres/workspaces/schema.js';
+import type { WorkspacesService } from '../../../../src/workspaces/service.js';
+import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
+import { describeHolders } from '../../../workspaces/conformance-holders.js';
+import { describeSecrets } from '../../../workspaces/conformance-secrets.js';
+import { describeSessions } from '../../../workspaces/conformance-sessions.js';
+import { describeTasks } from '../../../workspaces/conformance-tasks.js';
+import { describeWrites } from '../../../workspaces/conformance-writes.js';
+import { makePlace, makeTasks, userCaller } from '../../../workspaces/fixture.js';
+import { type PostgresBench, openPostgresBench } from './fixture.js';
+
+describeHolders('PostgreSQL', openPostgresBench);
+describeSessions('PostgreSQL', openPostgresBench);
+describeTasks('PostgreSQL', openPostgresBench);
+describeSecrets('PostgreSQL', openPostgresBench);
+describeWrites('PostgreSQL', openPostgresBench);
+
+describe('workspaces of several servers on one PostgreSQL', () => {
+  let benches: PostgresBench[];
+  let first: WorkspacesService;
+  const ada = userCaller('ada');
+
+  beforeAll(async () => {
+    const bench = await openPostgresBench();
+    benches = [bench, await openPostgresBench({}, bench.url)];
+    first = bench.service;
+  });
+  afterAll(() => Promise.all(benches.map((bench) => bench.close())));
+
+  it('a claim that waits at one server is woken by a task that is made at another', async () => {
+    const { projectId, sessionId } = await makePlace(first, ada);
+    const waiting = benches[0]!.service.claimTask(ada, projectId, { wait: 30 });
+    const task = await benches[1]!.service.createTask(ada, sessionId, { command: 'x' });
+    expect((await waiting)?.task.id).toBe(task.id);
+  });
+
+  it('the tables are real: a foreign key holds what the records say', async () => {
+    await makePlace(first, userCaller('eve'));
+    const sql = await openPostgres(benches[0]!.url, { connectionsMax: 1 });
+    try {
+      await expect(
+        query(
+          sql,
+          "UPDATE workspaces.projects SET workspace_id = 'ws_nowhere' WHERE id = (SELECT min(id) FROM workspaces.projects)",
+        ),
+      ).rejects.toThrow(/foreign key/);
+      expect(await query(sql, 'SELECT key, value FROM workspaces.metadata ORDER BY key')).toEqual([
+        { key: 'meta:last_migration', value: '001_initial' },
+        { key: 'meta:schema_version', value: '1' },
+      ]);
+    } finally {
+      await sql.end();
+    }
+  });
+});
+
+it('tables of a newer program are refused, and stay as they are', async () => {
+  const bench = await openPostgresBench();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  try {
+    const { workspaceId } = await makePlace(bench.service, userCaller('ada'));
+    await query(sql, "INSERT INTO stoa_migrations (domain, step) VALUES ('workspaces', 99)");
+    await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
+    expect(
+      await query(sql, 'SELECT id FROM workspaces.workspaces WHERE id = $1', [workspaceId]),
+    ).toHaveLength(1);
+  } finally {
+    await sql.end();
+    await bench.close();
+  }
+});
+
+it('a second version is made of tables of the first, once, whoever opens them, and not at all where it fails', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  const columns = async () =>
+    (
+      await query<{ name: string }>(
+        sql,
+        "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = 'workspaces' AND table_name = 'tasks'",
+      )
+    ).map(({ name }) => name);
+  const version = async () =>
+    (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(
+      ({ value }) => value,
+    );
+  const second = {
+    name: '002_task_labels',
+    up: "ALTER TABLE workspaces.tasks ADD COLUMN labels json NOT NULL DEFAULT '[]'; UPDATE workspaces.tasks SET labels = json_build_array(command)",
+  };
+  const benches: PostgresBench[] = [bench];
+  try {
+    const { projectId, sessionId } = await makePlace(bench.service, ada);
+    const task = await bench.service.createTask(ada, sessionId, { command: 'build' });
+    const failing = [...workspacesMigrations, { ...second, up: `${second.up}; SELECT 1 / 0` }];
+    await expect(openPostgresBench({}, bench.url, failing)).rejects.toThrow(/division by zero/);
+    expect(await columns()).not.toContain('labels');
+    expect(await version()).toEqual(['001_initial', '1']);
+
+    const migrations = [...workspacesMigrations, second];
+    benches.push(...(await Promise.all([1, 2, 3].map(() => openPostgresBench({}, bench.url, migrations)))));
+    expect(await version()).toEqual(['002_task_labels', '2']);
+    expect(await query(sql, 'SELECT id, labels FROM workspaces.tasks')).toEqual([
+      { id: task.id, labels: '["build"]' },
+    ]);
+    expect((await benches[1]!.service.claimTask(ada, projectId))?.task.id).toBe(task.id);
+    await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
+  } finally {
+    await sql.end();
+    for (const each of benches) await each.close();
+  }
+});
+
+it('a second version that changes rows does it step by step, goes on where it was cut off, and keeps older programs out meanwhile', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  const benches: PostgresBench[] = [];
+  const rewritten = async () =>
+    (await query<{ times: number }>(sql, 'SELECT times FROM workspaces.tasks ORDER BY id')).map(
+      ({ times }) => times,
+    );
+  const version = async () =>
+    (await query<{ value: string }>(sql, 'SELECT value FROM workspaces.metadata ORDER BY key')).map(
+      ({ value }) => value,
+    );
+  const second: TableMigration = {
+    name: '002_task_times',
+    up: 'ALTER TABLE workspaces.tasks ADD COLUMN times integer NOT NULL DEFAULT 0',
+    rows: {
+      first: '',
+      rewrite: `WITH next AS (SELECT id FROM workspaces.tasks WHERE id > $1 ORDER BY id LIMIT $2),
+        changed AS (UPDATE workspaces.tasks t SET times = times + 1 FROM next WHERE t.id = next.id)
+        SELECT max(id) AS position FROM next`,
+    },
+  };
+  const third: TableMigration = {
+    name: '003_more_times',
+    up: 'UPDATE workspaces.tasks SET times = times * 10',
+  };
+  try {
+    const { sessionId } = await makePlace(bench.service, ada);
+    await makeTasks(bench.service, ada, sessionId, 20);
+    await bench.close();
+    const limits = { migrationStepRowsMax: 3 };
+    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is killed.
+    await query(sql, 'ALTER TABLE workspaces.tasks ADD COLUMN stuck integer NOT NULL DEFAULT 1');
+    await query(
+      sql,
+      'UPDATE workspaces.tasks SET stuck = 0 WHERE id = (SELECT id FROM workspaces.tasks ORDER BY id OFFSET 7 LIMIT 1)',
+    );
+    const failing = {
+      ...second,
+      rows: { first: '', rewrite: second.rows!.rewrite.replace('times + 1', 'times + 1 / stuck') },
+    };
+    await expect(
+      openPostgresBench(limits, bench.url, [...workspacesMigrations, failing, third]),
+    ).rejects.toThrow(/division by zero/);
+    expect(await rewritten()).toEqual([...Array<number>(6).fill(1), ...Array<number>(14).fill(0)]);
+    expect(await version()).toEqual(['001_initial', '1']);
+    await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
+
+    const migrations = [...workspacesMigrations, second, third];
+    benches.push(
+      ...(await Promise.all([1, 2, 3].map(() => openPostgresBench(limits, bench.url, migrations)))),
+    );
+    expect(await rewritten()).toEqual(Array<number>(20).fill(10));
+    expect(await version()).toEqual(['003_more_times', '3']);
+    benches.push(await openPostgresBench(limits, bench.url, migrations));
+    expect(await rewritten()).toEqual(Array<number>(20).fill(10));
+  } finally {
+    await sql.end();
+    for (const each of benches) await each.close();
+  }
+});
+
+it('a purge that the end of a server cuts off goes on at the next one', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench({ workspaceStepRowsMax: 3 });
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 30);
+  await bench.service.deleteProject(ada, projectId);
+  await bench.service.purgeProject(ada, projectId);
+  await bench.close();
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  const left = async () =>
+    (
+      await query(
+        sql,
+        'SELECT id FROM workspaces.tasks WHERE project_id = $1 UNION SELECT name FROM workspaces.bulk_work',
+        [projectId],
+      )
+    ).length;
+  expect(await left()).toBeGreaterThan(1);
+  const next = await openPostgresBench({ workspaceStepRowsMax: 3 }, bench.url);
+  try {
+    await expect.poll(left, { timeout: 20_000, interval: 20 }).toBe(0);
+    expect(await query(sql, 'SELECT id FROM workspaces.projects WHERE id = $1', [projectId])).toEqual([]);
+  } finally {
+    await sql.end();
+    await next.close();
+  }
+});
+
+it('a server of before that still runs reads on and writes nothing more, once a newer one has changed the tables', async () => {
+  const ada = userCaller('ada');
+  const older = await openPostgresBench();
+  const { id } = await older.service.createWorkspace(ada, { name: 'before' });
+  const newer = await openPostgresBench({}, older.url, [
+    ...workspacesMigrations,
+    { name: '002_notes', up: 'ALTER TABLE workspaces.workspaces ADD COLUMN notes text' },
+  ]);
+  try {
+    await older.sweep();
+    await expect(older.service.createWorkspace(ada, { name: 'too late' })).rejects.toMatchObject({
+      code: 'newer_data',
+    });
+    await expect(older.service.deleteWorkspace(ada, id)).rejects.toMatchObject({ code: 'newer_data' });
+    expect(await older.service.getWorkspace(ada, id)).toMatchObject({ name: 'before' });
+    expect(await newer.service.createWorkspace(ada, { name: 'after' })).toMatchObject({ name: 'after' });
+  } finally {
+    await older.close();
+    await newer.close();
+  }
+});
+
+it('answers to repeats that are over go in small steps', async () => {
+  const bench = await openPostgresBench({ sweepStepMax: 3 });
+  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
+  try {
+    await refuseLargeStatements(sql, 'kept_answers', 3);
+    const ada = userCaller('ada');
+    for (let index = 0; index < 10; index += 1)
+      await bench.service.createWorkspace(
+        ada,
+        { name: `w${index}` },
+        { idempotency: { scope: 'ada', key: String(index), fingerprint: 'f', seconds: 60 } },
+      );
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM kept_answers')).toEqual([{ kept: 10 }]);
+    bench.pass(25 * 3_600);
+    await bench.sweep();
+    expect(await query(sql, 'SELECT count(*)::int AS kept FROM kept_answers')).toEqual([{ kept: 0 }]);
+  } finally {
+    await sql.end();
+    await bench.close();
+  }
+});
+
+/** How many secrets a piece of work put under another key. */
+async function sealedFrom(bench: PostgresBench, work: () => Promise<void>): Promise<{ resealed: number }> {
+  const before = new Set(sealedTexts(await bench.dump()));
+  await work();
+  return { resealed: sealedTexts(await bench.dump()).filter((text) => !before.has(text)).length };
+}
+
+function sealedTexts(dump: string): string[] {
+  return [...dump.matchAll(/enc:v1:[\w:-]+/g)].map(([text]) => text);
+}
+
+describe('a re-keying on PostgreSQL that is cut off', () => {
+  it('leaves every secret readable, and goes on by itself where it was', async () => {
+    const bench = await openPostgresBench({ workspaceStepRowsMax: 10 });
+    try {
+      const { service, sealer } = bench;
+      const ada = userCaller('ada');
+      const workspaces = await Promise.all(
+        Array.from({ length: 35 }, (_, index) =>
+          service.createWorkspace(ada, { name: `w${index}`, claude_key: `sk-${index}` }),
+        ),
+      );
+      const project = await service.createProject(ada, workspaces[0]!.id, {
+        name: 'p',
+        config: { token: 'sk-config' },
+      });
+      const allReadable = async (): Promise<void> => {
+        for (const [index, { id }] of workspaces.entries())
+          expect(await service.revealWorkspaceKey(ada, id)).toBe(`sk-${index}`);
+        expect(await service.revealProjectConfig(ada, project.id)).toEqual({ token: 'sk-config' });
+      };
+      const keysInUse = async (): Promise<Set<string>> =>
+        new Set([...(await bench.dump()).matchAll(/enc:v1:(\w+):/g)].map(([, key]) => key as string));
+      const cut = new Error('the server was stopped');
+      let steps = 0;
+      await expect(
+        bench.rekey(() => {
+          steps += 1;
+          if (steps === 2) throw cut;
+        }),
+      ).rejects.toBe(cut);
+      expect((await keysInUse()).size).toBe(2);
+      await allReadable();
+      // Another server, with another key of its own, leaves it alone; so does one that starts later.
+      const stranger = await openPostgresBench({ workspaceStepRowsMax: 10 }, bench.url);
+      await stranger.sweep();
+      expect((await keysInUse()).size).toBe(2);
+      await stranger.close();
+      const key = sealer.ring.currentId;
+      const { resealed } = await sealedFrom(bench, () => bench.sweep());
+      expect([...(await keysInUse())]).toEqual([key]);
+      // Two steps were done before: it did not begin anew.
+      expect(resealed).toBe(35 + 1 - 2 * 10);
+      await allReadable();
+      await bench.rekey();
+      expect([...(await keysInUse())]).toEqual([sealer.ring.currentId]);
+      await allReadable();
+    } finally {
+      await bench.close();
+    }
+  });
+});

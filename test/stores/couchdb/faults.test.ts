@@ -1,0 +1,281 @@
+/** What goes wrong between the data store and CouchDB, behind a proxy that makes it go wrong. */
+import { dataOver } from '../../datastore/data-over.js';
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import type { Socket } from 'node:net';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { openCouchDataStore } from '../../../src/stores/couchdb/datastore.js';
+import type { DataService } from '../../../src/datastore/service.js';
+import { operatorCaller } from '../../../src/core/caller.js';
+import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';
+import { Running, credentials } from '../../server/running.js';
+import { FaultyProxy } from '../../servers/faulty-proxy.js';
+import { sharedServer } from '../../servers/shared.js';
+import { couchdbUrl, databaseNames } from './database.js';
+
+let server: string;
+let proxy: FaultyProxy;
+beforeAll(async () => {
+  server = (await sharedServer('couchdb')).url;
+  proxy = new FaultyProxy(server);
+  await proxy.start();
+});
+afterAll(() => proxy.stop());
+afterEach(() => proxy.heal());
+
+const database = databaseNames();
+const limits = limitsWith({ backendDelayMsMax: 50, backendAttemptsMax: 3 });
+const caller = operatorCaller('user_123', 'agent');
+
+function urlOf(name: string): URL {
+  return couchdbUrl(server, database(name), proxy.url);
+}
+
+async function open(name: string, overrides: Partial<Limits> = {}): Promise<DataService> {
+  const own = limitsWith({ ...limits, ...overrides });
+  return dataOver({
+    port: await openCouchDataStore(urlOf(name), { limits: own, nowMs: Date.now }),
+    limits: own,
+  });
+}
+
+test('a busy server is asked again', async () => {
+  const data = await open('busy');
+  await data.set(caller, 'n', 'k', 1);
+  let busy = 2;
+  proxy.intercept = () => (busy-- > 0 ? { status: 503, body: { error: 'busy' } } : undefined);
+  await data.set(caller, 'n', 'k', 2);
+  busy = 2;
+  expect(await data.get(caller, 'n', 'k')).toBe(2);
+  proxy.intercept = () => undefined;
+  await data.close();
+});
+
+/** The next write is carried out and its answer lost; `then` happens before anybody looks. */
+function loseAnswer(name: string, then: () => Promise<unknown> = async () => undefined): { times: number } {
+  const lost = { times: 0 };
+  proxy.losesAnswer = ({ target }) => {
+    if (lost.times > 0 || target !== `/${database(name)}/_bulk_docs`) return false;
+    lost.times += 1;
+    return true;
+  };
+  proxy.before = async ({ target }) => {
+    if (lost.times === 0 || target === `/${database(name)}/_bulk_docs`) return;
+    proxy.before = async () => undefined;
+    await then();
+  };
+  return lost;
+}
+
+test('a write whose answer was lost happens once, and is answered', async () => {
+  const data = await open('lost_answers');
+  for (let round = 1; round <= 3; round += 1) {
+    const lost = loseAnswer('lost_answers');
+    expect(await data.increment(caller, 'n', 'count')).toMatchObject({ value: round, version: round });
+    expect(lost.times).toBe(1);
+  }
+  const batch = loseAnswer('lost_answers');
+  expect(await data.setMany(caller, 'n', { a: 1, count: 7, b: 2 })).toEqual({
+    a: { version: 1 },
+    count: { version: 4 },
+    b: { version: 1 },
+  });
+  expect(batch.times).toBe(1);
+  expect(await data.getMany(caller, 'n', ['a', 'b', 'count'])).toEqual({ a: 1, b: 2, count: 7 });
+  await data.close();
+});
+
+test('a deletion whose answer was lost says that the document was there', async () => {
+  const data = await open('lost_deletions');
+  await data.set(caller, 'n', 'k', 1);
+  const lost = loseAnswer('lost_deletions');
+  expect(await data.delete(caller, 'n', 'k')).toBe(true);
+  expect(lost.times).toBe(1);
+  expect(await data.delete(caller, 'n', 'k')).toBe(false);
+  for (const key of ['a', 'b', 'c']) await data.set(caller, 'n', key, 1);
+  loseAnswer('lost_deletions');
+  expect(await data.clear(caller, 'n')).toBe(3);
+  await data.close();
+});
+
+test('a write whose answer was lost is not repeated over what another wrote since', async () => {
+  const [data, other] = [await open('lost_and_written'), await open('lost_and_written')];
+  await data.increment(caller, 'n', 'count');
+  loseAnswer('lost_and_written', () => other.increment(caller, 'n', 'count', 10));
+  await expect(data.increment(caller, 'n', 'count')).rejects.toMatchObject({ code: 'backend_unavailable' });
+  expect(await data.get(caller, 'n', 'count')).toBe(12);
+  for (const service of [data, other]) await service.close();
+});
+
+test('reads count once where the answer to their count was lost, also when the document is written meanwhile', async () => {
+  const [data, other] = [await open('lost_counts'), await open('lost_counts')];
+  await data.set(caller, 'n', 'k', 1);
+  for (let read = 0; read < 3; read += 1) await data.get(caller, 'n', 'k');
+  const lost = loseAnswer('lost_counts', () => other.set(operatorCaller('user_123', 'other'), 'n', 'k', 2));
+  await data.tracker.flush();
+  expect(lost.times).toBe(1);
+  await data.tracker.flush();
+  expect(await other.getEntry(operatorCaller('user_123'), 'n', 'k')).toMatchObject({
+    accessCount: 3,
+    value: 2,
+    version: 2,
+  });
+  for (const service of [data, other]) await service.close();
+});
+
+test('a server that takes requests and never answers is waited for once, not at every attempt', async () => {
+  const short = limitsWith({ backendRequestSecondsMax: 0.3, backendAttemptsMax: 8 });
+  const data = dataOver({
+    port: await openCouchDataStore(urlOf('hanging'), { limits: short, nowMs: Date.now }),
+    limits: short,
+  });
+  let asked = 0;
+  const waiting: (() => void)[] = [];
+  proxy.before = () => {
+    asked += 1;
+    return new Promise((resolve) => waiting.push(resolve));
+  };
+  await expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'backend_unavailable' });
+  expect(asked).toBe(1);
+  proxy.heal();
+  for (const goOn of waiting) goOn();
+  expect(await data.get(caller, 'n', 'k')).toBeUndefined();
+  await data.close();
+});
+
+/** Asks over HTTP and hangs up when the database has been asked for `path`; nobody answers that before the server has noticed. */
+async function hangUpAt(running: Running, method: string, path: string, asked: string): Promise<void> {
+  const connection = once(running.app.server, 'connection') as Promise<[Socket]>;
+  const request = httpRequest(running.url + path, {
+    method,
+    agent: false,
+    headers: credentials(running.alice),
+  });
+  const ended = once(request, 'error');
+  proxy.before = async ({ target }) => {
+    if (target !== asked) return;
+    proxy.before = async () => undefined;
+    const [socket] = await connection;
+    const closed = once(socket, 'close');
+    request.destroy(new Error('hung up'));
+    await closed;
+  };
+  request.end();
+  await ended;
+  const counted = `stoa_http_requests_total{method="${method}",route="${path.replace('/n', '/{namespace}')}",status="499"} 1`;
+  await vi.waitFor(
+    async () => expect((await running.ask('GET', '/metrics')).text).toContain(counted),
+    20_000,
+  );
+}
+
+test('a caller who hangs up ends a clear after the step under way, and a list after the request under way', async () => {
+  const running = await Running.start({
+    datastore: urlOf('hung_up').href,
+    limits: { ...limits, clearStepMax: 2 },
+  });
+  await running.ask('POST', '/v1/data/n', {
+    as: running.alice,
+    body: { set: { a: 1, b: 2, c: 3, d: 4, e: 5 } },
+  });
+  for (const namespace of ['one', 'two', 'three', 'four'])
+    await running.ask('PUT', `/v1/data/${namespace}/k`, { as: running.alice, body: { value: 1 } });
+  await hangUpAt(running, 'DELETE', '/v1/data/n', `/${database('hung_up')}/_bulk_docs`);
+  expect((await running.ask('GET', '/v1/data/n', { as: running.alice })).json.items).toMatchObject([
+    { key: 'c' },
+    { key: 'd' },
+    { key: 'e' },
+  ]);
+  const namespacesAskedFor: unknown[] = [];
+  proxy.intercept = ({ target, body }) => {
+    if (target === `/${database('hung_up')}/_find`)
+      namespacesAskedFor.push(
+        (JSON.parse(body) as { selector: { namespace: { $gt: unknown } } }).selector.namespace.$gt,
+      );
+    return undefined;
+  };
+  await hangUpAt(running, 'GET', '/v1/data', `/${database('hung_up')}/_find`);
+  expect(namespacesAskedFor).toEqual([null]);
+  expect((await running.ask('GET', '/v1/data', { as: running.alice })).json.items).toHaveLength(5);
+  await running.stop();
+});
+
+test('a close ends the requests that are under way, however long they might take', async () => {
+  const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
+  const data = dataOver({
+    port: await openCouchDataStore(urlOf('closing'), { limits: patient, nowMs: Date.now }),
+    limits: patient,
+  });
+  const asked = new Promise<void>((resolve) => {
+    proxy.before = () => {
+      resolve();
+      return new Promise(() => undefined);
+    };
+  });
+  const waiting = expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'closed' });
+  await asked;
+  await data.close();
+  await waiting;
+  await expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'closed' });
+});
+
+test('a close does not wait again and again for a server that never answers', async () => {
+  const short = limitsWith({ backendRequestSecondsMax: 0.3 });
+  const failed: unknown[] = [];
+  const data = dataOver({
+    port: await openCouchDataStore(urlOf('closing'), { limits: short, nowMs: Date.now }),
+    limits: short,
+    onError: (error) => failed.push(error),
+  });
+  await data.set(caller, 'n', 'k', 1);
+  await data.get(caller, 'n', 'k');
+  let asked = 0;
+  proxy.before = () => {
+    asked += 1;
+    return new Promise(() => undefined);
+  };
+  await data.close();
+  expect(asked).toBe(1);
+  expect(failed.map(String).join()).toMatch(/no answer within 0.3 s.*are not counted/);
+});
+
+test('a list waits for an index that takes longer to build than a request may', async () => {
+  const data = await open('building', { backendRequestSecondsMax: 0.3 });
+  await data.setMany(caller, 'n', { a: 1, b: 2 });
+  const late = new Map<string, number>();
+  // Every index is late twice.
+  proxy.before = async ({ target, body }) => {
+    if (!/_find$|_view/.test(target)) return;
+    const question = `${target} ${body}`;
+    late.set(question, (late.get(question) ?? 0) + 1);
+    if ((late.get(question) ?? 0) <= 2) await new Promise((resolve) => setTimeout(resolve, 500));
+  };
+  expect((await data.listKeys(caller, 'n')).items).toHaveLength(2);
+  expect((await data.listNamespaces(caller)).items).toMatchObject([{ namespace: 'n', count: 2 }]);
+  expect(await data.clear(caller, 'n')).toBe(2);
+  expect([...late.values()].every((times) => times >= 3)).toBe(true);
+  await data.close();
+});
+
+test('a list whose index fails for good is refused at once', async () => {
+  const data = await open('broken_index');
+  await data.set(caller, 'n', 'k', 1);
+  proxy.intercept = ({ target }) =>
+    target.endsWith('/_find')
+      ? { status: 500, body: { error: 'unknown_error', reason: 'broken' } }
+      : undefined;
+  await expect(data.listKeys(caller, 'n')).rejects.toMatchObject({
+    code: 'backend_unavailable',
+    message: 'CouchDB reported 500: broken.',
+  });
+  await data.close();
+});
+
+test('wrong credentials are an error of the configuration', async () => {
+  const url = urlOf('strangers');
+  url.password = 'wrong';
+  await expect(openCouchDataStore(url, { limits, nowMs: Date.now })).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringMatching(/refuses these credentials/),
+  });
+});
