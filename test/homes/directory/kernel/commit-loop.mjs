@@ -3,7 +3,7 @@ import { writeSync } from 'node:fs';
 
 const [compiled, name, dataDir, count = 'Infinity'] = process.argv.slice(2);
 const { openEngine } = await import(`${compiled}/homes/directory/kernel/engines/index.js`);
-const { storeConfigDefaults } = await import(`${compiled}/homes/directory/kernel/engine.js`);
+const { storeConfigDefaults } = await import(`${compiled}/core/settings/store-config.js`);
 
 const engine = await openEngine(name, { ...storeConfigDefaults, data_dir: dataDir }, ['documents', 'agents']);
 writeSync(1, 'opened\n');
