@@ -228,7 +228,8 @@ export interface MessagingPort {
 
   /** Calls back about new messages, here and on other servers of the same store. Returns the way to stop it. */
   subscribe(listener: (notice: Notice) => void): () => void;
-  health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }>;
+  /** The parts of the home that messages need, by name. */
+  health(): Promise<Readonly<Record<string, HealthCheck>>>;
   close(): Promise<void>;
 }
 

@@ -1,4 +1,5 @@
 /** Identities in the embedded store: registered once a key, renamed, rotated, linked. */
+import { type IdentityEvent, identityChanged } from '../../../messaging/changes.js';
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
@@ -115,19 +116,12 @@ function insert(
     encode({ publicKey, fromMs: tx.nowMs, proof: null } satisfies IdentityKeyRow),
   );
   countAgent(tx);
-  tx.change({
-    domain: 'messaging',
-    kind: 'identity.registered',
-    id,
-    user: null,
-    version: null,
-    audience: 'public',
-  });
+  tx.change(identityChanged(id, 'registered'));
   return identity;
 }
 
 export function updateProfile(tx: Transaction, id: string, profile: ProfileUpdate): Identity | undefined {
-  return update(tx, id, 'identity.updated', (current) => ({ ...current, ...profile }));
+  return update(tx, id, 'updated', (current) => ({ ...current, ...profile }));
 }
 
 /** Links an identity whose key and link are still what the link was checked against. */
@@ -135,14 +129,14 @@ export function link(tx: Transaction, before: Identity, given: IdentityLink | nu
   const current = readIdentity(tx, uuidBytes(before.id));
   if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
     throw new Outdated(`The identity ${before.id}`);
-  const kind = given === null ? 'identity.unlinked' : 'identity.linked';
-  return update(tx, before.id, kind, (identity) => ({ ...identity, link: given })) ?? current;
+  const event = given === null ? 'unlinked' : 'linked';
+  return update(tx, before.id, event, (identity) => ({ ...identity, link: given })) ?? current;
 }
 
 function update(
   tx: Transaction,
   id: string,
-  kind: string,
+  event: IdentityEvent,
   change: (current: Identity) => Identity,
 ): Identity | undefined {
   const idBytes = uuidBytes(id);
@@ -150,7 +144,7 @@ function update(
   if (current === undefined) return undefined;
   const next = { ...change(current), updatedAtMs: tx.nowMs };
   tx.put(families.agents, idBytes, encode(next));
-  tx.change({ domain: 'messaging', kind, id, user: null, version: null, audience: 'public' });
+  tx.change(identityChanged(id, event));
   return next;
 }
 
@@ -176,14 +170,7 @@ export function rotateKey(
     timedKey(idBytes, fromMs),
     encode({ publicKey: newPublicKey, fromMs, proof } satisfies IdentityKeyRow),
   );
-  tx.change({
-    domain: 'messaging',
-    kind: 'identity.rotated',
-    id,
-    user: null,
-    version: null,
-    audience: 'public',
-  });
+  tx.change(identityChanged(id, 'rotated'));
   return 'rotated';
 }
 

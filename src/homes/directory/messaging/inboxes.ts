@@ -1,4 +1,5 @@
 /** Direct messages in the embedded store: an inbox ordered by time, and what is not acknowledged in it. */
+import { directReceived } from '../../../messaging/changes.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type DirectMessage, isExpired } from '../../../messaging/model.js';
@@ -20,15 +21,7 @@ export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMess
   const message: DirectMessage = { ...input, id: newUlid(tsMs), tsMs, acknowledged: false };
   tx.put(families.inboxClocks, agent, timedKey(nothing, tsMs));
   storeDirect(tx, limits, message);
-  tx.change({
-    domain: 'messaging',
-    kind: 'direct.received',
-    id: message.id,
-    user: null,
-    version: null,
-    audience: 'recipient',
-    recipient: input.to,
-  });
+  tx.change(directReceived(message.id, input.to));
   return message;
 }
 

@@ -1,4 +1,5 @@
 /** Rooms and their messages in the embedded store: a post is one commit with its index and its counters. */
+import { messageDeleted, messagePosted, roomCreated } from '../../../messaging/changes.js';
 import { randomUUID } from 'node:crypto';
 import type { Entry, RangeOptions } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
@@ -57,14 +58,7 @@ export function createRoom(
   if (keyHash !== null) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
   if (!isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
   countRoom(tx, room);
-  tx.change({
-    domain: 'messaging',
-    kind: 'room.created',
-    id,
-    user: null,
-    version: null,
-    audience: isPrivate ? 'operator' : 'public',
-  });
+  tx.change(roomCreated(room));
   return room;
 }
 
@@ -114,15 +108,7 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   const message: Message = { ...input, id, rootId, tsMs };
   storeMessage(tx, limits, room, message, idBytes);
   moveRoom(tx, room, roomKey, tsMs);
-  tx.change({
-    domain: 'messaging',
-    kind: 'message.posted',
-    id: `${room.id}/${message.id}`,
-    user: null,
-    version: null,
-    audience: room.isPrivate ? 'operator' : 'public',
-    facts: { room: room.id, from: message.from, ts: tsMs },
-  });
+  tx.change(messagePosted(room, message));
   return message;
 }
 
@@ -280,15 +266,7 @@ export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, m
   const room = readRoom(tx, uuidBytes(roomId));
   if (message === undefined || room === undefined) return false;
   removeMessage(tx, message);
-  tx.change({
-    domain: 'messaging',
-    kind: 'message.deleted',
-    id: `${roomId}/${messageId}`,
-    user: null,
-    version: null,
-    audience: room.isPrivate ? 'operator' : 'public',
-    facts: { room: roomId, message: messageId },
-  });
+  tx.change(messageDeleted(room, messageId));
   return true;
 }
 

@@ -40,6 +40,13 @@ const tables = `
   );
   INSERT INTO feed.extent DEFAULT VALUES;
 
+  -- Messages whose notes were carried here from Redis: a note that is read twice is known.
+  CREATE TABLE feed.carried (
+    note text PRIMARY KEY,
+    carried_at timestamptz NOT NULL DEFAULT clock_timestamp()
+  );
+  CREATE INDEX carried_age ON feed.carried (carried_at);
+
   -- What tells this database from a restored copy of it. Each difference starts an epoch.
   CREATE TABLE feed.epochs (
     epoch integer PRIMARY KEY,

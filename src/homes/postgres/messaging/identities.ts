@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import { type IdentityEvent, identityChanged } from '../../../messaging/changes.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../../messaging/model.js';
 import type {
   KeptIdentity,
@@ -11,8 +12,9 @@ import type {
   ProfileUpdate,
   SealedIdentity,
 } from '../../../messaging/port.js';
-import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
-import type { Teller } from './news.js';
+import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { PostgresStep } from '../step.js';
+import type { Work } from '../work.js';
 
 interface IdentityRow {
   id: string;
@@ -29,7 +31,7 @@ interface IdentityRow {
 const columns = `a.id, a.public_key, a.name, a.email,
     (extract(epoch FROM a.created_at) * 1000)::bigint AS created_ms, (extract(epoch FROM a.updated_at) * 1000)::bigint AS updated_ms,
     f.proven, f.link, (k.agent_id IS NOT NULL OR coalesce(f.server_kept, FALSE)) AS kept`;
-const tables = `agents a LEFT JOIN agent_facts f ON f.agent_id = a.id LEFT JOIN kept_agents k ON k.agent_id = a.id`;
+const tables = `agents a LEFT JOIN messaging.agent_facts f ON f.agent_id = a.id LEFT JOIN messaging.kept_agents k ON k.agent_id = a.id`;
 const selected = `SELECT ${columns} FROM ${tables}`;
 
 function identityOf(row: IdentityRow): Identity {
@@ -49,7 +51,8 @@ function identityOf(row: IdentityRow): Identity {
 
 export interface PostgresIdentitiesOptions {
   nowMs: () => number;
-  teller: Teller;
+  /** Other servers drop what they remember of an identity. */
+  onChanged: (id: string) => Promise<void>;
   limits: Limits;
 }
 
@@ -57,51 +60,54 @@ export class PostgresIdentities {
   readonly #sql: PostgresSql;
   readonly #rowsPerStep: number;
   readonly #nowMs: () => number;
-  readonly #teller: Teller;
+  readonly #onChanged: (id: string) => Promise<void>;
 
-  constructor(sql: PostgresSql, { nowMs, teller, limits }: PostgresIdentitiesOptions) {
+  constructor(sql: PostgresSql, { nowMs, onChanged, limits }: PostgresIdentitiesOptions) {
     this.#sql = sql;
     this.#nowMs = nowMs;
-    this.#teller = teller;
+    this.#onChanged = onChanged;
     this.#rowsPerStep = limits.workspaceStepRowsMax;
   }
 
-  async register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
-    const { event, ...registered } = await transaction(this.#sql, async (tx) => {
-      const known = await this.#byKey(tx, input.publicKey);
+  register(input: NewIdentity): PostgresStep<{ identity: Identity; created: boolean }> {
+    return new PostgresStep([], async (work) => {
+      const known = await this.#byKey(work.sql, input.publicKey);
       if (known !== undefined) {
         // The signature proves what was only claimed before.
         const isProven = input.proven && !known.proven;
-        const identity = isProven ? await this.#update(tx, known.id, { proven: true }) : known;
-        return { identity: identity ?? known, created: false, event: isProven ? 'updated' : null } as const;
+        const identity = isProven ? await this.#update(work.sql, known.id, { proven: true }) : known;
+        if (isProven) this.#announce(work, known.id, 'updated');
+        return { identity: identity ?? known, created: false };
       }
-      const created = await this.#insert(tx, input);
-      const identity = await this.#byKey(tx, input.publicKey);
+      const created = await this.#insert(work.sql, input);
+      const identity = await this.#byKey(work.sql, input.publicKey);
       if (identity === undefined) throw new StoaError('internal', 'A registered key leads to no agent.');
-      return { identity, created, event: created ? 'registered' : null } as const;
+      if (created) this.#announce(work, identity.id, 'registered');
+      return { identity, created };
     });
-    if (event !== null) await this.#teller.identity(registered.identity.id, event);
-    return registered;
   }
 
-  async keep(made: KeptIdentity): Promise<SealedIdentity> {
+  keep(made: KeptIdentity): PostgresStep<SealedIdentity> {
     const { owner, publicKey, sealedSeed } = made;
-    const { created, ...kept } = await transaction(this.#sql, async (tx) => {
-      await query(tx, 'SELECT pg_advisory_xact_lock(hashtext($1))', [owner]);
-      const before = await this.kept(owner, tx);
-      if (before !== undefined) return { ...before, created: false };
-      await this.#insert(tx, made);
-      await query(
-        tx,
-        'INSERT INTO kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2',
+    return new PostgresStep([], async (work) => {
+      await work.rows('SELECT pg_advisory_xact_lock(hashtext($1))', [owner]);
+      const before = await this.kept(owner, work.sql);
+      if (before !== undefined) return before;
+      await this.#insert(work.sql, made);
+      await work.rows(
+        'INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2',
         [owner, publicKey, sealedSeed],
       );
-      const identity = await this.#byKey(tx, publicKey);
+      const identity = await this.#byKey(work.sql, publicKey);
       if (identity === undefined) throw new StoaError('internal', 'A kept key leads to no agent.');
-      return { identity, sealedSeed, created: true };
+      this.#announce(work, identity.id, 'registered');
+      return { identity, sealedSeed };
     });
-    if (created) await this.#teller.identity(kept.identity.id, 'registered');
-    return kept;
+  }
+
+  #announce(work: Work, id: string, event: IdentityEvent): void {
+    work.announce(identityChanged(id, event));
+    work.afterCommit(() => this.#onChanged(id));
   }
 
   async kept(owner: string, on: Queryable = this.#sql): Promise<SealedIdentity | undefined> {
@@ -118,13 +124,16 @@ export class PostgresIdentities {
     for (let after: string | undefined = ''; after !== undefined;) {
       const rows: readonly { owner: string; sealed_seed: string }[] = await query(
         this.#sql,
-        'SELECT owner, sealed_seed FROM kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
+        'SELECT owner, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
         [after, this.#rowsPerStep],
       );
       for (const { owner, sealed_seed } of rows) {
         const resealed = reseal(sealed_seed, owner);
         if (resealed === sealed_seed) continue;
-        await query(this.#sql, 'UPDATE kept_agents SET sealed_seed = $2 WHERE owner = $1', [owner, resealed]);
+        await query(this.#sql, 'UPDATE messaging.kept_agents SET sealed_seed = $2 WHERE owner = $1', [
+          owner,
+          resealed,
+        ]);
         changed += 1;
       }
       after = rows.at(-1)?.owner;
@@ -144,12 +153,13 @@ export class PostgresIdentities {
     );
     const id = inserted[0]?.id;
     if (id === undefined) return false;
-    await query(tx, 'INSERT INTO agent_keys (public_key, agent_id, from_ms) VALUES ($1, $2, $3)', [
+    await query(tx, 'INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms) VALUES ($1, $2, $3)', [
       publicKey,
       id,
       nowMs,
     ]);
-    if (proven) await query(tx, 'INSERT INTO agent_facts (agent_id, proven) VALUES ($1, TRUE)', [id]);
+    if (proven)
+      await query(tx, 'INSERT INTO messaging.agent_facts (agent_id, proven) VALUES ($1, TRUE)', [id]);
     return true;
   }
 
@@ -157,7 +167,7 @@ export class PostgresIdentities {
   async #byKey(tx: Queryable, publicKey: string): Promise<Identity | undefined> {
     const [row] = await query<IdentityRow>(
       tx,
-      `${selected} WHERE a.id = (SELECT agent_id FROM agent_keys WHERE public_key = $1)`,
+      `${selected} WHERE a.id = coalesce((SELECT agent_id FROM messaging.agent_keys WHERE public_key = $1), (SELECT id FROM agents WHERE public_key = $1))`,
       [publicKey],
     );
     return row === undefined ? undefined : identityOf(row);
@@ -174,10 +184,12 @@ export class PostgresIdentities {
     return new Map(rows.map((row) => [row.id, identityOf(row)]));
   }
 
-  async updateProfile(id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
-    const updated = await transaction(this.#sql, (tx) => this.#update(tx, id, profile));
-    if (updated !== undefined) await this.#teller.identity(id, 'updated');
-    return updated;
+  updateProfile(id: string, profile: ProfileUpdate): PostgresStep<Identity | undefined> {
+    return new PostgresStep([], async (work) => {
+      const updated = await this.#update(work.sql, id, profile);
+      if (updated !== undefined) this.#announce(work, id, 'updated');
+      return updated;
+    });
   }
 
   async #update(tx: Queryable, id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
@@ -196,47 +208,47 @@ export class PostgresIdentities {
     if (profile.proven === true) {
       await query(
         tx,
-        'INSERT INTO agent_facts (agent_id, proven) VALUES ($1, TRUE) ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE',
+        'INSERT INTO messaging.agent_facts (agent_id, proven) VALUES ($1, TRUE) ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE',
         [id],
       );
     }
     return this.get(id, tx);
   }
 
-  async rotateKey(rotation: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
-    const outcome = await this.#rotate(rotation);
-    if (outcome === 'rotated') await this.#teller.identity(rotation.id, 'rotated');
-    return outcome;
+  rotateKey(rotation: KeyRotation): PostgresStep<'rotated' | 'taken' | 'stale'> {
+    return new PostgresStep([], async (work) => {
+      const outcome = await this.#rotate(work, rotation);
+      if (outcome === 'rotated') this.#announce(work, rotation.id, 'rotated');
+      return outcome;
+    });
   }
 
-  #rotate({ id, oldPublicKey, newPublicKey, proof }: KeyRotation): Promise<'rotated' | 'taken' | 'stale'> {
-    return transaction(this.#sql, async (tx) => {
-      const [agent] = await query<{ public_key: string }>(
-        tx,
-        'SELECT public_key FROM agents WHERE id = $1 FOR UPDATE',
-        [id],
-      );
-      if (agent?.public_key !== oldPublicKey) return 'stale';
-      const inserted = await query<{ public_key: string }>(
-        tx,
-        `INSERT INTO agent_keys (public_key, agent_id, from_ms, proof)
-         SELECT $1, $2, greatest($3, (SELECT coalesce(max(from_ms), 0) + 1 FROM agent_keys WHERE agent_id = $2)), $4::text::json ON CONFLICT DO NOTHING RETURNING public_key`,
-        [newPublicKey, id, String(this.#nowMs()), JSON.stringify(proof)],
-      );
-      if (inserted.length === 0) return 'taken';
-      await query(
-        tx,
-        'UPDATE agents SET public_key = $2, updated_at = to_timestamp($3::double precision / 1000) WHERE id = $1',
-        [id, newPublicKey, String(this.#nowMs())],
-      );
-      return 'rotated';
-    });
+  async #rotate(
+    work: Work,
+    { id, oldPublicKey, newPublicKey, proof }: KeyRotation,
+  ): Promise<'rotated' | 'taken' | 'stale'> {
+    const [agent] = await work.rows<{ public_key: string }>(
+      'SELECT public_key FROM agents WHERE id = $1 FOR UPDATE',
+      [id],
+    );
+    if (agent?.public_key !== oldPublicKey) return 'stale';
+    const inserted = await work.rows<{ public_key: string }>(
+      `INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms, proof)
+       SELECT $1, $2, greatest($3, (SELECT coalesce(max(from_ms), 0) + 1 FROM messaging.agent_keys WHERE agent_id = $2)), $4::text::json ON CONFLICT DO NOTHING RETURNING public_key`,
+      [newPublicKey, id, String(this.#nowMs()), JSON.stringify(proof)],
+    );
+    if (inserted.length === 0) return 'taken';
+    await work.rows(
+      'UPDATE agents SET public_key = $2, updated_at = to_timestamp($3::double precision / 1000) WHERE id = $1',
+      [id, newPublicKey, String(this.#nowMs())],
+    );
+    return 'rotated';
   }
 
   async keys(id: string): Promise<IdentityKey[]> {
     const rows = await query<{ public_key: string; from_ms: string; proof: string | null }>(
       this.#sql,
-      'SELECT public_key, from_ms, proof FROM agent_keys WHERE agent_id = $1 ORDER BY from_ms',
+      'SELECT public_key, from_ms, proof FROM messaging.agent_keys WHERE agent_id = $1 ORDER BY from_ms',
       [id],
     );
     return rows.map(({ public_key, from_ms, proof }, index) => ({
@@ -248,21 +260,19 @@ export class PostgresIdentities {
     }));
   }
 
-  async link(before: Identity, link: IdentityLink | null): Promise<Identity> {
+  link(before: Identity, link: IdentityLink | null): PostgresStep<Identity> {
     const { id } = before;
-    const linked = await transaction(this.#sql, async (tx) => {
-      await query(tx, 'SELECT 1 FROM agents WHERE id = $1 FOR UPDATE', [id]);
-      const current = await this.get(id, tx);
+    return new PostgresStep([], async (work) => {
+      await work.rows('SELECT 1 FROM agents WHERE id = $1 FOR UPDATE', [id]);
+      const current = await this.get(id, work.sql);
       if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
         throw new Outdated(`The identity ${id}`);
-      await query(
-        tx,
-        'INSERT INTO agent_facts (agent_id, link) VALUES ($1, $2::text::json) ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link',
+      await work.rows(
+        'INSERT INTO messaging.agent_facts (agent_id, link) VALUES ($1, $2::text::json) ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link',
         [id, link === null ? null : JSON.stringify(link)],
       );
+      this.#announce(work, id, link === null ? 'unlinked' : 'linked');
       return { ...current, link };
     });
-    await this.#teller.identity(id, link === null ? 'unlinked' : 'linked');
-    return linked;
   }
 }

@@ -14,6 +14,7 @@ import { byteLimitReached } from '../../../messaging/room-clock.js';
 import { indexWords } from '../../../messaging/tokenizer.js';
 import { ulidChance } from '../../../messaging/ulid.js';
 import { MessagePlaces } from './places.js';
+import { messageNotesMax, tooManyNotes } from './notes.js';
 import { type RedisConnection, type RedisKeys, runScript, withRedis } from './redis.js';
 
 /** The seed's fields, and after them ours. */
@@ -55,11 +56,7 @@ export class RedisMessages {
   }
 
   /** On one server the message, its index, the bytes and the room's time are one step. On a cluster only what lies with the room is. */
-  async post(
-    input: NewMessage,
-    room: Room,
-    delivery: string | null = null,
-  ): Promise<{ message: Message; total: number }> {
+  async post(input: NewMessage, room: Room, delivery: string | null = null): Promise<Message> {
     const { redis, keys, limits, nowMs, channel, origin } = this.#options;
     const { isCluster, commands } = redis;
     const bytesMax = delivery === null ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
@@ -79,6 +76,7 @@ export class RedisMessages {
       keys.thread(input.roomId, rootId ?? 'none'),
       isCluster ? messages : keys.bytes(input.from),
       delivery === null ? messages : keys.roomDelivery(input.roomId, delivery),
+      keys.roomNotes(input.roomId),
       ...(isIndexedLater ? [keys.unindexed(input.roomId)] : words),
     ];
     const answer = await runScript(commands, 'stoaPost', [
@@ -98,12 +96,14 @@ export class RedisMessages {
       room.id,
       delivery === null ? '' : deliveryMs(limits),
       isIndexedLater ? 'later' : '',
+      messageNotesMax,
     ]);
-    const [outcome, id, ts, total] = answer as [string, string, string, string];
+    const [outcome, id, ts] = answer as [string, string, string];
+    if (outcome === 'notes') throw tooManyNotes();
     if (outcome === 'parent') throw refuse('parentUnknown');
     if (outcome === 'bytes') throw byteLimitReached(Number(id));
     if (isIndexedLater) await this.#indexPosted(words, room.id, id, Number(ts));
-    return { message: { ...input, id, rootId, tsMs: Number(ts) }, total: Number(total) };
+    return { ...input, id, rootId, tsMs: Number(ts) };
   }
 
   async #spend(agentId: string, bytes: number, bytesMax: number): Promise<void> {
@@ -227,25 +227,27 @@ export class RedisMessages {
 
   async delete(room: Room, messageId: string): Promise<boolean> {
     const { redis, keys, channel, origin } = this.#options;
-    const member = await this.#places.find(keys.messages(room.id), messageId);
+    const messages = keys.messages(room.id);
+    const member = await this.#places.find(messages, messageId);
     if (member === undefined) return false;
     const message = messageOf(member);
-    return withRedis(async () => {
-      // Of two who delete at once one removes it.
-      const removed = await redis.commands.zrem(keys.messages(room.id), member);
-      if (message.rootId !== null) await redis.commands.zrem(keys.thread(room.id, message.rootId), messageId);
-      await Promise.all(
+    await withRedis(() =>
+      Promise.all(
         indexWords(message.body).map((word) =>
           redis.commands.zrem(keys.word(word), `${room.id}:${messageId}`),
         ),
-      );
-      if (removed > 0)
-        await redis.commands.publish(
-          channel,
-          `${origin} gone ${room.id} ${room.isPrivate ? 'private' : 'public'} ${message.from} ${messageId}`,
-        );
-      return removed > 0;
-    });
+      ),
+    );
+    const removed = await runScript(redis.commands, 'stoaDelete', [
+      messages,
+      keys.thread(room.id, message.rootId ?? 'none'),
+      keys.roomNotes(room.id),
+      member,
+      messageId,
+      channel,
+      `${origin} gone ${room.id} ${room.isPrivate ? 'private' : 'public'} ${message.from} ${messageId}`,
+    ]);
+    return removed === 1;
   }
 
   async send(input: NewDirectMessage, delivery: string | null = null): Promise<DirectMessage> {
@@ -256,6 +258,7 @@ export class RedisMessages {
       keys.inboxClock(input.to),
       delivery === null ? keys.inbox(input.to) : keys.inboxDelivery(input.to, delivery),
       keys.pending(input.to),
+      keys.inboxNotes(input.to),
       nowMs(),
       limits.directRetentionSeconds * 1000,
       ulidChance(),
@@ -264,8 +267,10 @@ export class RedisMessages {
       channel,
       `${origin} inbox ${input.to}`,
       delivery === null ? '' : deliveryMs(limits),
+      messageNotesMax,
     ]);
-    const [, id, ts] = answer as [string, string, string];
+    const [outcome, id, ts] = answer as [string, string, string];
+    if (outcome === 'notes') throw tooManyNotes();
     return { ...input, id, tsMs: Number(ts), acknowledged: false };
   }
 

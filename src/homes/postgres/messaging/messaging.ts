@@ -1,6 +1,5 @@
 /** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
 import { randomUUID } from 'node:crypto';
-import type { Change } from '../../../core/change.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importNotice } from '../../../messaging/imports.js';
 import type {
@@ -38,56 +37,51 @@ import type {
 import { refuse } from '../../../messaging/refusals.js';
 import type { RateDecision } from '../../../messaging/sliding-windows.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { type PostgresSql, boundStatements, closePostgres, openPostgres, query } from '../connection.js';
+import { type PostgresSql, query } from '../connection.js';
+import type { PostgresFeed } from '../feed/feed.js';
 import { HealthProbe } from '../health-probe.js';
 import { RedisGuards } from './guards.js';
 import { PostgresIdentities } from './identities.js';
 import { RedisMessages } from './messages.js';
 import { NewsFeed, newsChannel } from './news.js';
 import { type RedisConnection, RedisKeys, closeRedis, openRedis, withRedis } from './redis.js';
-import { PostgresRooms, RoomCounters } from './rooms.js';
-import { messagingSchema, migrateMessagingUp } from './schema.js';
+import { MessageNotes } from './notes.js';
+import { PostgresRooms } from './rooms.js';
+import { migrateMessaging } from './schema.js';
 import { SearchRepair } from './search-repair.js';
 import { searchRedis } from './search.js';
-import { RedisStep } from './writer.js';
+import { PostgresStep } from '../step.js';
+import type { PostgresWriter } from '../writer.js';
 import { messagingRecords } from '../transfer/messaging.js';
 
 export interface PostgresMessagingOptions {
-  postgres: string;
+  /** The pool of the home. */
+  sql: PostgresSql;
+  /** The writer of the home. */
+  writer: PostgresWriter;
+  feed: PostgresFeed;
   /** One URL, or several of a cluster, separated by commas. */
   redis: string;
   limits: Limits;
   nowMs: () => number;
-  /** Tells this server's change feed what happened, on whichever server. */
-  announce: (change: Change) => Promise<void>;
   onError: (error: unknown, about: string) => void;
 }
 
 export async function openPostgresMessaging(options: PostgresMessagingOptions): Promise<PostgresMessaging> {
-  const sql = await openPostgres(new URL(options.postgres), {
-    schema: messagingSchema,
-    limits: options.limits,
-  });
+  await migrateMessaging(options.sql);
+  const redis = await openRedis(options.redis, options.onError);
   try {
-    await migrateMessagingUp(sql);
-    boundStatements(sql, options.limits);
-    const redis = await openRedis(options.redis, options.onError);
-    try {
-      const durable = await isSynced(redis);
-      if (!durable)
-        options.onError(
-          new Error('Redis is not set to "appendfsync always"'),
-          'messages in Redis may be lost with its machine',
-        );
-      const messaging = new PostgresMessaging(sql, redis, durable, options);
-      await messaging.start();
-      return messaging;
-    } catch (error) {
-      closeRedis(redis);
-      throw error;
-    }
+    const durable = await isSynced(redis);
+    if (!durable)
+      options.onError(
+        new Error('Redis is not set to "appendfsync always"'),
+        'messages in Redis may be lost with its machine',
+      );
+    const messaging = new PostgresMessaging(redis, durable, options);
+    await messaging.start();
+    return messaging;
   } catch (error) {
-    await closePostgres(sql, 1);
+    closeRedis(redis);
     throw error;
   }
 }
@@ -107,31 +101,32 @@ async function isSynced({ commands }: RedisConnection): Promise<boolean> {
 
 export class PostgresMessaging implements MessagingPort {
   readonly capabilities: MessagingCapabilities;
-  readonly #sql: PostgresSql;
   readonly #redis: RedisConnection;
   readonly #options: PostgresMessagingOptions;
   readonly #keys: RedisKeys;
   readonly #identities: PostgresIdentities;
   readonly #rooms: PostgresRooms;
-  readonly #counters: RoomCounters;
   readonly #messages: RedisMessages;
   readonly #guards: RedisGuards;
   readonly #news: NewsFeed;
+  readonly #notes: MessageNotes;
   readonly #searchRepair: SearchRepair;
   readonly #postgresProbe: HealthProbe;
   readonly #redisProbe: HealthProbe;
 
-  constructor(sql: PostgresSql, redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
-    const { limits, nowMs, announce, onError } = options;
+  constructor(redis: RedisConnection, durable: boolean, options: PostgresMessagingOptions) {
+    const { sql, feed, limits, nowMs, onError } = options;
     const origin = randomUUID();
-    this.#sql = sql;
     this.#redis = redis;
     this.#options = options;
     this.#keys = new RedisKeys(redis.isCluster);
-    this.#news = new NewsFeed({ redis, origin, announce, onError });
-    this.#identities = new PostgresIdentities(sql, { nowMs, teller: this.#news, limits });
-    this.#rooms = new PostgresRooms(sql, nowMs, this.#news);
-    this.#counters = new RoomCounters(this.#rooms, onError);
+    this.#news = new NewsFeed({ redis, origin, onError });
+    this.#identities = new PostgresIdentities(sql, {
+      nowMs,
+      limits,
+      onChanged: (id) => this.#news.identityChanged(id),
+    });
+    this.#rooms = new PostgresRooms(sql, nowMs);
     this.#messages = new RedisMessages({
       redis,
       keys: this.#keys,
@@ -142,6 +137,13 @@ export class PostgresMessaging implements MessagingPort {
       onError,
     });
     this.#guards = new RedisGuards(redis, this.#keys, limits, nowMs);
+    this.#notes = new MessageNotes({
+      redis,
+      sql,
+      onCarried: () => feed.committed(),
+      scan: (pattern) => this.#guards.scan(pattern),
+      onError,
+    });
     this.#searchRepair = new SearchRepair({
       redis,
       limits,
@@ -165,25 +167,14 @@ export class PostgresMessaging implements MessagingPort {
       joinsCommits: false,
       sharedStore: true,
       about:
-        'Messages are as durable as Redis is configured to be; counters in PostgreSQL follow right after; the change feed of each server gets them as news, so that what happens while its connection to Redis is down is not in it.',
+        'Messages are as durable as Redis is configured to be. Counters and the change feed in PostgreSQL follow right after.',
     };
   }
 
-  /** News from all servers, and what a server left behind that ended in the midst of a post. */
   async start(): Promise<void> {
     await this.#news.start();
-    await this.#catchUpCounters();
+    this.#notes.start();
     if (this.#redis.isCluster) this.#searchRepair.start();
-  }
-
-  async #catchUpCounters(): Promise<void> {
-    for (const key of await this.#guards.scan('room:*:count')) {
-      const roomId = key.slice('room:'.length, -':count'.length).replaceAll(/[{}]/g, '');
-      const [total, clock] = await withRedis(() =>
-        Promise.all([this.#redis.commands.get(key), this.#redis.commands.get(this.#keys.roomClock(roomId))]),
-      );
-      if (total !== null) await this.#counters.record(roomId, Number(total), Number(clock ?? 0));
-    }
   }
 
   nowMs(): number {
@@ -192,12 +183,12 @@ export class PostgresMessaging implements MessagingPort {
 
   // Identities
 
-  register(input: NewIdentity): RedisStep<{ identity: Identity; created: boolean }> {
-    return new RedisStep(() => this.#identities.register(input));
+  register(input: NewIdentity): PostgresStep<{ identity: Identity; created: boolean }> {
+    return this.#identities.register(input);
   }
 
-  keep(kept: KeptIdentity): RedisStep<SealedIdentity> {
-    return new RedisStep(() => this.#identities.keep(kept));
+  keep(kept: KeptIdentity): PostgresStep<SealedIdentity> {
+    return this.#identities.keep(kept);
   }
 
   kept(owner: string): Promise<SealedIdentity | undefined> {
@@ -216,26 +207,26 @@ export class PostgresMessaging implements MessagingPort {
     return this.#identities.many(ids);
   }
 
-  updateProfile(id: string, profile: ProfileUpdate): RedisStep<Identity | undefined> {
-    return new RedisStep(() => this.#identities.updateProfile(id, profile));
+  updateProfile(id: string, profile: ProfileUpdate): PostgresStep<Identity | undefined> {
+    return this.#identities.updateProfile(id, profile);
   }
 
-  rotateKey(rotation: KeyRotation): RedisStep<'rotated' | 'taken' | 'stale'> {
-    return new RedisStep(() => this.#identities.rotateKey(rotation));
+  rotateKey(rotation: KeyRotation): PostgresStep<'rotated' | 'taken' | 'stale'> {
+    return this.#identities.rotateKey(rotation);
   }
 
   keys(id: string): Promise<IdentityKey[]> {
     return this.#identities.keys(id);
   }
 
-  link(before: Identity, link: IdentityLink | null): RedisStep<Identity> {
-    return new RedisStep(() => this.#identities.link(before, link));
+  link(before: Identity, link: IdentityLink | null): PostgresStep<Identity> {
+    return this.#identities.link(before, link);
   }
 
   // Rooms
 
-  createRoom(room: NewRoom): RedisStep<Room> {
-    return new RedisStep(() => this.#rooms.create(room));
+  createRoom(room: NewRoom): PostgresStep<Room> {
+    return this.#rooms.create(room);
   }
 
   room(id: string): Promise<Room | undefined> {
@@ -261,15 +252,15 @@ export class PostgresMessaging implements MessagingPort {
   // Messages
 
   /** What it was prepared with is not compared again: a script in Redis sees nothing of PostgreSQL. */
-  post(input: NewMessage): RedisStep<Message> {
-    return new RedisStep(() => this.#post(input, null));
+  post(input: NewMessage): PostgresStep<Message> {
+    return inRedis(() => this.#post(input, null));
   }
 
   async #post(input: NewMessage, delivery: string | null): Promise<Message> {
     const room = await this.#rooms.get(input.roomId);
     if (room === undefined) throw refuse('roomUnknown');
-    const { message, total } = await this.#messages.post(input, room, delivery);
-    await this.#counters.record(room.id, total, this.nowMs());
+    const message = await this.#messages.post(input, room, delivery);
+    await this.#notes.carry(this.#keys.roomNotes(room.id));
     return message;
   }
 
@@ -285,10 +276,12 @@ export class PostgresMessaging implements MessagingPort {
     return this.#messages.thread(roomId, rootId, afterMs, limit);
   }
 
-  deleteMessage(roomId: string, messageId: string): RedisStep<boolean> {
-    return new RedisStep(async () => {
+  deleteMessage(roomId: string, messageId: string): PostgresStep<boolean> {
+    return inRedis(async () => {
       const room = await this.#rooms.get(roomId);
-      return room === undefined ? false : this.#messages.delete(room, messageId);
+      if (room === undefined || !(await this.#messages.delete(room, messageId))) return false;
+      await this.#notes.carry(this.#keys.roomNotes(roomId));
+      return true;
     });
   }
 
@@ -307,8 +300,14 @@ export class PostgresMessaging implements MessagingPort {
 
   // Direct messages
 
-  send(message: NewDirectMessage): RedisStep<DirectMessage> {
-    return new RedisStep(() => this.#messages.send(message));
+  send(message: NewDirectMessage): PostgresStep<DirectMessage> {
+    return inRedis(() => this.#send(message, null));
+  }
+
+  async #send(input: NewDirectMessage, delivery: string | null): Promise<DirectMessage> {
+    const message = await this.#messages.send(input, delivery);
+    await this.#notes.carry(this.#keys.inboxNotes(input.to));
+    return message;
   }
 
   inbox(agentId: string, span: Span): Promise<Page<DirectMessage>> {
@@ -319,8 +318,8 @@ export class PostgresMessaging implements MessagingPort {
     return this.#messages.pending(agentId, afterMs, limit);
   }
 
-  acknowledge(agentId: string, ids: readonly string[]): RedisStep<number> {
-    return new RedisStep(() => this.#messages.acknowledge(agentId, ids));
+  acknowledge(agentId: string, ids: readonly string[]): PostgresStep<number> {
+    return inRedis(() => this.#messages.acknowledge(agentId, ids));
   }
 
   // What commits have promised
@@ -331,7 +330,7 @@ export class PostgresMessaging implements MessagingPort {
     if (before !== undefined) return before;
     if (!('roomId' in message)) {
       if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
-      return deliveredAs(await this.#messages.send(message, id));
+      return deliveredAs(await this.#send(message, id));
     }
     return deliveredAs(await this.#post(message, id));
   }
@@ -342,15 +341,15 @@ export class PostgresMessaging implements MessagingPort {
 
   /** Every kind of record for exports and imports. */
   records(): [type: string, store: RecordStore][] {
-    const { limits, nowMs, announce } = this.#options;
+    const { sql, writer, limits, nowMs } = this.#options;
     return messagingRecords({
-      sql: this.#sql,
+      sql,
       restore: { redis: this.#redis, keys: this.#keys, limits, nowMs },
       identities: this.#identities,
       rooms: this.#rooms,
       messages: this.#messages,
-      announce: async (change) => {
-        await announce(change);
+      transact: (body) => writer.transact(body),
+      onImported: (change) => {
         const imported = importNotice(change);
         if (imported !== undefined) this.#news.notify(imported);
       },
@@ -363,8 +362,8 @@ export class PostgresMessaging implements MessagingPort {
     return this.#guards.nonceUsed(agentId, nonce);
   }
 
-  useNonce(agentId: string, nonce: string): RedisStep<void> {
-    return new RedisStep(async () => {
+  useNonce(agentId: string, nonce: string): PostgresStep<void> {
+    return inRedis(async () => {
       if (!(await this.#guards.claimNonce(agentId, nonce)).fresh) throw refuse('nonceUsed');
     });
   }
@@ -408,7 +407,7 @@ export class PostgresMessaging implements MessagingPort {
     return this.#news.listen(listener);
   }
 
-  async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
+  async health(): Promise<Readonly<Record<string, HealthCheck>>> {
     const [postgres, redis] = await Promise.all([this.#postgresProbe.check(), this.#redisProbe.check()]);
     return { postgres, redis };
   }
@@ -416,10 +415,14 @@ export class PostgresMessaging implements MessagingPort {
   async close(): Promise<void> {
     this.#news.close();
     await this.#searchRepair.close();
-    await this.#counters.close();
+    await this.#notes.close();
     closeRedis(this.#redis);
-    await closePostgres(this.#sql, 5);
   }
+}
+
+/** Redis shares no transaction with PostgreSQL. With a fence the lease stays locked until the message stands. */
+function inRedis<Result>(run: () => Promise<Result>): PostgresStep<Result> {
+  return new PostgresStep([], run, run);
 }
 
 function deliveredAs({ id, tsMs }: Delivered): Delivered {

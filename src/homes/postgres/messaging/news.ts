@@ -1,44 +1,24 @@
-/** What servers on one Redis tell each other: words with spaces between, made here and by scripts, and read here. */
+/** What servers on one Redis tell each other, and the notes that they leave for the change feed: words with spaces between, made here and by scripts. */
 import type { Change } from '../../../core/change.js';
+import { directReceived, messageDeleted, messagePosted } from '../../../messaging/changes.js';
 import type { Notice } from '../../../messaging/port.js';
 import { ulidTimeMs } from '../../../messaging/ulid.js';
 import { type RedisConnection, withRedis } from './redis.js';
 
 export const newsChannel = 'stoa:messaging';
 
-interface News {
-  /** Absent where nobody but the change feed wants to know. */
-  notice?: Notice;
-  /** Absent where it is no news for the change feed. */
-  change?: Change;
-}
-
-const identityEvents = ['registered', 'updated', 'rotated', 'linked', 'unlinked'] as const;
-type IdentityEvent = (typeof identityEvents)[number];
-
-/** Tells the other servers of what a database has taken. */
-export interface Teller {
-  identity(id: string, event: IdentityEvent): Promise<void>;
-  roomMade(room: { id: string; isPrivate: boolean }): Promise<void>;
-  blocked(address: string): Promise<void>;
-}
-
 export interface NewsOptions {
   redis: RedisConnection;
   /** Which server the news are from. */
   origin: string;
-  announce: (change: Change) => Promise<void>;
   onError: (error: unknown, about: string) => void;
 }
 
-/**
- * Readers look for themselves so often: news are told once and to whoever listens, and on a cluster
- * the driver changes the node that it listens to without a word.
- */
+/** Readers look for themselves this often: published news can be lost, and on a cluster the driver changes the node that it listens to without a word. */
 const lookAgainMs = 5_000;
 
 /** The news of all servers, this one among them. */
-export class NewsFeed implements Teller {
+export class NewsFeed {
   readonly #options: NewsOptions;
   readonly #listeners = new Set<(notice: Notice) => void>();
   #lookingAgain: NodeJS.Timeout | undefined;
@@ -49,7 +29,10 @@ export class NewsFeed implements Teller {
 
   async start(): Promise<void> {
     const { subscriber } = this.#options.redis;
-    subscriber.on('message', (_channel: string, text: string) => this.#hear(parseNews(text)));
+    subscriber.on('message', (_channel: string, text: string) => {
+      const notice = noticeOf(text);
+      if (notice !== undefined) this.notify(notice);
+    });
     subscriber.on('ready', () => void this.#subscribeAgain());
     await withRedis(() => subscriber.subscribe(newsChannel));
     this.#lookingAgain = setInterval(() => this.notify({ topic: 'all' }), lookAgainMs);
@@ -65,12 +48,9 @@ export class NewsFeed implements Teller {
     for (const listener of this.#listeners) listener(notice);
   }
 
-  identity(id: string, event: IdentityEvent): Promise<void> {
-    return this.#tell(`identity ${id} ${event}`);
-  }
-
-  roomMade({ id, isPrivate }: { id: string; isPrivate: boolean }): Promise<void> {
-    return this.#tell(`made ${id} ${isPrivate ? 'private' : 'public'}`);
+  /** Other servers drop what they remember of the identity. */
+  identityChanged(id: string): Promise<void> {
+    return this.#tell(`identity ${id} changed`);
   }
 
   blocked(address: string): Promise<void> {
@@ -102,75 +82,51 @@ export class NewsFeed implements Teller {
       onError(error, 'telling other servers of an identity, a room or a block');
     }
   }
-
-  #hear(news: News | undefined): void {
-    if (news === undefined) return;
-    const { announce, onError } = this.#options;
-    if (news.notice !== undefined) this.notify(news.notice);
-    if (news.change !== undefined)
-      announce(news.change).catch((error: unknown) =>
-        onError(error, 'announcing a message in the change feed'),
-      );
-  }
 }
 
-/** Undefined for what some other program wrote on the channel. */
-function parseNews(text: string): News | undefined {
-  const [, kind, id, first, ...rest] = text.split(' ');
-  if (id === undefined || first === undefined) return undefined;
+/** Undefined for what another program wrote on the channel. */
+function noticeOf(text: string): Notice | undefined {
+  const { kind, id, words } = wordsOf(text);
+  if (id === undefined) return undefined;
   switch (kind) {
     case 'room':
+      return { topic: 'room', id, kind: 'new' };
     case 'gone':
-      return messageNewsOf(kind, id, first, rest);
+      return words[2] === undefined ? undefined : { topic: 'room', id, kind: 'deleted', messageId: words[2] };
     case 'inbox':
-      return {
-        notice: { topic: 'inbox', id, kind: 'new' },
-        change: { ...changed('direct.received', first), audience: 'recipient', recipient: id },
-      };
-    case 'made':
-      return { change: { ...changed('room.created', id), audience: audienceOf(first) } };
+      return { topic: 'inbox', id, kind: 'new' };
     case 'blocked':
-      return { notice: { topic: 'block', address: id } };
+      return { topic: 'block', address: id };
     case 'identity':
-      return (identityEvents as readonly string[]).includes(first)
-        ? {
-            notice: { topic: 'identity', id },
-            change: { ...changed(`identity.${first}`, id), audience: 'public' },
-          }
-        : undefined;
+      return { topic: 'identity', id };
     default:
       return undefined;
   }
 }
 
-function messageNewsOf(
-  kind: 'room' | 'gone',
-  room: string,
-  privacy: string,
-  [from, message]: readonly string[],
-): News | undefined {
-  if (from === undefined || message === undefined) return undefined;
-  const id = `${room}/${message}`;
-  const audience = audienceOf(privacy);
-  if (kind === 'gone')
-    return {
-      notice: { topic: 'room', id: room, kind: 'deleted', messageId: message },
-      change: { ...changed('message.deleted', id), audience, facts: { room, message } },
-    };
-  return {
-    notice: { topic: 'room', id: room, kind: 'new' },
-    change: {
-      ...changed('message.posted', id),
-      audience,
-      facts: { room, from, ts: ulidTimeMs(message) ?? 0 },
-    },
-  };
+/** What the feed says about a note, or undefined for a note of another program. */
+export function changeOf(note: string): Change | undefined {
+  const { kind, id, words } = wordsOf(note);
+  const [first, from, message] = words;
+  if (id === undefined || first === undefined) return undefined;
+  if (kind === 'inbox') return directReceived(first, id);
+  if (message === undefined || from === undefined) return undefined;
+  const room = { id, isPrivate: first === 'private' };
+  if (kind === 'gone') return messageDeleted(room, message);
+  return kind === 'room'
+    ? messagePosted(room, { id: message, from, tsMs: ulidTimeMs(message) ?? 0 })
+    : undefined;
 }
 
-function changed(kind: string, id: string): Pick<Change, 'domain' | 'kind' | 'id' | 'user' | 'version'> {
-  return { domain: 'messaging', kind, id, user: null, version: null };
+/** The room of a post, its number of messages then, and the time of the message. */
+export function postedOf(note: string): { room: string; total: number; tsMs: number } | undefined {
+  const { kind, id, words } = wordsOf(note);
+  const [, , message, total] = words;
+  if (kind !== 'room' || id === undefined || message === undefined || total === undefined) return undefined;
+  return { room: id, total: Number(total), tsMs: ulidTimeMs(message) ?? 0 };
 }
 
-function audienceOf(privacy: string): 'public' | 'operator' {
-  return privacy === 'public' ? 'public' : 'operator';
+function wordsOf(text: string): { kind: string | undefined; id: string | undefined; words: string[] } {
+  const [, kind, id, ...words] = text.split(' ');
+  return { kind, id, words };
 }

@@ -151,6 +151,15 @@ export class RedisKeys {
     return { index: `${list}:places`, readUpTo: `${list}:places:read` };
   }
 
+  /** What the change feed has not heard of yet: one list, or on a cluster a list on the node of each room. */
+  roomNotes(roomId: string): string {
+    return this.#isCluster ? `room:{${roomId}}:${notesPart}` : notesKey;
+  }
+
+  inboxNotes(agentId: string): string {
+    return this.#isCluster ? `dm:{${agentId}}:${notesPart}` : notesKey;
+  }
+
   thread(roomId: string, rootId: string): string {
     return `room:${this.#tag(roomId)}:thread:${rootId}`;
   }
@@ -209,5 +218,7 @@ export class RedisKeys {
 
 export const blockedPrefix = 'blocked:ip:';
 export const unindexedPart = 'unindexed';
+export const notesPart = 'notes';
+export const notesKey = 'stoa:notes';
 /** Held by the server that looks for messages which are missing from the search, so that the others need not. */
 export const searchRepairKey = 'search:repair';

@@ -1,9 +1,11 @@
-/** Rooms in PostgreSQL, and their counters, which catch up with the messages in Redis. */
+/** Rooms in PostgreSQL. Their counters follow the messages in Redis, when the notes of those are carried here. */
+import { LRUCache } from 'lru-cache';
 import { StoaError } from '../../../core/errors.js';
 import type { Room, Totals } from '../../../messaging/model.js';
 import type { NewRoom } from '../../../messaging/port.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';
-import type { Teller } from './news.js';
+import { PostgresStep } from '../step.js';
+import { roomCreated } from '../../../messaging/changes.js';
 import { publicRoomsStatement, topRoomsClause, totalsStatement } from './totals.js';
 
 interface RoomRow {
@@ -34,30 +36,33 @@ function roomOf(row: RoomRow): Room {
 
 const cachedRoomsMax = 10_000;
 
+interface KnownRoom {
+  readonly room: Room;
+  readonly keyHash: string | null;
+}
+
 export class PostgresRooms {
   readonly #sql: PostgresSql;
   readonly #nowMs: () => number;
-  readonly #teller: Teller;
   /** For reading on while PostgreSQL is away. */
-  readonly #cache = new Map<string, { room: Room; keyHash: string | null }>();
+  readonly #cache = new LRUCache<string, KnownRoom>({ max: cachedRoomsMax });
 
-  constructor(sql: PostgresSql, nowMs: () => number, teller: Teller) {
+  constructor(sql: PostgresSql, nowMs: () => number) {
     this.#sql = sql;
     this.#nowMs = nowMs;
-    this.#teller = teller;
   }
 
-  async create({ name, isPrivate, keyHash, createdBy }: NewRoom): Promise<Room> {
-    const nowMs = String(this.#nowMs());
-    const [row] = await query<RoomRow>(
-      this.#sql,
-      `INSERT INTO rooms (name, is_private, key_hash, created_by, created_at, last_active_at)
+  create({ name, isPrivate, keyHash, createdBy }: NewRoom): PostgresStep<Room> {
+    return new PostgresStep([], async (work) => {
+      const [row] = await work.rows<RoomRow>(
+        `INSERT INTO rooms (name, is_private, key_hash, created_by, created_at, last_active_at)
        VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), to_timestamp($5::double precision / 1000)) RETURNING ${columns}`,
-      [name, isPrivate, keyHash, createdBy, nowMs],
-    );
-    const room = roomOf(row as RoomRow);
-    await this.#teller.roomMade(room);
-    return room;
+        [name, isPrivate, keyHash, createdBy, String(this.#nowMs())],
+      );
+      const room = roomOf(row as RoomRow);
+      work.announce(roomCreated(room));
+      return room;
+    });
   }
 
   async get(id: string, on: Queryable = this.#sql): Promise<Room | undefined> {
@@ -68,10 +73,7 @@ export class PostgresRooms {
     return (await this.#find(id))?.keyHash ?? null;
   }
 
-  async #find(
-    id: string,
-    on: Queryable = this.#sql,
-  ): Promise<{ room: Room; keyHash: string | null } | undefined> {
+  async #find(id: string, on: Queryable = this.#sql): Promise<KnownRoom | undefined> {
     try {
       const [row] = await query<RoomRow & { key_hash: string | null }>(
         on,
@@ -80,7 +82,7 @@ export class PostgresRooms {
       );
       if (row === undefined) return undefined;
       const found = { room: roomOf(row), keyHash: row.key_hash };
-      this.#remember(id, found);
+      this.#cache.set(id, found);
       return found;
     } catch (error) {
       const cached = this.#cache.get(id);
@@ -88,13 +90,6 @@ export class PostgresRooms {
         throw error;
       return cached;
     }
-  }
-
-  #remember(id: string, found: { room: Room; keyHash: string | null }): void {
-    this.#cache.delete(id);
-    this.#cache.set(id, found);
-    const [oldest] = this.#cache.keys();
-    if (this.#cache.size > cachedRoomsMax && oldest !== undefined) this.#cache.delete(oldest);
   }
 
   async many(ids: readonly string[]): Promise<Map<string, Room>> {
@@ -133,77 +128,5 @@ export class PostgresRooms {
         counts?.active_ms === null || counts?.active_ms === undefined ? null : Number(counts.active_ms),
       top: top.map(roomOf),
     };
-  }
-
-  /** Totals only grow, so that the same one written twice, or an older one after it, changes nothing. */
-  async setCount(id: string, total: number, activeMs: number): Promise<void> {
-    await query(
-      this.#sql,
-      'UPDATE rooms SET message_count = greatest(message_count, $2::bigint), last_active_at = greatest(last_active_at, to_timestamp($3::double precision / 1000)) WHERE id = $1',
-      [id, String(total), String(activeMs)],
-    );
-  }
-}
-
-const retryMs = 1_000;
-
-/** Brings running totals from Redis to PostgreSQL: at once where that works, again and again where it does not. */
-export class RoomCounters {
-  readonly #rooms: PostgresRooms;
-  readonly #onError: (error: unknown, about: string) => void;
-  readonly #waiting = new Map<string, { total: number; activeMs: number }>();
-  readonly #writing = new Map<string, Promise<void>>();
-  #retry: NodeJS.Timeout | undefined;
-  #closed = false;
-
-  constructor(rooms: PostgresRooms, onError: (error: unknown, about: string) => void) {
-    this.#rooms = rooms;
-    this.#onError = onError;
-  }
-
-  /** Resolves when the total, or a later one, is written, or was put off because PostgreSQL is away. */
-  async record(roomId: string, total: number, activeMs: number): Promise<void> {
-    const before = this.#waiting.get(roomId);
-    this.#waiting.set(roomId, {
-      total: Math.max(total, before?.total ?? 0),
-      activeMs: Math.max(activeMs, before?.activeMs ?? 0),
-    });
-    // Whoever posts while a total is being written shares the next write.
-    await this.#writing.get(roomId);
-    const running = this.#writing.get(roomId) ?? this.#write(roomId);
-    await running;
-  }
-
-  #write(roomId: string): Promise<void> {
-    const next = this.#waiting.get(roomId);
-    if (next === undefined) return Promise.resolve();
-    this.#waiting.delete(roomId);
-    const writing = this.#rooms
-      .setCount(roomId, next.total, next.activeMs)
-      .catch((error: unknown) => this.#putOff(roomId, next, error))
-      .finally(() => this.#writing.delete(roomId));
-    this.#writing.set(roomId, writing);
-    return writing;
-  }
-
-  #putOff(roomId: string, { total, activeMs }: { total: number; activeMs: number }, error: unknown): void {
-    const later = this.#waiting.get(roomId);
-    this.#waiting.set(roomId, {
-      total: Math.max(total, later?.total ?? 0),
-      activeMs: Math.max(activeMs, later?.activeMs ?? 0),
-    });
-    this.#onError(error, 'writing the counters of a room; it is tried again');
-    if (this.#closed || this.#retry !== undefined) return;
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined;
-      for (const waiting of this.#waiting.keys()) void this.#write(waiting);
-    }, retryMs);
-    this.#retry.unref();
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#retry);
-    await Promise.all(this.#writing.values());
   }
 }

@@ -1,16 +1,16 @@
-/** The tables of messaging in PostgreSQL: the seed's two, and beside them what the seed has no column for. */
+/**
+ * The tables of messaging in PostgreSQL. The seed's two, `agents` and `rooms`, stay the seed's, where an AICQ server
+ * made them too; what the seed has no column for lies beside them in the schema `messaging`.
+ */
 import { StoaError } from '../../../core/errors.js';
 import { globalRoomAlias, globalRoomId } from '../../../messaging/uuid.js';
-import { type PostgresSql, query, transaction } from '../connection.js';
-import { totalsTables } from './totals.js';
+import { type PostgresSql, type Queryable, query } from '../connection.js';
 import { migrate } from '../migrate.js';
-
-export const messagingSchema = 'messaging';
+import { totalsTables } from './totals.js';
 
 /** `idx_agents_public_key` of the seed is left out: the unique constraint is the same index. */
 const seedTables = `
-  CREATE EXTENSION IF NOT EXISTS pgcrypto;
-  CREATE TABLE agents (
+  CREATE TABLE IF NOT EXISTS agents (
     id UUID PRIMARY KEY DEFAULT gen_random_uuid(),
     public_key TEXT NOT NULL UNIQUE,
     name TEXT,
@@ -18,8 +18,8 @@ const seedTables = `
     created_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
     updated_at TIMESTAMPTZ NOT NULL DEFAULT NOW()
   );
-  CREATE INDEX idx_agents_created_at ON agents (created_at);
-  CREATE TABLE rooms (
+  CREATE INDEX IF NOT EXISTS idx_agents_created_at ON agents (created_at);
+  CREATE TABLE IF NOT EXISTS rooms (
     id UUID PRIMARY KEY DEFAULT gen_random_uuid(),
     name TEXT NOT NULL,
     is_private BOOLEAN NOT NULL DEFAULT FALSE,
@@ -29,58 +29,113 @@ const seedTables = `
     last_active_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
     message_count BIGINT NOT NULL DEFAULT 0
   );
-  CREATE INDEX idx_rooms_name ON rooms (name);
-  CREATE INDEX idx_rooms_last_active ON rooms (last_active_at);
-  CREATE INDEX idx_rooms_is_private ON rooms (is_private) WHERE is_private = FALSE;
-  INSERT INTO rooms (id, name, is_private) VALUES ('${globalRoomId}', '${globalRoomAlias}', FALSE)`;
+  CREATE INDEX IF NOT EXISTS idx_rooms_name ON rooms (name);
+  CREATE INDEX IF NOT EXISTS idx_rooms_last_active ON rooms (last_active_at);
+  CREATE INDEX IF NOT EXISTS idx_rooms_is_private ON rooms (is_private) WHERE is_private = FALSE;
+  INSERT INTO rooms (id, name, is_private) VALUES ('${globalRoomId}', '${globalRoomAlias}', FALSE) ON CONFLICT DO NOTHING`;
 
-/** Key history, links and server-kept keys live in tables of their own, so that the seed's stay the seed's. */
-const identityTables = `
-  CREATE TABLE agent_keys (
+const ownTables = `
+  CREATE SCHEMA IF NOT EXISTS messaging;
+
+  -- Every key that an identity has had. Identities of an AICQ server begin with the key that they have.
+  CREATE TABLE messaging.agent_keys (
     public_key TEXT PRIMARY KEY,
     agent_id UUID NOT NULL REFERENCES agents(id) ON DELETE CASCADE,
     from_ms BIGINT NOT NULL,
     proof JSON
   );
-  CREATE INDEX idx_agent_keys_agent ON agent_keys (agent_id, from_ms);
-  CREATE TABLE agent_facts (
+  CREATE INDEX idx_agent_keys_agent ON messaging.agent_keys (agent_id, from_ms);
+  INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms)
+    SELECT public_key, id, (extract(epoch FROM created_at) * 1000)::bigint FROM agents;
+
+  CREATE TABLE messaging.agent_facts (
     agent_id UUID PRIMARY KEY REFERENCES agents(id) ON DELETE CASCADE,
     proven BOOLEAN NOT NULL DEFAULT FALSE,
-    link JSON
+    link JSON,
+    -- True for an imported identity whose key another server keeps.
+    server_kept BOOLEAN NOT NULL DEFAULT FALSE
   );
-  CREATE TABLE kept_agents (
+  CREATE TABLE messaging.kept_agents (
     owner TEXT PRIMARY KEY,
     agent_id UUID NOT NULL UNIQUE REFERENCES agents(id) ON DELETE CASCADE,
     sealed_seed TEXT NOT NULL
-  )`;
-
-/** What an export knows and the seed's tables do not: an identity whose key another server keeps, and how far a room's time had come. */
-const importedTables = `
-  ALTER TABLE agent_facts ADD COLUMN server_kept BOOLEAN NOT NULL DEFAULT FALSE;
-  CREATE TABLE room_facts (
-    room_id UUID PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE,
-    last_ts_ms BIGINT NOT NULL
-  )`;
-
-const steps = [seedTables, identityTables, importedTables, totalsTables];
-
-/** Makes the schema and brings its tables to the newest step. */
-export async function migrateMessagingUp(sql: PostgresSql): Promise<void> {
-  const [row] = await query<{ schema: string }>(sql, 'SHOW search_path').then((rows) =>
-    rows.map((found) => ({ schema: Object.values(found)[0] as string })),
   );
-  const schema = row?.schema ?? messagingSchema;
-  // IF NOT EXISTS still collides when two servers start on an empty database at once.
-  await transaction(sql, async (tx) => {
-    await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_messaging_schema'))");
-    await tx.unsafe(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`);
-  });
-  await migrate(sql, 'messaging', steps);
+  CREATE TABLE messaging.room_facts (
+    room_id UUID PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE,
+    -- The user whose room it is; null for a room of all.
+    owner TEXT,
+    -- Null keeps messages for the time that the settings give.
+    retention_seconds BIGINT,
+    -- How far the room's time had come when it was imported.
+    last_ts_ms BIGINT
+  );
+  CREATE UNIQUE INDEX room_owner ON messaging.room_facts (owner, room_id) WHERE owner IS NOT NULL`;
+
+/** Adds to a database what messaging needs. Tables of an AICQ server stay as they are, with their rows. */
+export async function migrateMessaging(sql: PostgresSql): Promise<void> {
+  await checkSeedTables(sql);
+  await migrate(sql, 'messaging', [`${seedTables}; ${ownTables}; ${totalsTables}`]);
 }
 
-function quoted(name: string): string {
-  const bare = name.replaceAll('"', '');
-  if (!/^[a-z_][a-z0-9_]*$/i.test(bare))
-    throw new StoaError('invalid_config', `"${bare}" cannot name the schema of messaging.`);
-  return `"${bare}"`;
+const seedColumns: Readonly<Record<string, readonly string[]>> = {
+  agents: [
+    'id uuid',
+    'public_key text',
+    'name text',
+    'email text',
+    'created_at timestamptz',
+    'updated_at timestamptz',
+  ],
+  rooms: [
+    'id uuid',
+    'name text',
+    'is_private bool',
+    'key_hash text',
+    'created_by uuid',
+    'created_at timestamptz',
+    'last_active_at timestamptz',
+    'message_count int8',
+  ],
+};
+
+/** What adopting this database adds, in sentences. Nothing is changed. */
+export async function messagingPlan(sql: PostgresSql): Promise<string[]> {
+  await checkSeedTables(sql);
+  const [counts] = await query<{ agents: boolean; rooms: boolean; ours: boolean }>(
+    sql,
+    `SELECT to_regclass('agents') IS NOT NULL AS agents, to_regclass('rooms') IS NOT NULL AS rooms,
+      to_regclass('messaging.agent_keys') IS NOT NULL AS ours`,
+  );
+  if (counts?.ours === true) return [];
+  const kept = async (table: 'agents' | 'rooms'): Promise<string> => {
+    const [row] = await query<{ count: string }>(sql, `SELECT count(*) AS count FROM ${table}`);
+    return `Keep the table ${table} with its ${row?.count ?? 0} rows.`;
+  };
+  return [
+    ...(counts?.agents === true ? [await kept('agents')] : ['Create the table agents.']),
+    ...(counts?.rooms === true ? [await kept('rooms')] : ['Create the table rooms.']),
+    'Create the schema messaging with key history, links, kept keys, room facts and totals.',
+    'Add triggers to agents and rooms that keep the totals.',
+  ];
+}
+
+/** A table named like the seed's that is another program's would be written over. */
+async function checkSeedTables(sql: Queryable): Promise<void> {
+  const rows = await query<{ table_name: string; column_name: string; udt_name: string }>(
+    sql,
+    `SELECT c.relname AS table_name, a.attname AS column_name, t.typname AS udt_name
+      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
+      WHERE c.oid IN (to_regclass('agents'), to_regclass('rooms')) AND a.attnum > 0 AND NOT a.attisdropped`,
+  );
+  for (const [table, columns] of Object.entries(seedColumns)) {
+    const found = rows.filter(({ table_name }) => table_name === table);
+    const names = new Set(found.map(({ column_name, udt_name }) => `${column_name} ${udt_name}`));
+    const missing = columns.filter((column) => !names.has(column));
+    if (found.length > 0 && missing.length > 0)
+      throw new StoaError(
+        'invalid_data',
+        `The database has a table "${table}" that is not AICQ's: the columns ${missing.join(', ')} are missing or have other types.`,
+        { fix: 'Use another database, or rename that table.' },
+      );
+  }
 }

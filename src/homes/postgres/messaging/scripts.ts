@@ -59,8 +59,8 @@ const pendingMark = 'list';
 
 export const scripts = {
   /**
-   * Keys: messages, clock, count, thread, bytes, delivery, then the words, or where those lie elsewhere what is not indexed yet.
-   * Arguments: now, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news around id, room id, how long a delivery is remembered, whether the words are indexed later.
+   * Keys: messages, clock, count, thread, bytes, delivery, notes, then the words, or where those lie elsewhere the list of messages that are not indexed yet.
+   * Arguments: now, retention, size, bytes a minute, the total so far, parent's time, chance, JSON around id and time (two parts), channel, news, room id, how long a delivery is remembered, whether the words are indexed later, most notes.
    */
   stoaPost: {
     keys: undefined,
@@ -70,6 +70,7 @@ if ARGV[13] ~= '' then
   local id, ts = deliveredBefore(KEYS[6])
   if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[5]} end
 end
+if redis.call('LLEN', KEYS[7]) >= tonumber(ARGV[15]) then return {'notes'} end
 local ts = nextTime(KEYS[1], KEYS[2], now)
 if ARGV[6] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[6], ARGV[6]) == 0 then return {'parent'} end
 if ARGV[3] ~= '' then
@@ -87,10 +88,10 @@ if ARGV[6] ~= '' then
   redis.call('PEXPIRE', KEYS[4], life)
 end
 if ARGV[14] ~= '' then
-  redis.call('ZADD', KEYS[7], number(ts), id)
-  redis.call('PEXPIRE', KEYS[7], life)
+  redis.call('ZADD', KEYS[8], number(ts), id)
+  redis.call('PEXPIRE', KEYS[8], life)
 else
-  for index = 7, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[12] .. ':' .. id) end
+  for index = 8, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[12] .. ':' .. id) end
 end
 local total
 if redis.call('EXISTS', KEYS[3]) == 0 then
@@ -101,19 +102,22 @@ else
 end
 redis.call('PEXPIRE', KEYS[3], 604800000)
 if ARGV[13] ~= '' then redis.call('SET', KEYS[6], id .. ' ' .. number(ts), 'PX', ARGV[13]) end
-redis.call('PUBLISH', ARGV[10], ARGV[11] .. ' ' .. id)
+local news = ARGV[11] .. ' ' .. id .. ' ' .. number(total)
+redis.call('RPUSH', KEYS[7], news)
+redis.call('PUBLISH', ARGV[10], news)
 return {'ok', id, number(ts), number(total)}`,
   },
 
-  /** Keys: inbox, clock, delivery, pending. Arguments: now, retention, chance, JSON around id and time, channel, news around id, how long a delivery is remembered. */
+  /** Keys: inbox, clock, delivery, pending, notes. Arguments: now, retention, chance, JSON around id and time, channel, news, how long a delivery is remembered, most notes. */
   stoaSend: {
-    keys: 4,
+    keys: 5,
     lua: `${ulid}${nextTime}${deliveredBefore}
 local now, retention = tonumber(ARGV[1]), tonumber(ARGV[2])
 if ARGV[8] ~= '' then
   local id, ts = deliveredBefore(KEYS[3])
   if id then return {'ok', id, ts} end
 end
+if redis.call('LLEN', KEYS[5]) >= tonumber(ARGV[9]) then return {'notes'} end
 local ts = nextTime(KEYS[1], KEYS[2], now)
 local id = ulid(ts, ARGV[3])
 local life = number(ts + retention - now)
@@ -128,8 +132,22 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
 redis.call('ZADD', KEYS[1], number(ts), '{"id":"' .. id .. '",' .. ARGV[4] .. ',"ts":' .. number(ts) .. ARGV[5] .. '}')
 redis.call('PEXPIRE', KEYS[1], life)
 if ARGV[8] ~= '' then redis.call('SET', KEYS[3], id .. ' ' .. number(ts), 'PX', ARGV[8]) end
+redis.call('RPUSH', KEYS[5], ARGV[7] .. ' ' .. id)
 redis.call('PUBLISH', ARGV[6], ARGV[7] .. ' ' .. id)
 return {'ok', id, number(ts)}`,
+  },
+
+  /** Keys: messages, thread, notes. Arguments: the member, its id, channel, news. Of two that delete at once, one removes it. */
+  stoaDelete: {
+    keys: 3,
+    lua: `
+local removed = redis.call('ZREM', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[2])
+if removed == 1 then
+  redis.call('RPUSH', KEYS[3], ARGV[4])
+  redis.call('PUBLISH', ARGV[3], ARGV[4])
+end
+return removed`,
   },
 
   /** Bytes alone, where they lie on another node than the room. */

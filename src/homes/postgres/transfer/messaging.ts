@@ -5,7 +5,8 @@ import { globalRoomId } from '../../../messaging/uuid.js';
 import { erased, orphan } from '../../../transfer/judging.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
-import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../connection.js';
+import type { PostgresWriter } from '../writer.js';
 import type { PostgresIdentities } from '../messaging/identities.js';
 import type { RedisMessages } from '../messaging/messages.js';
 import {
@@ -24,7 +25,10 @@ export interface MessagingRecordsOptions {
   identities: PostgresIdentities;
   rooms: PostgresRooms;
   messages: RedisMessages;
-  announce: (change: Change) => Promise<void>;
+  /** One transaction with its rows in the feed. */
+  transact: PostgresWriter['transact'];
+  /** Called after the commit of what was imported. */
+  onImported: (change: Change) => void;
 }
 
 interface Reads {
@@ -32,35 +36,26 @@ interface Reads {
 }
 
 interface Writes extends Reads {
-  /** Announced when the step has been committed. */
   tell(kind: string, id: string, more: Partial<Change>): void;
-}
-
-async function announced<T>(
-  sql: PostgresSql,
-  announce: (change: Change) => Promise<void>,
-  body: (writer: Writes) => Promise<T>,
-): Promise<T> {
-  let changes: Change[] = [];
-  const result = await transaction(sql, (tx) => {
-    changes = [];
-    return body({
-      sql: tx,
-      tell: (kind, id, more) =>
-        void changes.push({ domain: 'messaging', kind, id, user: null, version: null, ...more }),
-    });
-  });
-  await Promise.all(changes.map(announce));
-  return result;
 }
 
 const firstId = '00000000-0000-0000-0000-000000000000';
 
 export function messagingRecords(options: MessagingRecordsOptions): [type: string, store: RecordStore][] {
-  const { sql, restore, identities, rooms, messages, announce } = options;
+  const { sql, restore, identities, rooms, messages, transact, onImported } = options;
   const access: TableAccess<Reads, Writes> = {
     reader: { sql },
-    transact: (body) => announced(sql, announce, body),
+    transact: (body) =>
+      transact((work) =>
+        body({
+          sql: work.sql,
+          tell: (kind, id, more) => {
+            const change: Change = { domain: 'messaging', kind, id, user: null, version: null, ...more };
+            work.announce(change);
+            work.afterCommit(() => onImported(change));
+          },
+        }),
+      ),
   };
 
   return [
@@ -83,7 +78,7 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
           obstacle: async ({ sql: on }, { id, keys }) => {
             const [taken] = await query<{ agent_id: string }>(
               on,
-              'SELECT agent_id FROM agent_keys WHERE public_key = ANY($1::text[]) AND agent_id <> $2 LIMIT 1',
+              'SELECT agent_id FROM messaging.agent_keys WHERE public_key = ANY($1::text[]) AND agent_id <> $2 LIMIT 1',
               [keys.map(({ publicKey }) => publicKey), id],
             );
             return taken === undefined
@@ -235,7 +230,7 @@ async function pageOfPlaces<Item extends { tsMs: number }, Line extends { type: 
 async function identityLine(on: Queryable, identity: Identity): Promise<IdentityLine> {
   const keys = await query<{ public_key: string; from_ms: string; proof: string | null }>(
     on,
-    'SELECT public_key, from_ms, proof FROM agent_keys WHERE agent_id = $1 ORDER BY from_ms',
+    'SELECT public_key, from_ms, proof FROM messaging.agent_keys WHERE agent_id = $1 ORDER BY from_ms',
     [identity.id],
   );
   return lineOf<IdentityLine>({
@@ -259,17 +254,17 @@ async function putIdentity(on: Queryable, line: IdentityLine): Promise<void> {
       ON CONFLICT (id) DO UPDATE SET public_key = excluded.public_key, name = excluded.name, email = excluded.email, created_at = excluded.created_at, updated_at = excluded.updated_at`,
     [id, publicKey, name, email, String(createdAtMs), String(updatedAtMs)],
   );
-  await query(on, 'DELETE FROM agent_keys WHERE agent_id = $1', [id]);
+  await query(on, 'DELETE FROM messaging.agent_keys WHERE agent_id = $1', [id]);
   for (const key of keys) {
     await query(
       on,
-      'INSERT INTO agent_keys (public_key, agent_id, from_ms, proof) VALUES ($1, $2, $3, $4::text::json)',
+      'INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms, proof) VALUES ($1, $2, $3, $4::text::json)',
       [key.publicKey, id, String(key.fromMs), key.proof === null ? null : JSON.stringify(key.proof)],
     );
   }
   await query(
     on,
-    `INSERT INTO agent_facts (agent_id, proven, link, server_kept) VALUES ($1, $2, $3::text::json, $4)
+    `INSERT INTO messaging.agent_facts (agent_id, proven, link, server_kept) VALUES ($1, $2, $3::text::json, $4)
       ON CONFLICT (agent_id) DO UPDATE SET proven = excluded.proven, link = excluded.link, server_kept = excluded.server_kept`,
     [id, proven, link === null ? null : JSON.stringify(link), serverKept],
   );
@@ -283,7 +278,7 @@ async function roomLine(
 ): Promise<RoomLine> {
   const [facts] = await query<{ key_hash: string | null; last_ts_ms: string | null }>(
     on,
-    'SELECT r.key_hash, f.last_ts_ms FROM rooms r LEFT JOIN room_facts f ON f.room_id = r.id WHERE r.id = $1',
+    'SELECT r.key_hash, f.last_ts_ms FROM rooms r LEFT JOIN messaging.room_facts f ON f.room_id = r.id WHERE r.id = $1',
     [room.id],
   );
   const lastTsMs = Math.max(Number(facts?.last_ts_ms ?? 0), await roomTimeMs(restore, room.id));
@@ -322,7 +317,7 @@ async function putRoom(
   );
   await query(
     on,
-    'INSERT INTO room_facts AS f (room_id, last_ts_ms) VALUES ($1, $2) ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms)',
+    'INSERT INTO messaging.room_facts AS f (room_id, last_ts_ms) VALUES ($1, $2) ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms)',
     [id, String(lastTsMs)],
   );
 }
