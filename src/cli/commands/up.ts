@@ -55,9 +55,9 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     });
     if (tracer !== undefined) tracing?.traceStore(stoa, tracer);
     const url = await listen(app, config);
-    await stoa.kernel.lock?.update({ url });
+    await stoa.operations.announce(url);
     const tokenPath = operatorTokenPath(resolve(config.data));
-    const isKept = stoa.kernel.manifest.engine !== 'memory';
+    const isKept = stoa.operations.facts().engine !== 'memory';
     // What is kept nowhere else a program has to be told here.
     const credentials = isKept
       ? { operator_token_file: tokenPath }

@@ -1,11 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
-import {
-  type Check,
-  type Finding,
-  examine,
-  missingRow,
-} from '../../../../../src/homes/directory/kernel/inspect/doctor.js';
+import { type Check, examine, missingRow } from '../../../../../src/homes/directory/kernel/inspect/doctor.js';
 import { bytes, items, openStore, others, removeDirectories, text } from '../open-store.js';
+import type { Finding } from '../../../../../src/operations/model.js';
 
 afterAll(removeDirectories);
 
