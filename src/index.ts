@@ -1,78 +1,50 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
 import { readFile } from 'node:fs/promises';
-import { type BackendCall, timedPort } from './open/timed.js';
-import { openDataBackend } from './open/datastore.js';
-import { DirectoryDataStore } from './homes/directory/datastore/datastore.js';
-import { checkFenceFromOutside } from './homes/directory/fence.js';
-import { DirectoryIdentity } from './homes/directory/identity/identity.js';
-import { directoryArchive } from './homes/directory/archive.js';
-import { LeaseCount } from './homes/directory/lease-count.js';
-import {
-  embeddedFamilies,
-  embeddedHotFamilies,
-  embeddedScatteredFamilies,
-} from './homes/directory/families.js';
-import { openCommit } from './open/commit.js';
-import { openMessagingBackend } from './open/messaging.js';
-import { openWorkspaces } from './open/workspaces.js';
-import { DirectoryMessaging } from './homes/directory/messaging/messaging.js';
-import { DirectoryOutboxGate } from './homes/directory/outbox-gate.js';
-import { DirectoryRegistry } from './homes/directory/registry/registry.js';
-import { messagingRecords } from './homes/directory/transfer/messaging.js';
-import { registryRecords } from './homes/directory/transfer/registry.js';
-import { UserVerbs } from './homes/directory/registry/users.js';
-import type { PostgresMessaging } from './homes/postgres/messaging/messaging.js';
-import type { CommitService } from './commit/service.js';
-import { ChangesService } from './feed/service.js';
-import type { Documents } from './datastore/port.js';
-import { DataService } from './datastore/service.js';
-import { messageOf } from './core/errors.js';
-import type { Writer } from './core/write.js';
-import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
-import { DirectoryOperations } from './homes/directory/operations.js';
-import { DirectoryWriter } from './homes/directory/writer.js';
-import { IdentityLinks } from './messaging/links.js';
-import { ensureOperatorToken } from './identity/operator-token.js';
-import { IdentityService } from './identity/service.js';
-import { newOperatorToken } from './identity/tokens.js';
-import { userKey } from './identity/user-key.js';
-import type { EngineName, StoreConfig } from './core/settings/store-config.js';
-import { type BackupSchedule, BackupScheduler } from './homes/directory/kernel/backup/schedule.js';
-import { type Kernel, openKernel } from './homes/directory/kernel/kernel.js';
-import type { GroupFacts } from './homes/directory/kernel/store.js';
-import type { MessagingPort } from './messaging/port.js';
-import type { Change } from './core/change.js';
+import { CommitService } from './commit/service.js';
+import { StoaError, messageOf } from './core/errors.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
+import type { EngineName, StoreConfig } from './core/settings/store-config.js';
+import { DataService } from './datastore/service.js';
+import { ChangesService } from './feed/service.js';
+import { directoryArchive } from './homes/directory/archive.js';
+import { openDirectoryHome } from './homes/directory/home.js';
+import type { BackupSchedule } from './homes/directory/kernel/backup/schedule.js';
+import type { GroupFacts } from './homes/directory/kernel/store.js';
+import type { BackendCall, Home, HomeOptions } from './homes/home.js';
+import { IdentityService } from './identity/service.js';
+import { hashToken, newOperatorToken } from './identity/tokens.js';
+import { IdentityLinks } from './messaging/links.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
+import { openDataBackend } from './open/datastore.js';
+import { backendName } from './open/timed.js';
 import { OperationsService } from './operations/service.js';
 import { RegistryService } from './registry/service.js';
-import { type Secrets, openSecrets } from './secrets/secrets.js';
+import type { Secrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
 import { erased } from './transfer/judging.js';
-import type { RecordStore } from './transfer/port.js';
 import { TransferService } from './transfer/service.js';
-import type { WorkspacesService } from './workspaces/service.js';
+import { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './core/errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
 
 export interface StoaOptions {
-  /** The data directory; made when it is not there. */
-  data: string;
-  engine?: EngineName | undefined;
-  shards?: number | undefined;
-  /** The URL of the data store's backend; the data directory itself unless given. */
-  datastore?: string | null | undefined;
-  /** `embedded`, or the URL of the PostgreSQL that workspaces are kept in. */
-  workspaces?: string | null | undefined;
-  /** What secrets are encrypted with, instead of the key file in the data directory. */
-  secretKeys?: string | null | undefined;
-  storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
-  limits?: Partial<Limits> | undefined;
-  /** The PostgreSQL that keeps messaging, with `redis` beside it; the data directory itself unless given. */
-  messaging?: string | null | undefined;
+  /** The data directory; made when it is not there. Not used with `postgres`. */
+  data?: string | undefined;
+  /** The URL of a PostgreSQL that keeps everything instead of a data directory. */
+  postgres?: string | null | undefined;
   /** The Redis beside it; several URLs of a cluster are separated by commas. */
   redis?: string | null | undefined;
+  engine?: EngineName | undefined;
+  shards?: number | undefined;
+  /** The URL of a CouchDB, DynamoDB or Firestore that keeps the documents beside the home. */
+  datastore?: string | null | undefined;
+  /** What secrets are encrypted with, instead of the key file in the data directory. PostgreSQL needs it. */
+  secretKeys?: string | null | undefined;
+  /** The operator's token on PostgreSQL; made at the first start unless given. */
+  operatorToken?: string | null | undefined;
+  storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
+  limits?: Partial<Limits> | undefined;
   /** Who is exempt from messaging's limits, which proxies count, who may delete. */
   messagingSettings?: Partial<MessagingSettings> | undefined;
   /** Milliseconds since 1970; tests pass a clock of their own. */
@@ -86,7 +58,7 @@ export interface StoaOptions {
 
 export interface Stoa {
   readonly limits: Limits;
-  readonly kernel: Kernel;
+  readonly home: Home;
   readonly identity: IdentityService;
   readonly registry: RegistryService;
   readonly data: DataService;
@@ -95,16 +67,14 @@ export interface Stoa {
   /** Which identity speaks for which agent. */
   readonly links: IdentityLinks;
   readonly secrets: Secrets;
+  /** A token of the operator. Where the home keeps only a hash of it, one for this process alone. */
+  readonly operatorToken: string;
   readonly changes: ChangesService;
   readonly commit: CommitService;
   /** Status, repairs, raw rows and backups, for the operator. */
   readonly operations: OperationsService;
   /** Export and import of everything, for the operator. */
   readonly transfer: TransferService;
-  /** The operator's own token, as it is in `operator.token`. */
-  readonly operatorToken: string;
-  /** Leases of agents and tasks in the data directory that are live. */
-  readonly liveLeases: () => number;
   /** Calls back for each group of transactions that became durable. Returns the way to stop it. */
   onGroup(listener: (group: GroupFacts) => void): () => void;
   /** Calls back for each call of a database outside this process. Returns the way to stop it. */
@@ -115,7 +85,7 @@ export interface Stoa {
 }
 
 /**
- * Opens a data directory with everything in it.
+ * Opens a Stoa with everything in it.
  *
  * @example
  * const stoa = await openStoa({ data: './data' });
@@ -124,128 +94,70 @@ export interface Stoa {
  */
 export async function openStoa(options: StoaOptions): Promise<Stoa> {
   const limits = limitsWith(options.limits);
-  const listeners = new Set<(group: GroupFacts) => void>();
-  const callListeners = new Set<(call: BackendCall) => void>();
-  const onCall = (call: BackendCall): void => {
-    for (const listener of callListeners) listener(call);
-  };
   const onError = options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
-  const kernel = await openKernel({
-    dataDir: options.data,
-    engine: options.engine,
-    shards: options.shards,
-    families: embeddedFamilies,
-    scatteredFamilies: embeddedScatteredFamilies,
-    hotFamilies: embeddedHotFamilies,
+  const groups = new Listeners<GroupFacts>();
+  const calls = new Listeners<BackendCall>();
+  let identity: IdentityService | undefined;
+  const home = await openHome(options, {
     limits,
     onError,
-    onGroup: (group) => {
-      for (const listener of listeners) listener(group);
-    },
-    ...(options.storeConfig && { storeConfig: options.storeConfig }),
-    ...(options.clock && { clock: options.clock }),
-    ...(options.sweepIntervalMs !== undefined && { sweepIntervalMs: options.sweepIntervalMs }),
+    onCall: (call) => calls.tell(call),
+    onTokenRemoved: (id) => identity?.forget(id),
+    onGroup: (group) => groups.tell(group),
+    sweepIntervalMs: options.sweepIntervalMs,
   });
   /** What is open, the newest first. */
-  const opened: Closing[] = [() => kernel.close()];
+  const opened: Closing[] = [() => home.close()];
   try {
-    const operatorToken =
-      kernel.manifest.engine === 'memory' ? newOperatorToken() : await ensureOperatorToken(options.data);
-    const writer = new DirectoryWriter(kernel);
-    const identityPort = new DirectoryIdentity(kernel, (tokenId) => identity.forget(tokenId));
-    const identity = new IdentityService({
+    const { writer, secrets, feed } = home;
+    const operatorToken = home.operatorToken ?? newOperatorToken();
+    const nowMs = (): number => home.nowMs();
+    identity = new IdentityService({
       writer,
-      port: identityPort,
+      port: home.identity,
       limits,
-      operatorToken,
-      nowMs: () => kernel.nowMs(),
+      operatorTokenHashes: [home.operatorTokenHash, hashToken(operatorToken)],
+      nowMs,
       onError,
     });
-    const secrets = await openSecrets({
-      dataDir: kernel.manifest.engine === 'memory' ? null : options.data,
-      environment: options.secretKeys ?? undefined,
-    });
-    const registryPort = new DirectoryRegistry(kernel);
-    const registry = new RegistryService({ writer, port: registryPort, limits });
-    const { users, leases } = registryPort.verbs;
-    const {
-      service: workspaces,
-      records: workspacesRecords,
-      releaseClaims,
-    } = await openWorkspaces({
-      kernel,
-      url: options.workspaces ?? 'embedded',
-      sealer: secrets.sealer,
-      onOwner: (tx, user) => void users.ensure(tx, user),
-      announce: (changes) => announceEach(kernel, users, changes),
-      onCall,
-      onError: (error) => onError(error, 'background work on workspaces'),
-    });
-    // A lost agent's claims come back.
-    leases.onPresenceLost.push((tx, { record, meta }) =>
-      releaseClaims(tx, meta.user, [record.agent_id, record.name]),
-    );
-    secrets.addHolder({
-      name: 'workspaces',
-      reseal: (onProgress) => workspaces.port.reseal(onProgress),
-      begin: () => workspaces.port.beginReseal(),
-    });
+    const { sealer } = secrets;
+    const registry = new RegistryService({ writer, port: home.registry, limits });
+    const workspaces = new WorkspacesService({ writer, port: home.workspaces, limits, sealer });
     opened.unshift(() => workspaces.close());
-    const urls = {
-      data: options.datastore ?? 'embedded',
-      workspaces: options.workspaces ?? 'embedded',
-      messaging: options.messaging ?? 'embedded',
-    };
-    const data = await openData(kernel, urls.data, identityPort, onCall, onError);
+    const data = await openData(home, limits, options.datastore ?? null, calls, onError);
     opened.unshift(
       () => data.close(),
-      () => identity.close(),
+      () => identity?.close(),
     );
     const messaging = new MessagingService({
-      ...(await openMessaging(kernel, writer, options, onCall, onError)),
+      writer,
+      port: home.messaging,
       limits,
-      sealer: secrets.sealer,
+      sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
     opened.unshift(() => messaging.close());
-    const resealKept = (sealed: string, owner: string, signal: AbortSignal): string => {
-      signal.throwIfAborted();
-      return secrets.sealer.reseal(sealed, owner);
-    };
-    secrets.addHolder({
-      name: 'messaging',
-      reseal: (_onProgress, signal) =>
-        messaging.port.resealKept((sealed, owner) => resealKept(sealed, owner, signal)),
-    });
+    holdSecrets(secrets, workspaces, messaging);
     opened.unshift(() => secrets.close());
-    const changes = new ChangesService(kernel.feed, limits);
-    const commit = await openCommit({
-      kernel,
-      writer,
+    const changes = new ChangesService(feed, limits);
+    const commit = new CommitService({
       steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps },
-      messaging,
+      home: home.commits(messaging),
+      store: storeName(options.datastore),
+      limits,
+      position: () => feed.newest(),
       checkName: (caller) => registry.checkOwnName(caller),
-      urls,
-      onCall,
-      onError,
-      sweepIntervalMs: options.sweepIntervalMs,
     });
-    opened.unshift(() => commit.close());
-    const transfer = openTransfer(kernel, registryPort, data, workspacesRecords, messaging);
-    const backups =
-      options.backups && new BackupScheduler(kernel, options.backups, { onBackup: () => undefined, onError });
-    opened.unshift(() => backups?.stop());
-    const leaseCounts = new LeaseCount(kernel, onError);
-    opened.unshift(() => leaseCounts.stop());
-    kernel.start();
-    leaseCounts.start();
-    backups?.start();
-    identity.start();
-    secrets.resume(onError);
-    data.start();
+    const transfer = new TransferService({
+      stores: new Map([...home.records(), ['data.document', erased(new DocumentRecords(data))]]),
+      storeId: home.id,
+      limits,
+      nowMs,
+      flush: () => data.tracker.flush(),
+    });
     const stoa: Stoa = {
       limits,
-      kernel,
+      home,
       identity,
       registry,
       data,
@@ -253,39 +165,127 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       messaging,
       links: new IdentityLinks({ writer, registry, messaging }),
       secrets,
+      operatorToken,
       changes,
       commit,
       operations: new OperationsService({
-        port: new DirectoryOperations(kernel, writer),
+        port: home.operations,
         archive: directoryArchive,
         changes,
         commit,
         limits,
         readKey: () => readFile(secrets.ring.fileForCopy()),
-        syncWrites: options.storeConfig?.sync_writes !== false,
-        keptElsewhere: Object.entries(urls)
-          .filter(([, place]) => place !== 'embedded')
-          .map(([domain]) => domain),
+        syncWrites: home.syncWrites,
+        keptElsewhere: storeName(options.datastore) === null ? [] : ['data'],
         onError,
       }),
       transfer,
-      operatorToken,
-      liveLeases: () => leaseCounts.live,
       onError,
-      onGroup: (listener) => {
-        listeners.add(listener);
-        return () => listeners.delete(listener);
-      },
-      onBackendCall: (listener) => {
-        callListeners.add(listener);
-        return () => callListeners.delete(listener);
-      },
+      onGroup: (listener) => groups.add(listener),
+      onBackendCall: (listener) => calls.add(listener),
       close: () => closeAll(opened),
     };
+    home.start();
+    identity.start();
+    secrets.resume(onError);
+    data.start();
     return stoa;
   } catch (error) {
     await closeAll(opened).catch((failure: unknown) => onError(failure, 'closing what was opened'));
     throw error;
+  }
+}
+
+async function openHome(
+  options: StoaOptions,
+  common: HomeOptions & { readonly onGroup: (group: GroupFacts) => void },
+): Promise<Home> {
+  const { data, postgres, redis, engine, shards, storeConfig, secretKeys, clock, backups } = options;
+  if (typeof postgres === 'string') {
+    if (typeof redis !== 'string')
+      throw new StoaError('invalid_config', 'A Stoa on PostgreSQL needs a Redis beside it.', {
+        fix: 'Set --redis to its redis:// URL.',
+      });
+    const { openPostgresHome } = await import('./homes/postgres/home.js');
+    return openPostgresHome({
+      ...common,
+      postgres,
+      redis,
+      secretKeys: secretKeys ?? undefined,
+      operatorToken: options.operatorToken ?? undefined,
+    });
+  }
+  if (data === undefined)
+    throw new StoaError('invalid_config', 'There is no home: neither a data directory nor PostgreSQL is given.', {
+      fix: 'Set `data` to a directory, or `postgres` and `redis` to their URLs.',
+    });
+  return openDirectoryHome({
+    ...common,
+    data,
+    engine,
+    shards,
+    storeConfig,
+    secretKeys: secretKeys ?? undefined,
+    clock,
+    backups,
+  });
+}
+
+/** The documents of the home, or of a store beside it. */
+async function openData(
+  home: Home,
+  limits: Limits,
+  url: string | null,
+  calls: Listeners<BackendCall>,
+  onError: Stoa['onError'],
+): Promise<DataService> {
+  const nowMs = (): number => home.nowMs();
+  const documents =
+    storeName(url) === null || url === null
+      ? { port: home.data, writer: home.writer }
+      : await openDataBackend(url, {
+          limits,
+          nowMs,
+          notes: home.storeNotes,
+          onCall: (call) => calls.tell(call),
+          onError: (error) => onError(error, 'background work on the data store'),
+        });
+  return new DataService({ ...documents, limits, nowMs, feed: home.feed, onError });
+}
+
+/** Null where the home keeps the documents. */
+function storeName(url: string | null | undefined): string | null {
+  return url === null || url === undefined || url === 'embedded' ? null : backendName(url);
+}
+
+/** Both take part when secrets are put under another key. */
+function holdSecrets(secrets: Secrets, workspaces: WorkspacesService, messaging: MessagingService): void {
+  secrets.addHolder({
+    name: 'workspaces',
+    reseal: (onProgress) => workspaces.port.reseal(onProgress),
+    begin: () => workspaces.port.beginReseal(),
+  });
+  secrets.addHolder({
+    name: 'messaging',
+    reseal: (_onProgress, signal) =>
+      messaging.port.resealKept((sealed, owner) => {
+        signal.throwIfAborted();
+        return secrets.sealer.reseal(sealed, owner);
+      }),
+  });
+}
+
+class Listeners<Told> {
+  readonly #listeners = new Set<(told: Told) => void>();
+
+  /** Returns the way to stop it. */
+  add(listener: (told: Told) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  tell(told: Told): void {
+    for (const listener of this.#listeners) listener(told);
   }
 }
 
@@ -302,98 +302,4 @@ async function closeAll(steps: readonly Closing[]): Promise<void> {
     }
   }
   if (failures.length > 0) throw failures[0];
-}
-
-type OnCall = (call: BackendCall) => void;
-
-async function openMessaging(
-  kernel: Kernel,
-  writer: Writer,
-  options: StoaOptions,
-  onCall: OnCall,
-  onError: (error: unknown, about: string) => void,
-): Promise<{ writer: Writer; port: MessagingPort }> {
-  const backend = await openMessagingBackend({
-    kernel,
-    writer,
-    postgres: options.messaging ?? null,
-    redis: options.redis ?? null,
-    onError,
-  });
-  if (backend.port instanceof DirectoryMessaging) return backend;
-  const timed = <T extends object>(one: T): T => timedPort(one, 'messaging', 'postgres+redis', onCall);
-  return { writer: timed(backend.writer), port: timed(backend.port) };
-}
-
-/** Puts changes of another database into this directory's feed, each in the shard of its user. */
-async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly Change[]): Promise<void> {
-  await Promise.all(
-    changes.map((change) => {
-      const { user } = change;
-      if (user === null) return undefined;
-      return kernel.storeOf(userKey(user)).transact((tx) => {
-        users.ensure(tx, user);
-        tx.change(change);
-      });
-    }),
-  );
-}
-
-/** The data store on its backend. What happens in another database is told in this directory's feed: through its outbox where it has one, else right after each write. */
-async function openData(
-  kernel: Kernel,
-  url: string,
-  identity: DirectoryIdentity,
-  onCall: OnCall,
-  onError: (error: unknown, about: string) => void,
-): Promise<DataService> {
-  const { limits, feed } = kernel;
-  const nowMs = (): number => kernel.nowMs();
-  const users = new UserVerbs(limits);
-  const documents: Documents =
-    url === 'embedded'
-      ? {
-          port: new DirectoryDataStore({
-            kernel,
-            ensureUser: (tx, user) => void users.ensure(tx, user),
-            checkUser: (user) => identity.checkUser(user),
-          }),
-          writer: new DirectoryWriter(kernel),
-        }
-      : await openDataBackend(url, {
-          limits,
-          nowMs,
-          gate: new DirectoryOutboxGate(kernel),
-          notes: new DirectoryStoreNotes(kernel),
-          checkFence: (caller) => checkFenceFromOutside(kernel, caller),
-          onCall,
-          onError: (error) => onError(error, 'announcing changes of the data store'),
-        });
-  return new DataService({ ...documents, limits, nowMs, feed, onError });
-}
-
-/** Every kind of record, wherever it is kept. */
-function openTransfer(
-  kernel: Kernel,
-  registry: DirectoryRegistry,
-  data: DataService,
-  workspacesRecords: readonly [type: string, store: RecordStore][],
-  messaging: MessagingService,
-): TransferService {
-  const { limits } = kernel;
-  const stores = new Map([
-    ...registryRecords(kernel, registry),
-    ['data.document', erased(new DocumentRecords(data))] as const,
-    ...workspacesRecords,
-    ...(messaging.port instanceof DirectoryMessaging
-      ? messagingRecords(kernel)
-      : (messaging.port as PostgresMessaging).records()),
-  ]);
-  return new TransferService({
-    stores,
-    storeId: kernel.manifest.id,
-    limits,
-    nowMs: () => kernel.nowMs(),
-    flush: () => data.tracker.flush(),
-  });
 }

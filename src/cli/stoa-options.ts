@@ -3,25 +3,22 @@ import { resolve } from 'node:path';
 import type { Config } from '../core/settings/config.js';
 import type { StoaOptions } from '../index.js';
 import type { BackupSchedule } from '../homes/directory/kernel/backup/schedule.js';
-import { isPostgres } from '../core/settings/settings.js';
 
 export function stoaOptions(config: Config, onError?: StoaOptions['onError']): StoaOptions {
   return {
     data: config.data,
     engine: config.engine ?? undefined,
     shards: config.shards ?? undefined,
-    datastore: config.datastore ?? config.backend,
+    postgres: config.postgres,
+    redis: config.redis,
+    datastore: config.datastore,
     storeConfig: {
       sync_writes: config.syncWrites,
       max_open_files: config.maxOpenFiles,
       block_cache_bytes: config.blockCacheBytes,
     },
-    // The one database server that holds workspaces; others serve the data store only.
-    workspaces: config.workspaces ?? (isPostgres(config.backend) ? config.backend : null),
     secretKeys: config.secretKeys,
     limits: config.limits,
-    messaging: messagingUrl(config),
-    redis: config.redis,
     messagingSettings: {
       rateLimitAllow: config.rateLimitAllow,
       trustedProxies: config.trustedProxies,
@@ -42,9 +39,4 @@ export function scheduleOf(config: Config): BackupSchedule | undefined {
     incrementalEveryMs: config.backupIncrementalMinutes * 60_000,
     chainsKept: config.backupChainsKept,
   };
-}
-
-/** `--backend` counts for messaging where it is a PostgreSQL and a Redis stands beside it. */
-function messagingUrl({ messaging, backend, redis }: Config): string | null {
-  return messaging ?? (redis !== null && isPostgres(backend) ? backend : null);
 }

@@ -7,7 +7,7 @@ import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
 import { ModifiedBytes } from './modified-bytes.js';
 import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
-import { type CommitHome, type Placement, homeOf } from './placement.js';
+import { type CommitHome, refuseStore } from './home.js';
 import { type Check, type CommitAnswer, type CommitInput, type Operation, commitSchema } from './schemas.js';
 
 /** Refusals that say "not in this state": others would be refused in any state. */
@@ -31,15 +31,14 @@ export interface OutboxFacts {
 
 export interface CommitServiceOptions {
   steps: CommitSteps;
-  placement: Placement;
+  home: CommitHome;
+  /** The store that keeps the documents, or null where the home does. */
+  store: string | null;
   limits: Limits;
   /** The newest position of the change feed. */
-  position: () => string;
+  position: () => string | Promise<string>;
   /** Refuses a token that goes by the name of an agent with a key of its own. */
   checkName: (caller: Pick<Caller, 'kind' | 'user' | 'agent'>) => void | Promise<void>;
-  /** What each outbox holds; there are none where every domain is embedded. */
-  outboxes?: () => Promise<OutboxFacts[]>;
-  close?: () => Promise<void>;
 }
 
 /** Which part of a commit was refused, and why. */
@@ -78,7 +77,7 @@ export class CommitService {
     input: CommitInput,
     idempotency: Idempotency | null = null,
   ): Promise<CommitAnswer> {
-    const { placement, limits, position } = this.#options;
+    const { home, store, limits, position } = this.#options;
     if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
     const { checks, operations } = validate(commitSchema, input);
     if (checks.length + operations.length > limits.commitStepsMax) {
@@ -90,14 +89,14 @@ export class CommitService {
     }
     for (const check of checks) requireReach(caller, check);
     await this.#checkNames(caller, operations);
-    const home = homeOf(placement, checks, operations);
+    if (store !== null) refuseStore(store, checks, operations);
     try {
       // Before anything is prepared: a signature or a room may not pass a second time.
       const before = await home.writer.answered(caller, idempotency);
       const results =
-        before ?? (await prepareAndWrite(() => this.#write(home, caller, checks, operations, idempotency)));
+        before ?? (await prepareAndWrite(() => this.#write(caller, checks, operations, idempotency)));
       const shown = (await home.delivered?.(operations, results)) ?? results;
-      return { ok: true, results: shown, position: position() };
+      return { ok: true, results: shown, position: await position() };
     } catch (error) {
       return answerOf(error);
     }
@@ -105,13 +104,12 @@ export class CommitService {
 
   /** The answer of each operation, from one transaction. */
   async #write(
-    home: CommitHome,
     caller: Caller,
     checks: readonly Check[],
     operations: readonly Operation[],
     idempotency: Idempotency | null,
   ): Promise<unknown[]> {
-    const { steps: domains, limits } = this.#options;
+    const { home, steps: domains, limits } = this.#options;
     const modified = new ModifiedBytes(limits);
     const prepareMessage = home.messages(caller);
     const steps: Step<unknown>[] = [];
@@ -149,22 +147,9 @@ export class CommitService {
     }
   }
 
-  /** Messages that commits have promised and messaging does not have, over all databases. */
+  /** Messages that commits have promised and messaging does not have yet. */
   async outbox(): Promise<OutboxFacts> {
-    const all = (await this.#options.outboxes?.()) ?? [];
-    return {
-      waiting: all.reduce((sum, { waiting }) => sum + waiting, 0),
-      oldestWaitingSeconds: all.reduce(
-        (oldest, { oldestWaitingSeconds }) => Math.max(oldest, oldestWaitingSeconds),
-        0,
-      ),
-      undeliverable: all.reduce((sum, { undeliverable }) => sum + undeliverable, 0),
-    };
-  }
-
-  /** Ends the deliveries that are under way; what still waits is left to the next server. */
-  async close(): Promise<void> {
-    await this.#options.close?.();
+    return (await this.#options.home.outbox?.()) ?? { waiting: 0, oldestWaitingSeconds: 0, undeliverable: 0 };
   }
 }
 

@@ -35,7 +35,8 @@ export interface IdentityServiceOptions {
   writer: Writer;
   port: IdentityPort;
   limits: Limits;
-  operatorToken: string;
+  /** A request with a token of one of these hashes is the operator's. */
+  operatorTokenHashes: readonly string[];
   nowMs: () => number;
   /** Faults of work that no caller waits for. */
   onError: (error: unknown, about: string) => void;
@@ -65,7 +66,7 @@ export class IdentityService {
   readonly #writer: Writer;
   readonly #port: IdentityPort;
   readonly #limits: Limits;
-  readonly #operatorHash: string;
+  readonly #operatorHashes: readonly string[];
   readonly #nowMs: () => number;
   readonly #onError: IdentityServiceOptions['onError'];
   /** By the part that is not secret. Hashing again at each request would cost more than the rest of the check. */
@@ -80,7 +81,7 @@ export class IdentityService {
     this.#writer = options.writer;
     this.#port = options.port;
     this.#limits = options.limits;
-    this.#operatorHash = hashToken(options.operatorToken);
+    this.#operatorHashes = options.operatorTokenHashes;
     this.#nowMs = options.nowMs;
     this.#onError = options.onError;
   }
@@ -186,7 +187,7 @@ export class IdentityService {
 
   async #verify(token: string, nowMs: number): Promise<ProvenPrincipal> {
     const hash = hashToken(token);
-    if (sameHash(hash, this.#operatorHash)) {
+    if (this.#operatorHashes.some((known) => sameHash(hash, known))) {
       this.#remember(publicPart(token), { token, principal: operator, expiresAtMs: Infinity });
       return operator;
     }

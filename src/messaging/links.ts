@@ -9,7 +9,7 @@ import type { RegistryService } from '../registry/service.js';
 export interface IdentityLinksOptions {
   writer: Writer;
   registry: RegistryService;
-  messaging: Pick<MessagingService, 'writer' | 'port' | 'identities'>;
+  messaging: Pick<MessagingService, 'port' | 'identities'>;
 }
 
 export interface LinkInput {
@@ -71,7 +71,7 @@ export class IdentityLinks {
     });
   }
 
-  /** Where messages are kept in another database, they follow right after the registry. */
+  /** The link of the registry and that of messaging are one write. */
   async #write(
     caller: Caller,
     steps: readonly Step<unknown>[],
@@ -79,9 +79,6 @@ export class IdentityLinks {
     link: IdentityLink | null,
   ): Promise<void> {
     const { writer, messaging } = this.#options;
-    const linking = messaging.port.link(before, link);
-    const isOneHome = messaging.port.capabilities.joinsCommits;
-    await writer.write({ caller }, isOneHome ? [...steps, linking] : steps);
-    if (!isOneHome) await messaging.writer.write({ caller }, [linking]);
+    await writer.write({ caller }, [...steps, messaging.port.link(before, link)]);
   }
 }

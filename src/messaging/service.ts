@@ -122,7 +122,7 @@ export class MessagingService {
     );
   }
 
-  async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
+  async health(): Promise<Readonly<Record<string, HealthCheck>>> {
     return this.port.health();
   }
 

@@ -6,7 +6,8 @@ import { type StoreNotes, storeDocuments } from '../datastore/store-documents.js
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { hasStrayAt, withoutPassword } from '../core/text/printable-url.js';
-import { type BackendCall, backendName, timedPort } from './timed.js';
+import type { BackendCall } from '../homes/home.js';
+import { backendName, timedPort } from './timed.js';
 
 export interface DataBackendOptions {
   limits: Limits;

@@ -1,13 +1,5 @@
-/** Measures the calls of a backend that lies outside this process. */
-
-/** Which backend of which domain took how long for which verb. */
-export interface BackendCall {
-  domain: string;
-  backend: string;
-  verb: string;
-  milliseconds: number;
-  failed: boolean;
-}
+/** Measures the calls of a database outside this process. */
+import type { BackendCall } from '../homes/home.js';
 
 /** The same port; each of its asynchronous verbs reports how long it took, also when it failed. */
 export function timedPort<Port extends object>(

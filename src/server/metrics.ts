@@ -190,7 +190,9 @@ export class Metrics {
       'Age of the oldest timer that is due and not handled.',
       () => operations.facts().expiryBacklogMs / 1_000,
     );
-    gauge(registers, 'stoa_leases', 'Leases of agents and tasks that are live.', () => stoa.liveLeases());
+    gauge(registers, 'stoa_leases', 'Leases of agents and tasks that are live.', () =>
+      stoa.home.liveLeases(),
+    );
     gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () =>
       operations.facts().writes === 'stopped' ? 1 : 0,
     );

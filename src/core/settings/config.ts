@@ -11,7 +11,6 @@ import {
   type SettingType,
   type SettingValues,
   flagOf,
-  isPostgres,
   keyOf,
   limitVariableOf,
   settingNames,
@@ -165,14 +164,11 @@ function checkTogether(config: Config): void {
       },
     );
   }
-  if (config.redis !== null && !isPostgres(config.messaging ?? config.backend)) {
-    throw new StoaError(
-      'invalid_config',
-      'redis is set, but messaging is not kept in PostgreSQL, so nothing would use it.',
-      {
-        fix: 'Set --messaging to a postgres:// URL, or leave --redis away.',
-      },
-    );
+  if ((config.redis === null) !== (config.postgres === null)) {
+    const [given, missing] = config.redis === null ? ['postgres', 'redis'] : ['redis', 'postgres'];
+    throw new StoaError('invalid_config', `${given} is set and ${missing} is not. They are used together.`, {
+      fix: `Set --${missing} to its URL, or leave out --${given} to use a data directory.`,
+    });
   }
 }
 

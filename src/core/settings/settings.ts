@@ -104,13 +104,8 @@ function backendUrl(schemes: readonly string[]): SettingType<string | null> {
   });
 }
 
-const postgresSchemes = ['embedded', 'postgres', 'postgresql'];
-const datastoreSchemes = [...postgresSchemes, 'couchdb', 'couchdbs', 'dynamodb', 'firestore'];
-
-/** Whether a URL names a PostgreSQL. Schemes may be written in any case. */
-export function isPostgres(url: string | null): boolean {
-  return url !== null && /^postgres(ql)?:/i.test(url);
-}
+const postgresSchemes = ['postgres', 'postgresql'];
+const storeSchemes = ['couchdb', 'couchdbs', 'dynamodb', 'firestore'];
 
 export const logLevels = ['silent', 'error', 'warn', 'info', 'debug'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -178,14 +173,20 @@ export const settings = {
     storeConfigDefaults.block_cache_bytes,
     'Memory for the block caches of rocksdb, over all shards together; lmdb leaves caching to the operating system.',
   ),
-  backend: setting(backendUrl(datastoreSchemes), null, 'Database server for every domain that it can hold.'),
-  datastore: setting(backendUrl(datastoreSchemes), null, 'Where the data store is kept; over --backend.'),
-  workspaces: setting(backendUrl(postgresSchemes), null, 'Where workspaces are kept; over --backend.'),
-  messaging: setting(backendUrl(postgresSchemes), null, 'Where messaging is kept; over --backend.'),
+  postgres: setting(
+    backendUrl(postgresSchemes),
+    null,
+    'PostgreSQL that keeps everything instead of a data directory, with Redis beside it.',
+  ),
+  datastore: setting(
+    backendUrl(storeSchemes),
+    null,
+    'CouchDB, DynamoDB or Firestore that keeps the documents beside the home.',
+  ),
   redis: setting(
     backendUrl(['redis', 'rediss']),
     null,
-    'Redis for what expires in messaging, beside PostgreSQL.',
+    'Redis for messages and everything else that expires, beside PostgreSQL.',
   ),
   trustedProxies: setting(list, [], 'Addresses or CIDR ranges of proxies whose forwarding headers count.'),
   secretKeys: setting(

@@ -446,8 +446,7 @@ export class DirectoryMessaging implements MessagingPort {
     for (const notice of fresh.values()) for (const listener of this.#listeners) listener(notice);
   }
 
-  /** AICQ's clients ask for two databases by name; here both are the one store. */
-  async health(): Promise<{ postgres: HealthCheck; redis: HealthCheck }> {
+  async health(): Promise<Readonly<Record<string, HealthCheck>>> {
     const stopped = this.#kernel.root.stopped;
     const startedMs = performance.now();
     readCounts(this.#kernel.root);
@@ -455,7 +454,7 @@ export class DirectoryMessaging implements MessagingPort {
       stopped === undefined
         ? { status: 'pass', latencyMs: performance.now() - startedMs }
         : { status: 'fail', message: stopped.message };
-    return { postgres: check, redis: check };
+    return { directory: check };
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,7 @@
 /** Commits in PostgreSQL: steps of several domains in one transaction, messages through the outbox. */
 import { randomUUID } from 'node:crypto';
 import type { MessageOperation } from '../../../commit/operations.js';
-import type { CommitHome, MessageStep } from '../../../commit/placement.js';
+import type { CommitHome, MessageStep } from '../../../commit/home.js';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Caller } from '../../../core/caller.js';
 import { migrateAnswers } from '../kept-answers.js';
@@ -60,7 +60,6 @@ interface Queued {
 }
 
 export class PostgresCommit implements CommitHome {
-  readonly hasOutbox = true;
   readonly writer: PostgresWriter;
   readonly #sql: PostgresSql;
   readonly #outbox: CommitOutbox;

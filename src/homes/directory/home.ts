@@ -1,0 +1,184 @@
+/** A data directory as the home of one Stoa. */
+import type { CommitHome } from '../../commit/home.js';
+import type { EngineName, StoreConfig } from '../../core/settings/store-config.js';
+import type { Step } from '../../core/write.js';
+import { ensureOperatorToken } from '../../identity/operator-token.js';
+import { hashToken, newOperatorToken } from '../../identity/tokens.js';
+import type { MessagingService } from '../../messaging/service.js';
+import { type Secrets, openSecrets } from '../../secrets/secrets.js';
+import type { RecordStore } from '../../transfer/port.js';
+import type { Home, HomeOptions } from '../home.js';
+import { DirectoryDataStore } from './datastore/datastore.js';
+import { embeddedFamilies, embeddedHotFamilies, embeddedScatteredFamilies } from './families.js';
+import { DirectoryIdentity } from './identity/identity.js';
+import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
+import { type Kernel, openKernel } from './kernel/kernel.js';
+import type { GroupFacts } from './kernel/store.js';
+import { LeaseCount } from './lease-count.js';
+import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
+import { DirectoryOperations } from './operations.js';
+import { DirectoryRegistry } from './registry/registry.js';
+import { DirectoryStoreNotes } from './store-notes.js';
+import { messagingRecords } from './transfer/messaging.js';
+import { registryRecords } from './transfer/registry.js';
+import { workspacesRecords } from './transfer/workspaces.js';
+import { type DirectoryWorkspaces, openDirectoryWorkspaces } from './workspaces/workspaces.js';
+import { DirectoryWriter } from './writer.js';
+
+export interface DirectoryHomeOptions extends HomeOptions {
+  /** Made when it is not there. */
+  readonly data: string;
+  readonly engine?: EngineName | undefined;
+  readonly shards?: number | undefined;
+  readonly storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
+  /** What secrets are encrypted with, instead of the key file in the directory. */
+  readonly secretKeys?: string | undefined;
+  readonly clock?: (() => number) | undefined;
+  /** Backups by the clock; none unless given. */
+  readonly backups?: BackupSchedule | undefined;
+  /** Called for each group of transactions that became durable. */
+  readonly onGroup: (group: GroupFacts) => void;
+}
+
+export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<DirectoryHome> {
+  const { data, engine, shards, storeConfig, clock, limits, onError, sweepIntervalMs } = options;
+  const kernel = await openKernel({
+    dataDir: data,
+    engine,
+    shards,
+    families: embeddedFamilies,
+    scatteredFamilies: embeddedScatteredFamilies,
+    hotFamilies: embeddedHotFamilies,
+    limits,
+    onError,
+    onGroup: options.onGroup,
+    ...(storeConfig && { storeConfig }),
+    ...(clock && { clock }),
+    ...(sweepIntervalMs !== undefined && { sweepIntervalMs }),
+  });
+  try {
+    const isKept = kernel.manifest.engine !== 'memory';
+    const operatorToken = isKept ? await ensureOperatorToken(data) : newOperatorToken();
+    const secrets = await openSecrets({ dataDir: isKept ? data : null, environment: options.secretKeys });
+    const registry = new DirectoryRegistry(kernel);
+    const { users, leases } = registry.verbs;
+    const workspaces = await openDirectoryWorkspaces(kernel, {
+      sealer: secrets.sealer,
+      onOwner: (tx, user) => void users.ensure(tx, user),
+      onError: (error) => onError(error, 'background work on workspaces'),
+    });
+    // A lost agent's claims come back.
+    leases.onPresenceLost.push((tx, { record, meta }) =>
+      workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
+    );
+    const messaging = await openDirectoryMessaging(kernel, onError);
+    return new DirectoryHome(kernel, { registry, workspaces, messaging, secrets, operatorToken }, options);
+  } catch (error) {
+    await kernel.close();
+    throw error;
+  }
+}
+
+interface Parts {
+  readonly registry: DirectoryRegistry;
+  readonly workspaces: DirectoryWorkspaces;
+  readonly messaging: DirectoryMessaging;
+  readonly secrets: Secrets;
+  readonly operatorToken: string;
+}
+
+export class DirectoryHome implements Home {
+  readonly name = 'directory';
+  readonly kernel: Kernel;
+  readonly writer: DirectoryWriter;
+  readonly identity: DirectoryIdentity;
+  readonly registry: DirectoryRegistry;
+  readonly data: DirectoryDataStore;
+  readonly workspaces: DirectoryWorkspaces;
+  readonly messaging: DirectoryMessaging;
+  readonly secrets: Secrets;
+  readonly operations: DirectoryOperations;
+  readonly storeNotes: DirectoryStoreNotes;
+  readonly operatorToken: string;
+  readonly operatorTokenHash: string;
+  readonly syncWrites: boolean;
+  readonly #leaseCount: LeaseCount;
+  readonly #backups: BackupScheduler | undefined;
+
+  constructor(kernel: Kernel, parts: Parts, options: DirectoryHomeOptions) {
+    const { backups, onTokenRemoved, onError, storeConfig } = options;
+    this.kernel = kernel;
+    this.registry = parts.registry;
+    this.workspaces = parts.workspaces;
+    this.messaging = parts.messaging;
+    this.secrets = parts.secrets;
+    this.operatorToken = parts.operatorToken;
+    this.operatorTokenHash = hashToken(parts.operatorToken);
+    this.syncWrites = storeConfig?.sync_writes !== false;
+    this.writer = new DirectoryWriter(kernel);
+    this.identity = new DirectoryIdentity(kernel, onTokenRemoved);
+    const { users } = parts.registry.verbs;
+    this.data = new DirectoryDataStore({
+      kernel,
+      ensureUser: (tx, user) => void users.ensure(tx, user),
+      checkUser: (user) => this.identity.checkUser(user),
+    });
+    this.operations = new DirectoryOperations(kernel, this.writer);
+    this.storeNotes = new DirectoryStoreNotes(kernel);
+    this.#leaseCount = new LeaseCount(kernel, onError);
+    this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });
+  }
+
+  get id(): string {
+    return this.kernel.manifest.id;
+  }
+
+  get feed(): Kernel['feed'] {
+    return this.kernel.feed;
+  }
+
+  nowMs(): number {
+    return this.kernel.nowMs();
+  }
+
+  liveLeases(): number {
+    return this.#leaseCount.live;
+  }
+
+  commits(messaging: MessagingService): CommitHome {
+    return {
+      writer: this.writer,
+      messages: (caller) => async (operation) => {
+        const [step, ...before] = (await messaging.steps.postInCommit(caller, operation)).toReversed();
+        // The last of at least one step is the message.
+        return { step: step as Step<unknown>, checks: before as Step<void>[] };
+      },
+    };
+  }
+
+  records(): [type: string, store: RecordStore][] {
+    const { kernel, registry, workspaces, secrets } = this;
+    const { users } = registry.verbs;
+    return [
+      ...registryRecords(kernel, registry),
+      ...workspacesRecords(kernel, {
+        sealer: secrets.sealer,
+        waiters: workspaces.waiters,
+        onOwner: (tx, user) => void users.ensure(tx, user),
+      }),
+      ...messagingRecords(kernel),
+    ];
+  }
+
+  start(): void {
+    this.kernel.start();
+    this.#leaseCount.start();
+    this.#backups?.start();
+  }
+
+  async close(): Promise<void> {
+    await this.#backups?.stop();
+    await this.#leaseCount.stop();
+    await this.kernel.close();
+  }
+}
