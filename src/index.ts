@@ -216,9 +216,13 @@ async function openHome(
     });
   }
   if (data === undefined)
-    throw new StoaError('invalid_config', 'There is no home: neither a data directory nor PostgreSQL is given.', {
-      fix: 'Set `data` to a directory, or `postgres` and `redis` to their URLs.',
-    });
+    throw new StoaError(
+      'invalid_config',
+      'There is no home: neither a data directory nor PostgreSQL is given.',
+      {
+        fix: 'Set `data` to a directory, or `postgres` and `redis` to their URLs.',
+      },
+    );
   return openDirectoryHome({
     ...common,
     data,

@@ -66,6 +66,26 @@ export interface RestoreReport {
 /** `disk_full` ends by itself when there is room again, `stopped` with a restart. */
 export type WritesState = 'ok' | 'disk_full' | 'stopped';
 
+/** Whether a home can take work. */
+export interface Readiness {
+  /** `unavailable`: a database that everything needs does not answer. */
+  writes: WritesState | 'unavailable';
+  /** Parts that do not answer and that much works without. */
+  degraded: readonly string[];
+}
+
+/** One of the servers that share a home. */
+export interface LiveServer {
+  readonly id: string;
+  readonly host: string;
+  readonly process_id: number;
+  readonly version: string;
+  readonly url: string | null;
+  readonly uptime_seconds: number;
+  /** How far the clock of the server is ahead of the database's. */
+  readonly clock_ahead_ms: number;
+}
+
 /** What a home knows about itself without reading a row. */
 export interface HomeFacts {
   storeId: string;

@@ -12,7 +12,9 @@ import type {
   HomeFacts,
   HomeSize,
   InspectedEntry,
+  LiveServer,
   OnProgress,
+  Readiness,
   RestorePoint,
   RestoreReport,
 } from './model.js';
@@ -38,6 +40,9 @@ export interface OperationsPort {
   /** Where backups go unless a request names another directory. */
   readonly backupDirectory: string;
   facts(): HomeFacts;
+  readiness(): Promise<Readiness>;
+  /** The servers that share this home; one that has its home to itself has none. */
+  servers(): Promise<LiveServer[]>;
   /** Reads from every part of the home; throws the reason why one of them cannot work. */
   check(): void | Promise<void>;
   /** Counts rows where the engine only estimates them, up to `entriesMax` of each family. */

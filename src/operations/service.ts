@@ -16,7 +16,9 @@ import type {
   FamilySize,
   HomeFacts,
   InspectedEntry,
+  LiveServer,
   OnProgress,
+  Readiness,
 } from './model.js';
 import type { Archive, OperationsPort } from './port.js';
 
@@ -60,6 +62,8 @@ export interface HomeStatus {
   outbox: { waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null;
   size_bytes: number;
   families: Record<string, FamilySize>;
+  /** The servers that share the home; empty where one server has it to itself. */
+  servers: LiveServer[];
 }
 
 export class OperationsService {
@@ -74,6 +78,10 @@ export class OperationsService {
   /** What is known at once: for gauges and probes. */
   facts(): HomeFacts {
     return this.#port.facts();
+  }
+
+  readiness(): Promise<Readiness> {
+    return this.#port.readiness();
   }
 
   /** Throws the reason why the home cannot work. */
@@ -101,6 +109,7 @@ export class OperationsService {
       outbox: await this.#outbox(),
       size_bytes: sizeBytes,
       families: Object.fromEntries(families),
+      servers: await this.#port.servers(),
     };
   }
 

@@ -33,12 +33,37 @@ export interface SecretsOptions {
   environment?: string | undefined;
 }
 
-export async function openSecrets(options: SecretsOptions): Promise<Secrets> {
-  const fileOf = (name: string) => (options.dataDir === null ? null : join(options.dataDir, name));
-  return new Secrets(
-    await openKeyRing({ file: fileOf(keyFileName), environment: options.environment }),
-    fileOf(markName),
-  );
+export async function openSecrets({ dataDir, environment }: SecretsOptions): Promise<Secrets> {
+  const file = dataDir === null ? null : join(dataDir, keyFileName);
+  const mark = dataDir === null ? null : fileMark(join(dataDir, markName));
+  return new Secrets(await openKeyRing({ file, environment }), mark);
+}
+
+/** Holds the id of the key of a re-keying that is under way, so that the next start goes on with it. */
+export interface RekeyMark {
+  read(): Promise<string | undefined>;
+  write(keyId: string): Promise<void>;
+  /** A later re-keying may have begun meanwhile: its mark stays. */
+  clear(keyId: string): Promise<void>;
+}
+
+function fileMark(path: string): RekeyMark {
+  const read = async (): Promise<string | undefined> => {
+    try {
+      return await readFile(path, 'utf8');
+    } catch (error) {
+      // A node:fs error carries a code; without the file no re-keying is under way.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw error;
+    }
+  };
+  return {
+    read,
+    write: (keyId) => writeDurably(path, keyId),
+    clear: async (keyId) => {
+      if ((await read()) === keyId) await rm(path, { force: true });
+    },
+  };
 }
 
 export class Secrets {
@@ -46,14 +71,21 @@ export class Secrets {
   readonly sealer: Sealer;
   readonly #holders: SecretHolder[] = [];
   /** Null for a store that keeps nothing. */
-  readonly #markFile: string | null;
+  readonly #mark: RekeyMark | null;
+  readonly #beforeRekey: (keyId: string) => Promise<void>;
   readonly #closing = new AbortController();
   readonly #queue = new KeyQueue();
   #resuming: Promise<void> = Promise.resolve();
 
-  constructor(ring: KeyRing, markFile: string | null) {
+  /** `beforeRekey` refuses a key that not every server has. */
+  constructor(
+    ring: KeyRing,
+    mark: RekeyMark | null,
+    beforeRekey: (keyId: string) => Promise<void> = async () => undefined,
+  ) {
     this.ring = ring;
-    this.#markFile = markFile;
+    this.#mark = mark;
+    this.#beforeRekey = beforeRekey;
     this.sealer = new Sealer(ring);
   }
 
@@ -74,14 +106,15 @@ export class Secrets {
     await this.#resuming;
     if (this.ring.canAddKey) await this.ring.addKey();
     const keyId = this.ring.currentId;
-    if (this.#markFile !== null) await writeDurably(this.#markFile, keyId);
+    await this.#beforeRekey(keyId);
+    await this.#mark?.write(keyId);
     const resealed: Record<string, number> = {};
     for (const holder of this.#holders)
       resealed[holder.name] = await holder.reseal(
         (count) => onProgress(holder.name, count),
         this.#closing.signal,
       );
-    await this.#unmark(keyId);
+    await this.#mark?.clear(keyId);
     return { key_id: keyId, resealed };
   }
 
@@ -101,29 +134,12 @@ export class Secrets {
   async #resume(): Promise<void> {
     const keyId = this.ring.currentId;
     // Another key may have come first since; then nobody has asked for everything to be under it.
-    if ((await this.#markedKey()) !== keyId) return;
+    if ((await this.#mark?.read()) !== keyId) return;
     for (const holder of this.#holders) {
       // It may have been cut off before its holder had heard of it.
       if (holder.begin === undefined) await holder.reseal(() => undefined, this.#closing.signal);
       else await holder.begin();
     }
-    await this.#unmark(keyId);
-  }
-
-  async #markedKey(): Promise<string | undefined> {
-    if (this.#markFile === null) return undefined;
-    try {
-      return await readFile(this.#markFile, 'utf8');
-    } catch (error) {
-      // A node:fs error carries a code; without the file no re-keying is under way.
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-      throw error;
-    }
-  }
-
-  /** A later re-keying may have begun meanwhile, and has marked itself. */
-  async #unmark(keyId: string): Promise<void> {
-    if (this.#markFile !== null && (await this.#markedKey()) === keyId)
-      await rm(this.#markFile, { force: true });
+    await this.#mark?.clear(keyId);
   }
 }

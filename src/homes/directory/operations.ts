@@ -10,6 +10,8 @@ import type {
   HomeFacts,
   HomeSize,
   InspectedEntry,
+  LiveServer,
+  Readiness,
 } from '../../operations/model.js';
 import type { BackupRequest, EntryRequest, OperationsPort } from '../../operations/port.js';
 import { embeddedChecks } from './doctor/doctor.js';
@@ -21,7 +23,8 @@ import { kernelFamilies } from './kernel/families.js';
 import { examineAll } from './kernel/inspect/doctor.js';
 import { countedStats, familyNamed, inspectFamily } from './kernel/inspect/inspect.js';
 import type { Kernel } from './kernel/kernel.js';
-import { LongWork } from './long-work.js';
+import { LongWork } from '../../operations/long-work.js';
+import { step } from './step.js';
 
 export class DirectoryOperations implements OperationsPort {
   readonly #kernel: Kernel;
@@ -29,7 +32,7 @@ export class DirectoryOperations implements OperationsPort {
 
   constructor(kernel: Kernel, writer: Writer) {
     this.#kernel = kernel;
-    this.#longWork = new LongWork(kernel, writer);
+    this.#longWork = new LongWork(writer, (result) => step<unknown>(kernel.root, () => result));
   }
 
   get backupDirectory(): string {
@@ -47,6 +50,14 @@ export class DirectoryOperations implements OperationsPort {
       feedBytes: stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
       expiryBacklogMs: this.#kernel.expiryBacklogMs(),
     };
+  }
+
+  async readiness(): Promise<Readiness> {
+    return { writes: this.#kernel.writes, degraded: [] };
+  }
+
+  async servers(): Promise<LiveServer[]> {
+    return [];
   }
 
   check(): void {

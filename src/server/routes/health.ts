@@ -91,10 +91,11 @@ export const healthRoutes = routesOf(
   },
   {
     live: () => ({ status: 'ok' as const }),
-    ready: ({ stoa, request }) => {
+    ready: async ({ stoa, request }) => {
       if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
-      const { writes } = stoa.operations.facts();
-      if (writes === 'ok') return { status: 'ok' as const };
+      const { writes, degraded } = await stoa.operations.readiness();
+      if (writes === 'ok')
+        return { status: 'ok' as const, ...(degraded.length > 0 && { degraded: [...degraded] }) };
       return answer(503, { status: writes === 'stopped' ? ('writes_stopped' as const) : writes });
     },
   },

@@ -34,6 +34,7 @@ export class PostgresFeed implements Feed {
   #epoch = 0;
   #trimming: NodeJS.Timeout | undefined;
   #closing = false;
+  #sizeBytes = 0;
 
   constructor(options: PostgresFeedOptions) {
     this.#options = options;
@@ -67,6 +68,16 @@ export class PostgresFeed implements Feed {
     this.#numbering.start();
     this.#trimming = setInterval(() => void this.#trim(), trimEveryMs);
     this.#trimming.unref();
+  }
+
+  /** The newest number that this server knows of. */
+  get lastSeq(): number {
+    return this.#tail.newest;
+  }
+
+  /** As of the last look. */
+  get sizeBytes(): number {
+    return this.#sizeBytes;
   }
 
   /** Tells the feed that a write was committed: its changes are numbered soon. */
@@ -224,6 +235,8 @@ export class PostgresFeed implements Feed {
         );
         removed = row?.removed ?? 0;
       }
+      const [extent] = await query<{ size_bytes: string }>(sql, 'SELECT size_bytes FROM feed.extent');
+      this.#sizeBytes = Number(extent?.size_bytes ?? 0);
     } catch (error) {
       onError(error, 'trimming the change feed');
     }

@@ -31,6 +31,10 @@ export class FeedTail {
     this.#options = options;
   }
 
+  get newest(): number {
+    return this.#newest;
+  }
+
   /** The number up to which all waiting readers were shown everything after the number at which they began to wait. */
   get shown(): number {
     return this.#shown;

@@ -1,10 +1,8 @@
 /** Work that is not a transaction, like a backup, done once for an Idempotency-Key. */
-import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
-import type { Writer } from '../../core/write.js';
-import { StoaError } from '../../core/errors.js';
-import type { Kernel } from './kernel/kernel.js';
-import { step } from './step.js';
+import type { Caller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
+import type { Step, Writer } from '../core/write.js';
+import { StoaError } from '../core/errors.js';
 
 interface Running {
   readonly fingerprint: string;
@@ -12,13 +10,14 @@ interface Running {
 }
 
 export class LongWork {
-  readonly #kernel: Kernel;
   readonly #writer: Writer;
+  readonly #stepOf: (result: unknown) => Step<unknown>;
   readonly #running = new Map<string, Running>();
 
-  constructor(kernel: Kernel, writer: Writer) {
-    this.#kernel = kernel;
+  /** `stepOf` makes a step of the home that only answers. */
+  constructor(writer: Writer, stepOf: (result: unknown) => Step<unknown>) {
     this.#writer = writer;
+    this.#stepOf = stepOf;
   }
 
   /**
@@ -49,7 +48,7 @@ export class LongWork {
     // It was kept by the same request.
     if (before !== undefined) return before as T;
     const result = await work();
-    await this.#writer.write({ caller, idempotency }, [step<unknown>(this.#kernel.root, () => result)]);
+    await this.#writer.write({ caller, idempotency }, [this.#stepOf(result)]);
     return result;
   }
 }

@@ -1,0 +1,30 @@
+/** Single facts that all servers of one Stoa share, each under a name. */
+import { type PostgresSql, type Queryable, query } from '../connection.js';
+
+type FactName = 'store_id' | 'operator_token_hash' | 'rekeying';
+
+export async function readFact(sql: Queryable, name: FactName): Promise<string | undefined> {
+  const [row] = await query<{ value: string }>(sql, 'SELECT value FROM cluster.facts WHERE name = $1', [
+    name,
+  ]);
+  return row?.value;
+}
+
+export async function writeFact(sql: PostgresSql, name: FactName, value: string): Promise<void> {
+  await query(
+    sql,
+    'INSERT INTO cluster.facts VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+    [name, value],
+  );
+}
+
+/** The value that is there: this one, unless another server was first. */
+export async function settleFact(sql: PostgresSql, name: FactName, value: string): Promise<string> {
+  await query(sql, 'INSERT INTO cluster.facts VALUES ($1, $2) ON CONFLICT DO NOTHING', [name, value]);
+  return (await readFact(sql, name)) ?? value;
+}
+
+/** Only where it still has this value. */
+export async function clearFact(sql: PostgresSql, name: FactName, value: string): Promise<void> {
+  await query(sql, 'DELETE FROM cluster.facts WHERE name = $1 AND value = $2', [name, value]);
+}

@@ -1,0 +1,34 @@
+/** The operator's token where many servers share one database: from the environment, or made at the first start and shown once. */
+import { StoaError } from '../../../core/errors.js';
+import { hashToken, newOperatorToken } from '../../../identity/tokens.js';
+import type { PostgresSql } from '../connection.js';
+import { readFact, settleFact } from './facts.js';
+
+export interface OperatorCredentials {
+  /** Null where only the hash is known. */
+  readonly token: string | null;
+  readonly hash: string;
+}
+
+const printable = /^[\x21-\x7e]{32,512}$/;
+
+export async function operatorCredentials(
+  sql: PostgresSql,
+  given: string | undefined,
+): Promise<OperatorCredentials> {
+  if (given !== undefined) {
+    if (!printable.test(given))
+      throw new StoaError(
+        'invalid_config',
+        `STOA_OPERATOR_TOKEN has ${given.length} characters, or one that cannot be printed. It needs 32 to 512 printable characters.`,
+        { fix: 'Make one with: openssl rand -hex 32' },
+      );
+    return { token: given, hash: hashToken(given) };
+  }
+  const known = await readFact(sql, 'operator_token_hash');
+  if (known !== undefined) return { token: null, hash: known };
+  const token = newOperatorToken();
+  const hash = await settleFact(sql, 'operator_token_hash', hashToken(token));
+  // Another server may have made its token first.
+  return { token: hash === hashToken(token) ? token : null, hash };
+}

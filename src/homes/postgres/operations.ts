@@ -1,0 +1,116 @@
+/** What PostgreSQL and Redis can do for the operator of a Stoa: state and sizes; backups are the database's own. */
+import type { Caller } from '../../core/caller.js';
+import { StoaError } from '../../core/errors.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import type { HealthCheck } from '../../messaging/port.js';
+import { LongWork } from '../../operations/long-work.js';
+import type { ExaminedFinding, HomeFacts, HomeSize, LiveServer, Readiness } from '../../operations/model.js';
+import type { OperationsPort } from '../../operations/port.js';
+import { type PostgresSql, query } from './connection.js';
+import type { Servers } from './cluster/servers.js';
+import { examine } from './doctor.js';
+import type { PostgresFeed } from './feed/feed.js';
+import { PostgresStep } from './step.js';
+import type { PostgresWriter } from './writer.js';
+
+export interface PostgresOperationsOptions {
+  readonly sql: PostgresSql;
+  readonly writer: PostgresWriter;
+  readonly feed: PostgresFeed;
+  readonly servers: Servers;
+  readonly storeId: string;
+  /** PostgreSQL and Redis, by name. */
+  readonly health: () => Promise<Readonly<Record<string, HealthCheck>>>;
+}
+
+/** The schemas of a Stoa, and the tables that the seeds put beside them. */
+const ownTables = `n.nspname IN ('cluster', 'feed', 'identity', 'messaging', 'registry', 'workspaces')
+  OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox'))`;
+
+export class PostgresOperations implements OperationsPort {
+  readonly backupDirectory = '';
+  readonly #options: PostgresOperationsOptions;
+  readonly #longWork: LongWork;
+
+  constructor(options: PostgresOperationsOptions) {
+    this.#options = options;
+    this.#longWork = new LongWork(options.writer, (result) => new PostgresStep([], async () => result));
+  }
+
+  facts(): HomeFacts {
+    const { storeId, feed } = this.#options;
+    return {
+      storeId,
+      engine: 'postgres',
+      shards: 1,
+      writes: 'ok',
+      sequence: feed.lastSeq,
+      feedBytes: feed.sizeBytes,
+      expiryBacklogMs: 0,
+    };
+  }
+
+  async readiness(): Promise<Readiness> {
+    const checks = await this.#options.health();
+    const failed = Object.keys(checks).filter((name) => checks[name]?.status === 'fail');
+    return {
+      writes: failed.includes('postgres') ? 'unavailable' : 'ok',
+      degraded: failed.filter((name) => name !== 'postgres'),
+    };
+  }
+
+  async check(): Promise<void> {
+    await query(this.#options.sql, 'SELECT 1');
+  }
+
+  servers(): Promise<LiveServer[]> {
+    return this.#options.servers.live();
+  }
+
+  /** Rows as the planner estimates them: counting millions would take minutes. */
+  async measure(): Promise<HomeSize> {
+    const rows = await query<{ family: string; entries: string; size_bytes: string }>(
+      this.#options.sql,
+      `SELECT n.nspname || '.' || c.relname AS family, greatest(c.reltuples, 0)::bigint AS entries,
+        pg_total_relation_size(c.oid) AS size_bytes
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND (${ownTables})`,
+    );
+    return {
+      sizeBytes: rows.reduce((sum, { size_bytes }) => sum + Number(size_bytes), 0),
+      families: new Map(
+        rows.map(({ family, entries, size_bytes }) => [
+          family,
+          { entries: Number(entries), size_bytes: Number(size_bytes), estimated: true },
+        ]),
+      ),
+    };
+  }
+
+  examine(repair: boolean): AsyncIterable<ExaminedFinding> {
+    return examine(this.#options.sql, repair);
+  }
+
+  entries(): never {
+    throw new StoaError('unsupported', 'The rows of this Stoa are tables in PostgreSQL.', {
+      fix: 'Read them with psql.',
+    });
+  }
+
+  backup(): never {
+    throw new StoaError('unsupported', 'PostgreSQL keeps this Stoa, so its own tools back it up.', {
+      fix: 'Use pg_dump, or a base backup with archived logs for point-in-time recovery. Redis needs "appendonly yes". See docs/cluster.md.',
+    });
+  }
+
+  once<Result>(
+    caller: Caller,
+    idempotency: Idempotency | null,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
+    return this.#longWork.once(caller, idempotency, work);
+  }
+
+  announce(url: string): Promise<void> {
+    return this.#options.servers.listensAt(url);
+  }
+}

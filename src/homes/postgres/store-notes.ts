@@ -1,0 +1,57 @@
+/** What PostgreSQL keeps for a store of documents beside it: the feed, answers under a key, and leases. */
+import type { Caller } from '../../core/caller.js';
+import type { Change } from '../../core/change.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import type { StoreNotes } from '../../datastore/store-documents.js';
+import type { PostgresSql } from './connection.js';
+import { beginAnswer, dropAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import type { Work } from './work.js';
+import type { PostgresWriter } from './writer.js';
+
+export class PostgresStoreNotes implements StoreNotes {
+  readonly #sql: PostgresSql;
+  readonly #writer: PostgresWriter;
+  readonly #checkFence: (work: Work, caller: Caller) => Promise<void>;
+
+  constructor(
+    sql: PostgresSql,
+    writer: PostgresWriter,
+    checkFence: (work: Work, caller: Caller) => Promise<void>,
+  ) {
+    this.#sql = sql;
+    this.#writer = writer;
+    this.#checkFence = checkFence;
+  }
+
+  async checkFence(caller: Caller): Promise<void> {
+    if (caller.fence !== null) await this.#writer.transact((work) => this.#checkFence(work, caller));
+  }
+
+  answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {
+    return findAnswer(this.#sql, caller, idempotency);
+  }
+
+  begin(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {
+    return this.#writer.transact(async (work) => {
+      await lockAnswer(work, idempotency);
+      const before = await findAnswer(work.sql, caller, idempotency);
+      if (before === undefined) await beginAnswer(work, caller, idempotency);
+      return before;
+    });
+  }
+
+  async end(
+    caller: Caller,
+    changes: readonly Change[],
+    kept: { readonly idempotency: Idempotency; readonly results: readonly unknown[] } | null,
+  ): Promise<void> {
+    await this.#writer.transact(async (work) => {
+      work.announce(...changes);
+      if (kept !== null) await keepAnswer(work, caller, kept.idempotency, kept.results);
+    });
+  }
+
+  async abandon(caller: Caller, idempotency: Idempotency): Promise<void> {
+    await dropAnswer(this.#sql, caller, idempotency);
+  }
+}
