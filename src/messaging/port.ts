@@ -129,6 +129,8 @@ export interface NonceClaim {
   fresh: boolean;
   /** An answer to the request waits for this. */
   durable: Promise<void>;
+  /** Frees a fresh nonce again, because the write that it was claimed for did not happen. */
+  release(): Promise<void>;
 }
 
 /** Something new in a room or an inbox, a message that is gone, an identity that is not what it was, or an address that was blocked. */

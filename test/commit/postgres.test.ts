@@ -460,6 +460,77 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     expect(await stoa.data.get(ada, 'default', 'n')).toBe(2);
   });
 
+  describe('the nonce of a signed message', () => {
+    let identityId: string;
+    const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 9));
+
+    beforeEach(async () => {
+      const { identity } = await writtenPort(stoa.messaging).register({
+        publicKey: publicKey.toString('base64'),
+        name: 'signer',
+        email: null,
+        proven: true,
+      });
+      identityId = identity.id;
+    });
+
+    function signedPost(body: string) {
+      const request = JSON.stringify({ body });
+      const [nonce, timestamp] = [randomUUID(), String(Date.now())];
+      const signature = sign(secretKey, aicqSignedText(Buffer.from(request), nonce, timestamp));
+      const signed = {
+        agent: identityId,
+        nonce,
+        timestamp,
+        signature: signature.toString('base64'),
+        request,
+      };
+      return { op: 'room.post' as const, room: 'global', body, signed };
+    }
+
+    it('is free again after a commit that was refused', async () => {
+      const post = signedPost('once');
+      const count = { op: 'data.increment' as const, key: 'n' };
+      const { agent_id } = await stoa.registry.createAgent(ada, { name: 'worker' });
+      const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
+      await stoa.registry.releaseLease(ada, agent_id);
+      const late: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
+      await expect(commit({ operations: [count, post] }, late)).rejects.toMatchObject({ code: 'fenced' });
+      const checks = [{ check: 'data' as const, key: 'n', version: 5 }];
+      expect(await commit({ checks, operations: [count, post] })).toMatchObject({ ok: false });
+      const used = signedPost('used before');
+      expect(await commit({ operations: [count, used] })).toMatchObject({ ok: true });
+      const other = signedPost('twice');
+      await expect(commit({ operations: [post, other, other, count] })).rejects.toThrow('nonce already used');
+      expect(await commit({ operations: [count, other, post] })).toMatchObject({ ok: true });
+      expect(await saidIn(stoa)).toEqual(['used before', 'twice', 'once']);
+      expect(await stoa.data.get(ada, 'default', 'n')).toBe(2);
+      await expect(commit({ operations: [post] })).rejects.toThrow('nonce already used');
+    });
+
+    it('is not in the way of the second attempt after a conflict in the database', async () => {
+      const database = await openPostgres(new URL(url), { connectionsMax: 1 });
+      try {
+        await query(database, 'CREATE SEQUENCE attempts');
+        await query(
+          database,
+          `CREATE FUNCTION refuse_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('attempts') = 1 THEN RAISE 'conflict' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$`,
+        );
+        await query(
+          database,
+          'CREATE CONSTRAINT TRIGGER refuse_first AFTER INSERT ON commit_outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_first()',
+        );
+      } finally {
+        await database.end();
+      }
+      const outcome = await commit({ operations: [{ op: 'data.increment', key: 'n' }, signedPost('once')] });
+      expect(outcome).toMatchObject({ ok: true });
+      expect(await saidIn(stoa)).toEqual(['once']);
+      expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
+    });
+  });
+
   it('sends direct messages', async () => {
     const reader = (
       await writtenPort(stoa.messaging).register({

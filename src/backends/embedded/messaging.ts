@@ -346,7 +346,7 @@ export class EmbeddedMessaging implements MessagingPort {
 
   useNonce(agentId: string, nonce: string): DirectoryStep<void> {
     return this.#step((tx) => {
-      if (!this.#nonces.insert(tx, agentId, nonce)) throw refuse('nonceUsed');
+      if (this.#nonces.insert(tx, agentId, nonce) === undefined) throw refuse('nonceUsed');
     });
   }
 
@@ -355,15 +355,23 @@ export class EmbeddedMessaging implements MessagingPort {
    * on disk; work that starts now commits with it or after it, never before it.
    */
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
-    let fresh = false;
-    const durable = this.#kernel.root.transact((tx) => {
-      fresh = this.#nonces.insert(tx, agentId, nonce);
+    const { root } = this.#kernel;
+    let key: Buffer | undefined;
+    const durable = root.transact((tx) => {
+      key = this.#nonces.insert(tx, agentId, nonce);
     });
+    const inserted = key;
     // A refusal by the store (stopped, overloaded) comes before the body has run.
-    if (!fresh) await durable;
+    if (inserted === undefined) await durable;
     // The answer to the request waits for it; a request that is refused meanwhile does not.
     durable.catch(() => undefined);
-    return { fresh, durable };
+    return {
+      fresh: inserted !== undefined,
+      durable,
+      release: async () => {
+        if (inserted !== undefined) await root.transact((tx) => this.#nonces.remove(tx, inserted));
+      },
+    };
   }
 
   async takeRate(

@@ -97,13 +97,17 @@ export class PostgresCommit implements CommitHome {
     };
   }
 
-  /** Used up right before the commit, in the store of messages: a commit that is refused keeps it. */
+  /**
+   * Used up right before the commit, in the store of messages. A commit that is refused frees it again; where the
+   * connection is lost in the middle of the commit it stays used, because the commit may stand.
+   */
   #useNonce({ agentId, nonce }: { agentId: string; nonce: string }): PostgresStep<void> {
-    const { port } = this.#options.messaging;
+    const { messaging, onError } = this.#options;
     return new PostgresStep([], async (work) => {
       work.beforeCommit(async () => {
-        const { fresh, durable } = await port.claimNonce(agentId, nonce);
+        const { fresh, durable, release } = await messaging.port.claimNonce(agentId, nonce);
         if (!fresh) throw refuse('nonceUsed');
+        work.afterRollback(() => release().catch(onError));
         await durable;
       });
     });

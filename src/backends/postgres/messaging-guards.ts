@@ -31,10 +31,17 @@ export class RedisGuards {
   }
 
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
+    const key = this.#keys.nonce(agentId, nonce);
     const set = await withRedis(() =>
-      this.#redis.commands.set(this.#keys.nonce(agentId, nonce), '1', 'EX', this.#limits.nonceSeconds, 'NX'),
+      this.#redis.commands.set(key, '1', 'EX', this.#limits.nonceSeconds, 'NX'),
     );
-    return { fresh: set === 'OK', durable: Promise.resolve() };
+    return {
+      fresh: set === 'OK',
+      durable: Promise.resolve(),
+      release: async () => {
+        await withRedis(() => this.#redis.commands.del(key));
+      },
+    };
   }
 
   async takeRate(

@@ -11,6 +11,7 @@ export class Work {
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
+  readonly #afterRollback: (() => Promise<void>)[] = [];
 
   constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
     this.sql = sql;
@@ -39,11 +40,20 @@ export class Work {
     this.#afterCommit.push(act);
   }
 
+  /** Adds what takes back a change outside the database where the transaction does not happen. `act` must not throw. */
+  afterRollback(act: () => Promise<void>): void {
+    this.#afterRollback.push(act);
+  }
+
   async finish(): Promise<void> {
     for (const statements of this.#beforeCommit) await statements();
   }
 
   async committed(): Promise<void> {
     for (const act of this.#afterCommit) await act();
+  }
+
+  async rolledBack(): Promise<void> {
+    for (const act of this.#afterRollback.splice(0)) await act();
   }
 }

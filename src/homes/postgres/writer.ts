@@ -70,9 +70,18 @@ export class PostgresWriter implements Writer {
 
   async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
     const { sql, limits, nowMs } = this.#options;
+    let last: Work | undefined;
     const { result, work } = await transaction(sql, async (tx) => {
+      // A second attempt follows only where the database has refused the first one.
+      await last?.rolledBack();
       const opened = new Work(tx, nowMs(), limits);
-      return { result: await body(opened), work: opened };
+      last = opened;
+      try {
+        return { result: await body(opened), work: opened };
+      } catch (error) {
+        await opened.rolledBack();
+        throw error;
+      }
     });
     await work.committed();
     return result;
