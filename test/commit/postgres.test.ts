@@ -1,4 +1,5 @@
 import { migrateCommitsUp } from '../../src/backends/postgres/commit-schema.js';
+import { migrateAnswers } from '../../src/homes/postgres/kept-answers.js';
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -531,6 +532,45 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     });
   });
 
+  it.each([
+    { kept: 'beside documents', where: () => ({ datastore: url, workspaces: url }), bytes: 1_000 },
+    { kept: 'away from documents', where: () => ({ workspaces: url }), bytes: 0 },
+  ])("counts answers that are kept $kept against the user's bytes", async ({ where, bytes }) => {
+    const counting = await open({ ...where(), ...more(url), limits: { dataBytesPerUserMax: 4_000 } });
+    if (bytes > 0) await counting.data.set(ada, 'default', 'large', 'x'.repeat(bytes));
+    const { sessionId } = await project(counting);
+    const kept = () => ({ scope: 'ada', key: randomUUID(), fingerprint: 'f', seconds: 60 });
+    const untilRefused = async (create: () => Promise<unknown>): Promise<number> => {
+      for (let made = 0; made < 100; made += 1) {
+        const outcome = await create().catch((error: unknown) => error);
+        if (outcome instanceof StoaError) {
+          expect(outcome).toMatchObject({ code: 'quota_exceeded' });
+          return made;
+        }
+      }
+      return expect.fail('A hundred answers were kept.');
+    };
+    const answerBytes = async (): Promise<number> => {
+      const [sum] = await query<{ bytes: number }>(
+        database,
+        'SELECT coalesce(sum(size_bytes), 0)::int AS bytes FROM kept_answers',
+      );
+      return sum?.bytes ?? 0;
+    };
+    const database = await openPostgres(new URL(url), { connectionsMax: 1 });
+    try {
+      const create = { op: 'task.create' as const, session_id: sessionId, command: 'c' };
+      await untilRefused(() => counting.commit.commit(ada, { operations: [create] }, kept()));
+      expect(await answerBytes()).toBeLessThanOrEqual(4_000 - bytes);
+      expect(await answerBytes()).toBeGreaterThan(3_000 - bytes);
+      const more = { command: 'c' };
+      await untilRefused(() => counting.workspaces.createTask(ada, sessionId, more, { idempotency: kept() }));
+      expect(await answerBytes()).toBeLessThanOrEqual(4_000 - bytes);
+    } finally {
+      await database.end();
+    }
+  });
+
   it('sends direct messages', async () => {
     const reader = (
       await writtenPort(stoa.messaging).register({
@@ -753,6 +793,7 @@ describe('the outbox', () => {
 
   it('tries again while messaging is away; what is behind waits for its turn', async () => {
     await migrateCommitsUp(sql);
+    await migrateAnswers(sql);
     const taken: string[] = [];
     const away = { attempts: 3 };
     const port = {
@@ -810,6 +851,7 @@ describe('the outbox', () => {
 
   it('gives up after its time, and forgets what is long done', async () => {
     await migrateCommitsUp(sql);
+    await migrateAnswers(sql);
     const port = {
       deliver: () => Promise.reject(new StoaError('backend_unavailable', 'Redis does not answer.')),
     };
@@ -841,14 +883,15 @@ describe('the outbox', () => {
 
   it('forgets many of them in small steps', async () => {
     await migrateCommitsUp(sql);
-    for (const table of ['commit_outbox', 'commit_answers']) await refuseLargeStatements(sql, table, 3);
+    await migrateAnswers(sql);
+    for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
     await query(
       sql,
       `INSERT INTO commit_outbox (delivery, store, place, message, user_id) SELECT gen_random_uuid(), 'other', 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
     );
     await query(
       sql,
-      `INSERT INTO commit_answers (key, fingerprint, results, expires_at) SELECT n::text, '', '[]', now() - interval '1 second' FROM generate_series(1, 10) n`,
+      `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at) SELECT n::text, 'ada', '', '[]', 2, now() - interval '1 second' FROM generate_series(1, 10) n`,
     );
     const faults: unknown[] = [];
     const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
@@ -869,7 +912,7 @@ describe('the outbox', () => {
     expect(
       await query(
         sql,
-        'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM commit_answers)::int AS answers',
+        'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM kept_answers)::int AS answers',
       ),
     ).toEqual([{ messages: 0, answers: 0 }]);
   });

@@ -14,12 +14,15 @@ import { CommitOutbox, type DeliveryState, type Promised, placeOf } from './comm
 import { migrateCommitsUp } from './commit-schema.js';
 import { type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
 import { DatabaseClock } from './database-clock.js';
+import { documentsOf } from './datastore-transaction.js';
 
 export interface PostgresCommitOptions {
   limits: Limits;
   messaging: MessagingService;
   /** Refuses a caller whose lease has passed on. */
   checkFence: (caller: Caller) => void;
+  /** Whether the documents of the data store are in this database. */
+  hasDocuments: boolean;
   /** Names the messaging that this server has. */
   messagingStore: string;
   onError: (error: unknown) => void;
@@ -70,8 +73,14 @@ export class PostgresCommit implements CommitHome {
     this.#sql = sql;
     this.#outbox = outbox;
     this.#options = options;
-    const { limits, checkFence } = options;
-    this.writer = new PostgresWriter({ sql, limits, checkFence, nowMs: () => clock.nowMs() });
+    const { limits, checkFence, hasDocuments } = options;
+    this.writer = new PostgresWriter({
+      sql,
+      limits,
+      checkFence,
+      nowMs: () => clock.nowMs(),
+      documentsOf: hasDocuments ? documentsOf : undefined,
+    });
   }
 
   /** The messages of one author count together against the bytes that it has left. */

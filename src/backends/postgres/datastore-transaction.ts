@@ -12,7 +12,8 @@ import {
 import type { DocumentRecord, Scope } from '../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../datastore/quota.js';
-import { keptBytes } from '../../homes/postgres/kept-answers.js';
+import { keptBytes, wholeUsage } from '../../homes/postgres/kept-answers.js';
+import { lockUser } from '../../homes/postgres/locks.js';
 import type { Work } from '../../homes/postgres/work.js';
 import type { Limits } from '../../limits.js';
 import { TryAgain, query } from './connection.js';
@@ -164,12 +165,12 @@ export async function restoreDocuments(
   const before = new Map<string, Usage>();
   for (const user of hasQuota(limits) && !isCounted ? users : []) {
     await lockUser(tx, user);
-    before.set(user, await wholeUsage(tx, user));
+    before.set(user, await wholeUsage(tx, user, documentsOf));
   }
   for (let start = 0; start < ordered.length; start += restoreRowsMax) {
     await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
   }
-  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user), limits);
+  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
   await noteAgents(
     tx,
     ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
@@ -192,31 +193,14 @@ export async function requireDocumentVersion(
   requireVersion(scope, key, current, version);
 }
 
-/** Refuses to keep an answer that would take its user over the quota of bytes. */
-export async function checkAnswerQuota(
-  { sql: tx, limits }: Work,
-  user: string,
-  difference: number,
-): Promise<void> {
-  await lockUser(tx, user);
-  const before = await wholeUsage(tx, user);
-  checkQuota(before, { ...before, sizeBytes: before.sizeBytes + difference }, limits);
-}
-
-/** Documents and kept answers of a user. */
-async function wholeUsage(tx: TransactionSql, user: string): Promise<Usage> {
-  const documents = usageOf(await usageByNamespace(tx, user));
-  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(tx, user)) };
+/** What a user has in all documents. */
+export async function documentsOf(tx: TransactionSql, user: string): Promise<Usage> {
+  return usageOf(await usageByNamespace(tx, user));
 }
 
 /** Names have no control characters, so a line break cannot stand inside one. */
 function nameOf({ userId, namespace, key }: DocumentRecord): string {
   return `${userId}\n${namespace}\n${key}`;
-}
-
-/** Holds the sums of a user's documents until the transaction ends. */
-async function lockUser(tx: TransactionSql, user: string): Promise<void> {
-  await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [user]);
 }
 
 export function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usage {

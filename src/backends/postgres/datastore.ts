@@ -54,7 +54,7 @@ import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } f
 import { DataOutbox, telling, tellingCleared } from './datastore-outbox.js';
 import {
   type TransactionWork,
-  checkAnswerQuota,
+  documentsOf,
   requireDocumentVersion,
   restoreDocuments,
   usageOf,
@@ -164,7 +164,7 @@ export class PostgresDataStore implements DataPort {
       limits: options.limits,
       nowMs: options.nowMs,
       checkFence: options.checkFence ?? (() => undefined),
-      ...(this.#hasQuota && { checkAnswer: checkAnswerQuota }),
+      documentsOf,
     });
   }
 

@@ -10,7 +10,7 @@ import {
 } from '../../backends/postgres/connection.js';
 import { StoaError } from '../../errors.js';
 import type { Limits } from '../../limits.js';
-import { type CheckAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { Work } from './work.js';
@@ -22,8 +22,8 @@ export interface PostgresWriterOptions {
   readonly nowMs: () => number;
   /** Refuses a caller whose lease has passed on. Called last, right before the commit. */
   readonly checkFence: (caller: Caller) => void;
-  /** Counts kept answers against what their user may have; missing where there is no quota. */
-  readonly checkAnswer?: CheckAnswer;
+  /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
+  readonly documentsOf?: DocumentsOf | undefined;
 }
 
 /** Faults of the database belong to no step: they are tried again, or end the request. */
@@ -111,7 +111,7 @@ export class PostgresWriter implements Writer {
     };
     await runPart('check', checks);
     const results = await runPart('step', steps);
-    await keepAnswer(work, caller, idempotency, results, this.#options.checkAnswer);
+    await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     await work.finish();
     this.#options.checkFence(caller);
     return results;
