@@ -287,10 +287,10 @@ export const limitDefinitions = {
       'Index entries looked up for one page of agents with several filters; the page is short where that is not enough.',
   },
   sessionsDeletedAtOnceMax: {
-    default: 10_000,
+    default: 1_000,
     positive: true,
     about:
-      'Sessions that go in one commit with their agent; of an agent with more, closed ones go before it.',
+      'Sessions that are deleted in one commit with their agent; of an agent with more, some are deleted before it.',
   },
   sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent; 0 means no quota.' },
 
