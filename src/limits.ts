@@ -500,6 +500,12 @@ export const limitDefinitions = {
     about: 'Bytes of values in one answer of an MCP tool; lists end early, more keys than fit are refused.',
   },
   mcpBatchMax: { default: 20, about: 'Messages in one request of an MCP client.' },
+  mcpMessageValuesMax: {
+    default: 5_000,
+    positive: true,
+    about:
+      'Values in one request of an MCP client, without those inside the arguments of tools; a long text counts as one for each 1,024 characters.',
+  },
   mcpRoomsScannedMax: {
     default: 1_000,
     about: 'Most recently active rooms among which a name is looked up.',
