@@ -415,10 +415,14 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   async unblock(address: string): Promise<boolean> {
-    this.#violations.drop(address);
     const blocked = (await this.blockOf(address)) !== undefined;
-    this.#blocks.delete(address);
-    await this.#kernel.root.transact((tx) => tx.delete(families.blocks, Buffer.from(address)));
+    await this.#kernel.root.transact((tx) => {
+      tx.delete(families.blocks, Buffer.from(address));
+      tx.onDurable(() => {
+        this.#blocks.delete(address);
+        this.#violations.drop(address);
+      });
+    });
     return blocked;
   }
 
