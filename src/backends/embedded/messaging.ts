@@ -30,6 +30,7 @@ import type {
   NewIdentity,
   NewMessage,
   NewRoom,
+  BlockPage,
   NonceClaim,
   Notice,
   Page,
@@ -410,8 +411,20 @@ export class EmbeddedMessaging implements MessagingPort {
     return block !== undefined && block.expiresAtMs > this.nowMs() ? block : undefined;
   }
 
-  async blocks(): Promise<Block[]> {
-    return [...this.#blocks.values()].filter((block) => block.expiresAtMs > this.nowMs());
+  async blocks(after: string | null, limit: number): Promise<BlockPage> {
+    const from = after === null ? {} : { gt: Buffer.from(after) };
+    const rows = Array.from(this.#kernel.root.range(families.blocks, { ...from, limit }));
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return {
+      items: rows
+        .flatMap(({ value }) => decodeOrUndefined<Block>(value) ?? [])
+        .filter(({ expiresAtMs }) => expiresAtMs > this.nowMs()),
+      next: last?.key.toString() ?? null,
+    };
+  }
+
+  async countBlocks(): Promise<number> {
+    return this.#blocks.size;
   }
 
   async unblock(address: string): Promise<boolean> {
