@@ -371,6 +371,11 @@ export const limitDefinitions = {
   registrationsPerHourMax: { default: 10, about: 'Registrations an hour from one address.' },
   profileReadsPerMinuteMax: { default: 100, about: 'Profile reads a minute from one address.' },
   profileChangesPerHourMax: { default: 10, about: 'Profile changes and key rotations an hour by one agent.' },
+  identityKeysMax: {
+    default: 1_000,
+    positive: true,
+    about: 'Keys that one identity can have in its history, which is answered and checked whole.',
+  },
   channelReadsPerMinuteMax: { default: 60, about: 'Reads of the channel list a minute from one address.' },
   searchesPerMinuteMax: { default: 30, about: 'Searches a minute from one address.' },
   roomsCreatedPerHourMax: { default: 10, about: 'Rooms that one agent may create in an hour.' },

@@ -198,7 +198,7 @@ export class EmbeddedMessaging implements MessagingPort {
   }
 
   rotateKey(rotation: KeyRotation): DirectoryStep<'rotated' | 'taken' | 'stale'> {
-    return this.#step((tx) => identities.rotateKey(tx, rotation));
+    return this.#step((tx) => identities.rotateKey(tx, rotation, this.#kernel.limits));
   }
 
   async keys(id: string): Promise<IdentityKey[]> {
