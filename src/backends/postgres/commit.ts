@@ -14,7 +14,7 @@ import { CommitOutbox, type DeliveryState, type Promised, placeOf } from './comm
 import { migrateCommitsUp } from './commit-schema.js';
 import { type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
 import { DatabaseClock } from './database-clock.js';
-import { documentsOf } from './datastore-transaction.js';
+import { documentsOf } from './datastore-counts.js';
 
 export interface PostgresCommitOptions {
   limits: Limits;

@@ -12,13 +12,13 @@ import {
 import type { DocumentRecord, Scope } from '../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../datastore/quota.js';
-import { keptBytes, wholeUsage } from '../../homes/postgres/kept-answers.js';
+import { wholeUsage } from '../../homes/postgres/kept-answers.js';
 import { lockUser } from '../../homes/postgres/locks.js';
 import type { Work } from '../../homes/postgres/work.js';
 import type { Limits } from '../../limits.js';
 import { TryAgain, query } from './connection.js';
 import { noteAgents } from './datastore-agents.js';
-import { usageByNamespace } from './datastore-counts.js';
+import { documentsIn, documentsOf } from './datastore-counts.js';
 import { type Kind, tellDeleted, telling } from './datastore-outbox.js';
 import {
   type DocumentRow,
@@ -193,22 +193,9 @@ export async function requireDocumentVersion(
   requireVersion(scope, key, current, version);
 }
 
-/** What a user has in all documents. */
-export async function documentsOf(tx: TransactionSql, user: string): Promise<Usage> {
-  return usageOf(await usageByNamespace(tx, user));
-}
-
 /** Names have no control characters, so a line break cannot stand inside one. */
 function nameOf({ userId, namespace, key }: DocumentRecord): string {
   return `${userId}\n${namespace}\n${key}`;
-}
-
-export function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usage {
-  return {
-    documents: namespaces.reduce((sum, { documents }) => sum + documents, 0),
-    sizeBytes: namespaces.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-    namespaces: namespaces.length,
-  };
 }
 
 /** The advisory lock of the user makes the sum hold until the transaction ends. */
@@ -220,16 +207,11 @@ async function checkUserQuota(
   removed: readonly string[],
   limits: Limits,
 ): Promise<void> {
-  const kept = await usageByNamespace(tx, scope.user);
-  const documentsBefore = usageOf(kept);
-  const before = {
-    ...documentsBefore,
-    sizeBytes: documentsBefore.sizeBytes + (await keptBytes(tx, scope.user)),
-  };
+  const before = await wholeUsage(tx, scope.user, documentsOf);
   const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
   const gone = removed.filter((key) => locked.has(key));
   const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;
-  const inNamespace = kept.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0;
+  const inNamespace = await documentsIn(tx, scope);
   const after: Usage = {
     documents: before.documents + documents,
     sizeBytes:

@@ -25,7 +25,7 @@ import { type Usage, hasQuota } from '../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../datastore/times.js';
 import type { Caller } from '../../core/caller.js';
 import { StoaError, messageOf } from '../../errors.js';
-import { forgetAnswers, keptBytes, migrateAnswers } from '../../homes/postgres/kept-answers.js';
+import { forgetAnswers, migrateAnswers, wholeUsage } from '../../homes/postgres/kept-answers.js';
 import { PostgresStep, type RowName } from '../../homes/postgres/step.js';
 import type { Work } from '../../homes/postgres/work.js';
 import { PostgresWriter } from '../../homes/postgres/writer.js';
@@ -44,20 +44,13 @@ import {
 } from './connection.js';
 import { AccessWrites } from './datastore-access.js';
 import { noteAgents } from './datastore-agents.js';
-import {
-  type CountedNamespace,
-  countedNamespaces,
-  foldCounts,
-  usageByNamespace,
-} from './datastore-counts.js';
+import { type CountedNamespace, countedNamespaces, documentsOf, foldCounts } from './datastore-counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './datastore-sql.js';
 import { DataOutbox, telling, tellingCleared } from './datastore-outbox.js';
 import {
   type TransactionWork,
-  documentsOf,
   requireDocumentVersion,
   restoreDocuments,
-  usageOf,
   writeDocuments,
 } from './datastore-transaction.js';
 import { migrate } from './migrate.js';
@@ -352,8 +345,7 @@ export class PostgresDataStore implements DataPort {
   }
 
   async usage(user: string): Promise<Usage> {
-    const documents = usageOf(await usageByNamespace(this.#sql, user));
-    return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(this.#sql, user)) };
+    return wholeUsage(this.#sql, user, documentsOf);
   }
 
   restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): PostgresStep<void>[] {

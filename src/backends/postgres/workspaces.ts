@@ -43,7 +43,7 @@ import type {
 } from '../../workspaces/schemas.js';
 import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres } from './connection.js';
 import { DatabaseClock } from './database-clock.js';
-import { documentsOf } from './datastore-transaction.js';
+import { documentsOf } from './datastore-counts.js';
 import { inSteps } from './in-steps.js';
 import { newerTables } from './migrate.js';
 import { workspacesRecords } from './transfer-workspaces.js';

@@ -3,7 +3,6 @@ import { type PostgresSql, type Queryable, query } from '../../backends/postgres
 import { migrate } from '../../backends/postgres/migrate.js';
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
-import type { TransactionSql } from 'postgres';
 import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../errors.js';
 import { lockUser } from './locks.js';
@@ -61,8 +60,8 @@ export async function findAnswer(
   return JSON.parse(kept.results) as unknown[];
 }
 
-/** The documents of a user, read in the transaction. */
-export type DocumentsOf = (tx: TransactionSql, user: string) => Promise<Usage>;
+/** What a user has in documents. */
+export type DocumentsOf = (sql: Queryable, user: string) => Promise<Usage>;
 
 /** Documents that are kept elsewhere are counted there, without the answers here. */
 const documentsElsewhere: DocumentsOf = async () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
@@ -111,13 +110,13 @@ async function checkAnswerQuota(
 }
 
 /** Documents and kept answers of a user. */
-export async function wholeUsage(tx: TransactionSql, user: string, documentsOf: DocumentsOf): Promise<Usage> {
-  const documents = await documentsOf(tx, user);
-  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(tx, user)) };
+export async function wholeUsage(sql: Queryable, user: string, documentsOf: DocumentsOf): Promise<Usage> {
+  const documents = await documentsOf(sql, user);
+  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(sql, user)) };
 }
 
 /** Bytes of all answers that are kept for a user. */
-export async function keptBytes(sql: Queryable, user: string): Promise<number> {
+async function keptBytes(sql: Queryable, user: string): Promise<number> {
   const [kept] = await query<{ bytes: string }>(
     sql,
     'SELECT coalesce(sum(size_bytes), 0) AS bytes FROM kept_answers WHERE user_id = $1 AND expires_at > clock_timestamp()',
