@@ -80,6 +80,22 @@ function sets(prefix: string, length: number): CommitInput['operations'] {
   return Array.from({ length }, (_, index) => ({ op: 'data.set', key: `${prefix}${index}`, value: index }));
 }
 
+/** An Idempotency-Key that was never used before. */
+function freshKey() {
+  return { scope: 'ada', key: randomUUID(), fingerprint: 'f', seconds: 60 };
+}
+
+/** Makes something again and again, until the quota is used up. */
+async function untilRefused(create: () => Promise<unknown>): Promise<void> {
+  for (let made = 0; made < 100; made += 1) {
+    const outcome = await create().catch((error: unknown) => error);
+    if (!(outcome instanceof StoaError)) continue;
+    expect(outcome).toMatchObject({ code: 'quota_exceeded' });
+    return;
+  }
+  expect.fail('A hundred answers were kept.');
+}
+
 /** Where messages are kept beside the data and the tasks in PostgreSQL. */
 const places = [
   { messages: 'the data directory', more: () => ({}) },
@@ -539,17 +555,6 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     const counting = await open({ ...where(), ...more(url), limits: { dataBytesPerUserMax: 4_000 } });
     if (bytes > 0) await counting.data.set(ada, 'default', 'large', 'x'.repeat(bytes));
     const { sessionId } = await project(counting);
-    const kept = () => ({ scope: 'ada', key: randomUUID(), fingerprint: 'f', seconds: 60 });
-    const untilRefused = async (create: () => Promise<unknown>): Promise<number> => {
-      for (let made = 0; made < 100; made += 1) {
-        const outcome = await create().catch((error: unknown) => error);
-        if (outcome instanceof StoaError) {
-          expect(outcome).toMatchObject({ code: 'quota_exceeded' });
-          return made;
-        }
-      }
-      return expect.fail('A hundred answers were kept.');
-    };
     const answerBytes = async (): Promise<number> => {
       const [sum] = await query<{ bytes: number }>(
         database,
@@ -560,11 +565,13 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     const database = await openPostgres(new URL(url), { connectionsMax: 1 });
     try {
       const create = { op: 'task.create' as const, session_id: sessionId, command: 'c' };
-      await untilRefused(() => counting.commit.commit(ada, { operations: [create] }, kept()));
+      await untilRefused(() => counting.commit.commit(ada, { operations: [create] }, freshKey()));
       expect(await answerBytes()).toBeLessThanOrEqual(4_000 - bytes);
       expect(await answerBytes()).toBeGreaterThan(3_000 - bytes);
       const more = { command: 'c' };
-      await untilRefused(() => counting.workspaces.createTask(ada, sessionId, more, { idempotency: kept() }));
+      await untilRefused(() =>
+        counting.workspaces.createTask(ada, sessionId, more, { idempotency: freshKey() }),
+      );
       expect(await answerBytes()).toBeLessThanOrEqual(4_000 - bytes);
     } finally {
       await database.end();

@@ -47,14 +47,15 @@ async function damage(path: string): Promise<void> {
 const logs = async (): Promise<string[]> =>
   (await readdir(database())).filter((name) => name.endsWith('.log')).map((name) => join(database(), name));
 
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
 it('goes on with the note after a write of it has failed', async () => {
   const faults: unknown[] = [];
   const stoa = await openStoa({ data, engine: 'lmdb', onError: (error) => faults.push(error) });
   const noted = async (): Promise<number> =>
     Number((await readFile(join(data, 'stoa.durable'), 'latin1')).split('\n')[1]);
-  const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
-    while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-  };
   // Every handle of node:fs/promises has the same prototype.
   const other = await open(join(data, 'stoa.json'), 'r');
   const handles = Object.getPrototypeOf(other) as FileHandle;

@@ -132,10 +132,11 @@ test("a user's agent posts as often as the limit says, the operator as often as 
   expect([isError, value.code]).toEqual([true, 'rate_limited']);
 });
 
+const names = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`name-${index}`, 0]));
+const call = (params: object) => ({ method: 'tools/call', params: { name: 'remember', ...params } });
+
 test('a request with very many values beside its arguments is refused before the protocol looks at them', async () => {
-  const names = (count: number) =>
-    Object.fromEntries(Array.from({ length: count }, (_, index) => [`name-${index}`, 0]));
-  const call = (params: object) => ({ method: 'tools/call', params: { name: 'remember', ...params } });
   const send = (message: object) =>
     running.ask('POST', '/mcp', {
       as: running.alice,
