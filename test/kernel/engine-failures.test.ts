@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { StoaError } from '../../src/errors.js';
 import { storeConfigDefaults } from '../../src/kernel/engine.js';
 import type { Engine, EngineName } from '../../src/kernel/engine.js';
 import { openEngine } from '../../src/kernel/engines/index.js';
@@ -161,6 +162,23 @@ describe('rocksdb', () => {
     await fill('rocksdb');
     await writeFile(join(dataDir, file), 'spoilt');
     await expect(open('rocksdb')).rejects.toMatchObject({ code: 'damaged_data' });
+  });
+
+  it('says that a table with one bit flipped is damaged, wherever the bit is', async () => {
+    await fill('rocksdb');
+    const tables = (await readdir(dataDir)).filter((name) => name.endsWith('.sst'));
+    const read = await Promise.all(tables.map((name) => readFile(join(dataDir, name))));
+    const [table] = read.toSorted((one, other) => other.length - one.length);
+    const path = join(dataDir, tables[read.indexOf(table as Buffer)] as string);
+    const codes: unknown[] = [];
+    // The rows come first; at the end are the index, the properties and the footer.
+    for (const fromEnd of [90_000, 1_500, 1_000, 800, 600, 400, 200, 100, 1]) {
+      const flipped = Buffer.from(table as Buffer);
+      flipped.writeUInt8(flipped.readUInt8(flipped.length - fromEnd) ^ 0x10, flipped.length - fromEnd);
+      await writeFile(path, flipped);
+      codes.push(await readAll('rocksdb').catch(({ code }: StoaError) => code));
+    }
+    expect(new Set(codes)).toEqual(new Set(['damaged_data']));
   });
 
   it('names the package to install where it is missing', async () => {

@@ -426,7 +426,7 @@ function openFailure(path: string, thrown: unknown): StoaError {
   // The package hides the reason behind "Database is not open".
   const reason = thrown instanceof Error && thrown.cause !== undefined ? thrown.cause : thrown;
   const message = messageOf(reason);
-  if (message.includes('lock')) {
+  if (heldElsewhere.test(message)) {
     return new StoaError('locked', `Another process has the RocksDB database in ${path} open: ${message}.`, {
       fix: 'Stop that process, or give this one another data directory.',
       cause: thrown,
@@ -438,6 +438,8 @@ function openFailure(path: string, thrown: unknown): StoaError {
 }
 
 const noSpace = /no space left/i;
+/** Not the bare word: "block checksum mismatch" has it too, and so may the path. */
+const heldElsewhere = /while lock file|lock hold by/i;
 
 function writeFailure(thrown: unknown): StoaError {
   const message = messageOf(thrown);
