@@ -166,14 +166,17 @@ describe('rocksdb', () => {
 
   it('says that a table with one bit flipped is damaged, wherever the bit is', async () => {
     await fill('rocksdb');
-    const tables = (await readdir(dataDir)).filter((name) => name.endsWith('.sst'));
-    const read = await Promise.all(tables.map((name) => readFile(join(dataDir, name))));
-    const [table] = read.toSorted((one, other) => other.length - one.length);
-    const path = join(dataDir, tables[read.indexOf(table as Buffer)] as string);
+    const tables: [path: string, content: Buffer][] = [];
+    for (const name of await readdir(dataDir))
+      if (name.endsWith('.sst')) tables.push([join(dataDir, name), await readFile(join(dataDir, name))]);
+    const [path, table] = tables.toSorted(([, one], [, other]) => other.length - one.length)[0] as [
+      string,
+      Buffer,
+    ];
     const codes: unknown[] = [];
     // The rows come first; at the end are the index, the properties and the footer.
     for (const fromEnd of [90_000, 1_500, 1_000, 800, 600, 400, 200, 100, 1]) {
-      const flipped = Buffer.from(table as Buffer);
+      const flipped = Buffer.from(table);
       flipped.writeUInt8(flipped.readUInt8(flipped.length - fromEnd) ^ 0x10, flipped.length - fromEnd);
       await writeFile(path, flipped);
       codes.push(await readAll('rocksdb').catch(({ code }: StoaError) => code));
