@@ -72,6 +72,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     const lost = await lostAcknowledgements(again.url, report);
     await again.end('SIGTERM');
     expect({ faults, stalls, lost }).toEqual({ faults: [], stalls: [], lost: [] });
+    expect(report.streams).toBe(6);
     // Enough of them were right to get behind the checks.
     expect(statuses[200]).toBeGreaterThan(report.requests / 20);
   }, 3_600_000);

@@ -48,6 +48,17 @@ describe('bodies with very many values', () => {
     expect(reply.json.detail).toContain('has 20001 items; the limit is 10000 (listItemsMax)');
   });
 
+  test('as many as the setting says', async () => {
+    const small = await Running.start({ limits: { listItemsMax: 5 } });
+    try {
+      const body = { operations: Array.from({ length: 6 }, () => ({ op: 'data.increment', key: 'k' })) };
+      const reply = await small.ask('POST', '/v1/commit', { as: small.alice, body });
+      expect([reply.status, reply.json.details.listItemsMax]).toEqual([400, 5]);
+    } finally {
+      await small.stop();
+    }
+  });
+
   test('a tool of MCP counts them too', async () => {
     const raw = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"commit","arguments":{"operations":[${'0,'.repeat(20_000)}0]}}}`;
     const reply = await floodable.ask('POST', '/mcp', { as: floodable.alice, raw, headers: json });
