@@ -7,6 +7,8 @@ beforeAll(async () => {
 });
 afterAll(() => running.stop());
 
+const put = (key: string) => running.ask('PUT', `/v1/data/n/${key}`, { as: running.bob, body: { value: 1 } });
+
 describe('a refusal says what there was, the limit and its name', () => {
   test.each([
     [
@@ -46,8 +48,6 @@ describe('a refusal says what there was, the limit and its name', () => {
   });
 
   test('and advises to raise a limit that the operator can raise', async () => {
-    const put = (key: string) =>
-      running.ask('PUT', `/v1/data/n/${key}`, { as: running.bob, body: { value: 1 } });
     await put('one');
     expect((await put('two')).json).toMatchObject({
       code: 'quota_exceeded',
