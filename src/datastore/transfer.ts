@@ -51,14 +51,16 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   } catch (error) {
     throw refused(messageOf(error), error);
   }
-  checkUserId(record.userId, limits.userIdBytesMax);
+  checkUserId(record.userId, limits);
   checkNamespace(record.namespace, limits);
   checkKey(record.key, limits);
   for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
     if (agent !== null) checkAgent(agent, limits);
   // Version 0 stands for no document, and a count past the last safe number would stay where it is.
   if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax)
-    throw refused(`version and accessCount are at most ${importedCountMax}, a version is at least 1`);
+    throw refused(
+      `version is ${record.version} and accessCount is ${record.accessCount}; expected 1 to ${importedCountMax} and 0 to ${importedCountMax}`,
+    );
   valueJson(record.metadata, { ...limits, valueBytesMax: Infinity });
   const id = documentId(record.userId, record.namespace, record.key);
   if (document['_id'] !== undefined && document['_id'] !== id)
@@ -80,7 +82,7 @@ export function unheld(
   const sizeBytes = sizeOf(record);
   return valueBytesMax === null || sizeBytes <= valueBytesMax
     ? undefined
-    : `its value has ${sizeBytes} bytes; ${backend} holds at most ${valueBytesMax}`;
+    : `its value has ${sizeBytes} bytes, which exceeds the ${valueBytesMax} that ${backend} can store`;
 }
 
 /** A hash of everything in a document that a move must keep, whatever the order of its members. */

@@ -8,7 +8,8 @@ import { pipeline } from 'node:stream/promises';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import { fileFailure, privateFile } from '../core/files.js';
-import { type LimitName, type Limits } from '../core/settings/limits.js';
+import { limitError } from '../core/settings/exceeds.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
 import { holderOf } from './event-stream.js';
 
 type SpoolLimit = Extract<
@@ -63,29 +64,27 @@ export class SpooledBodies {
       this.#refuseAbove(
         'importSpoolBytesPerCallerMax',
         held + moreBytes,
-        'The files that the caller imports',
+        'The total of the files that the caller imports',
       );
     this.#refuseAbove(
       'importSpoolBytesMax',
       this.#totalBytes + moreBytes,
-      'The files of all imports under way',
+      'The total of all running imports',
     );
   }
 
-  #refuseAbove(limit: SpoolLimit, bytes: number, what: string): void {
-    const bytesMax = this.#limits[limit];
-    if (bytes <= bytesMax) return;
+  #refuseAbove(limit: SpoolLimit, bytes: number, subject: string): void {
+    if (bytes <= this.#limits[limit]) return;
     const isShared = limit === 'importSpoolBytesMax';
-    throw new StoaError(
-      isShared ? 'overloaded' : 'too_large',
-      `${what} would take more than ${bytesMax} bytes on the server's disk (${limit}).`,
-      {
-        fix: isShared
-          ? 'Try again when other imports have ended, or raise the limit.'
-          : 'Split the file, import one part after the other, or raise the limit.',
-        details: { [limit]: bytesMax },
-      },
-    );
+    throw limitError(isShared ? 'overloaded' : 'too_large', {
+      subject,
+      unit: "bytes on the server's disk",
+      limit,
+      limits: this.#limits,
+      advice: isShared
+        ? 'Try again when other imports have ended'
+        : 'Split the file and import one part after the other',
+    });
   }
 
   #add(holder: string | undefined, bytes: number): void {

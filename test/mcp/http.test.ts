@@ -179,7 +179,7 @@ describe('subscriptions', () => {
     const legacy = await TestClient.connect(running.url, running.alice, 'legacy');
     for (const uri of uris.slice(0, 2)) await legacy.client.subscribeResource({ uri });
     await expect(legacy.client.subscribeResource({ uri: String(uris[2]) })).rejects.toThrow(
-      /has 2 subscriptions, which is the limit/,
+      /has 3 subscriptions, which exceeds 2/,
     );
     const modern = await TestClient.connect(running.url, running.alice, 'modern');
     await expect(modern.client.listen({ resourceSubscriptions: uris })).rejects.toThrow();
