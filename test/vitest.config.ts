@@ -29,7 +29,6 @@ const light = [
   'secrets/{key-ring,rekey}.test.ts',
   'stores/*.test.ts',
   'stores/memory/*.test.ts',
-  'tracing/trace-context.test.ts',
   'transfer/*.test.ts',
   'workspaces/!(fleet).test.ts',
 ];

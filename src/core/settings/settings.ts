@@ -230,7 +230,7 @@ export const settings = {
   tracing: setting(
     onOrOff,
     false,
-    'Send a trace of each request to an OpenTelemetry collector; the OTEL_* variables say where and how many.',
+    'Make a span of each request with the OpenTelemetry SDK that the process has registered.',
   ),
   logLevel: setting<LogLevel>(oneOf(logLevels), 'info', 'Least severe level that is logged to stderr.'),
 } as const;
