@@ -163,7 +163,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     const error = isBodyTooLarge(thrown)
       ? bodyTooLarge(request.routeOptions.config.route?.bodyLimit ?? 'bodyBytesMax', limits)
       : stoaErrorOf(thrown);
-    if (error.status >= 500)
+    // A request that the stop cut off is not a fault.
+    if (error.status >= 500 && error.code !== 'closed')
       logger[error.code === 'internal' ? 'error' : 'warn'](
         { err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url },
         error.message,
