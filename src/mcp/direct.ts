@@ -12,6 +12,7 @@ import type { Stoa } from '../index.js';
 import { namedBy, ofOneUser } from './callers.js';
 import { answerCall, serverInfo } from './call-tool.js';
 import type { Exchange } from './exchange.js';
+import { type Fields, isFields } from './message-fields.js';
 import { tools } from './tools/index.js';
 
 /** The JSON of an answer, ready to be sent. */
@@ -25,8 +26,6 @@ interface Call {
   input: Fields;
   meta: Fields | undefined;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const modernVersion = '2026-07-28';
 const metaPrefix = 'io.modelcontextprotocol/';
@@ -137,10 +136,6 @@ async function answered(
 ): Promise<DirectAnswer> {
   const result = await answerCall(stoa, caller, name, input, signal);
   return { text: JSON.stringify({ result: { ...result, ...more }, jsonrpc: '2.0', id }) };
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function hasOnly(value: Fields, names: ReadonlySet<string>): boolean {
