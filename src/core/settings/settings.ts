@@ -164,7 +164,7 @@ export const settingGroups = {
     tracing: setting(
       onOrOff,
       false,
-      'Send traces to an OpenTelemetry collector. The OTEL_* variables set its address and the sampling.',
+      'Make a span of each request with the OpenTelemetry SDK that the process has registered.',
     ),
     logLevel: setting<LogLevel>(oneOf(logLevels), 'info', 'Lowest level that is logged to stderr.'),
   },
