@@ -66,10 +66,12 @@ export const backupCommands: readonly CommandDefinition[] = [
     options: [
       ['--domains <domains>', 'registry, data, workspaces, messaging, separated by commas; all unless given'],
       ['--with-secrets', 'Secrets too, as plain text'],
+      ['--documents', 'Only the documents of the data store, one a line, without header and last line'],
     ],
     examples: [
       'stoa export everything.ndjson',
       'stoa export --user ada --domains data,registry | gzip > ada.ndjson.gz',
+      'stoa export --documents documents.ndjson',
     ],
     action: async () => (await import('./commands/transfer.js')).exportAll,
   },
@@ -82,11 +84,13 @@ export const backupCommands: readonly CommandDefinition[] = [
       ['--ids <how>', 'keep (the default), or map: new ids, the same ones for the same file'],
       ['--on-conflict <what>', 'fail (the default), skip or replace'],
       ['--keep-going', 'Leave bad lines out, and take a file that was cut off'],
+      ['--documents', 'The lines are documents alone, which are written over what is there'],
     ],
     examples: [
       'stoa import everything.ndjson --dry-run',
       'stoa import everything.ndjson --on-conflict skip',
       'stoa import ada.ndjson --ids map',
+      'stoa import --documents documents.ndjson',
     ],
     action: async () => (await import('./commands/transfer.js')).importAll,
   },

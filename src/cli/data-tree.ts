@@ -1,5 +1,7 @@
 /** The commands of the data store: their words, options and examples. */
+import { dataCommands as dataHints } from '../api/data/commands.js';
 import type { CommandDefinition } from './definition.js';
+import { derivedCommands } from './derive.js';
 
 const namespaceOption = ['-n, --namespace <namespace>', 'The namespace; "default" unless given'] as const;
 const versionOption = [
@@ -12,7 +14,6 @@ const pageOptions = [
 ] as const;
 
 const data = () => import('./commands/data.js');
-const transfer = () => import('./commands/data-transfer.js');
 
 export const dataCommands: readonly CommandDefinition[] = [
   {
@@ -24,6 +25,7 @@ export const dataCommands: readonly CommandDefinition[] = [
       'stoa data ls --namespace files:my-repo',
     ],
     commands: [
+      ...derivedCommands('data', dataHints),
       {
         usage: 'get <key>',
         about: 'Print a value; with --json the whole document',
@@ -69,25 +71,11 @@ export const dataCommands: readonly CommandDefinition[] = [
         action: async () => (await data()).setMany,
       },
       {
-        usage: 'rm <key>',
-        about: 'Delete a document; ends with 4 where there is none',
-        options: [namespaceOption, versionOption],
-        examples: ['stoa data rm greeting'],
-        action: async () => (await data()).rm,
-      },
-      {
         usage: 'ls [prefix]',
         about: 'List keys in code-point order; with --values whole documents',
         options: [namespaceOption, ['--values', 'Whole documents'], ...pageOptions],
         examples: ['stoa data ls', 'stoa data ls src/ -n files:my-repo --json'],
         action: async () => (await data()).ls,
-      },
-      {
-        usage: 'namespaces',
-        about: 'List namespaces with what is in them',
-        options: pageOptions,
-        examples: ['stoa data namespaces --user ada'],
-        action: async () => (await data()).namespaces,
       },
       {
         usage: 'clear',
@@ -121,30 +109,6 @@ export const dataCommands: readonly CommandDefinition[] = [
         ],
         examples: ['stoa data patch limits \'{"cpu": 4, "gpu": null}\''],
         action: async () => (await data()).patch,
-      },
-      {
-        usage: 'watch [prefix]',
-        about: 'Changes as they happen, until Ctrl-C',
-        options: [namespaceOption, ['--since <position>', 'Begin after this position']],
-        examples: ['stoa data watch', 'stoa data watch src/ -n files:my-repo --json'],
-        action: async () => (await data()).watch,
-      },
-      {
-        usage: 'export [file]',
-        about: 'Every document, a line of JSON each; without --user those of every user',
-        examples: ['stoa data export backup.ndjson', 'stoa data export --user ada > ada.ndjson'],
-        action: async () => (await transfer()).exportAll,
-      },
-      {
-        usage: 'import <file>',
-        about:
-          'Bring in exported documents as they are; - reads standard input. Nothing is written when a line is bad',
-        options: [
-          ['--keep-going', 'Leave bad lines out instead'],
-          ['--dry-run', 'Only check the lines'],
-        ],
-        examples: ['stoa data import backup.ndjson', 'stoa data import --dry-run backup.ndjson'],
-        action: async () => (await transfer()).importAll,
       },
     ],
   },

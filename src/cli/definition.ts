@@ -97,10 +97,3 @@ export function durationOption(options: Options, name: string): number | undefin
     );
   return Number(digits) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
 }
-
-/** Only the fields that have a value: what was not given is not sent. */
-export function present<Fields extends Record<string, unknown>>(fields: Fields): Partial<Fields> {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== undefined),
-  ) as Partial<Fields>; // fromEntries forgets the names.
-}

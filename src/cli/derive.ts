@@ -2,6 +2,7 @@
 import type { GroupName, OperationName } from '../api/call.js';
 import type { CommandHint, FlagHint, FlagKind } from '../api/command.js';
 import { operationNamed } from '../api/index.js';
+import { StoaError } from '../core/errors.js';
 import type { Operation } from '../api/operation.js';
 import {
   type Action,
@@ -53,11 +54,20 @@ function standardOptions({ creates, versioned, method }: Operation): (readonly [
 }
 
 function derivedAction(name: OperationName, hint: CommandHint): Action {
-  const argumentNames = Array.from(hint.usage.matchAll(/[<[](\w+)[>\]]/g), ([, field]) => field as string);
-  return async ({ connect, output }, args, options) => {
+  const argumentNames = Array.from(
+    hint.usage.matchAll(/[<[](\w+)(?:\.{3})?[>\]]/g),
+    ([, field]) => field as string,
+  );
+  return async ({ connect, output, globals }, args, options) => {
     const fields: Fields = Object.fromEntries(argumentNames.map((field, at) => [field, args[at]]));
-    for (const [field, flags, , kind] of hint.flags ?? []) {
-      const value = await valueOf(options, attributeOf(flags), kind);
+    if (hint.needsUser === true) fields['user'] = userOf(globals);
+    const { flags = [] } = hint;
+    if (hint.needsFlag === true && flags.every(([, flag]) => options[attributeOf(flag)] === undefined))
+      throw new StoaError('invalid_request', 'The command has no flag that says what to change.', {
+        fix: `Give one of ${flags.map(([, flag]) => flag.split(' ')[0]).join(', ')}.`,
+      });
+    for (const [field, flag, , kind] of flags) {
+      const value = await valueOf(options, attributeOf(flag), kind);
       if (value !== undefined) put(fields, field, value);
     }
     const settings = {
@@ -69,6 +79,16 @@ function derivedAction(name: OperationName, hint: CommandHint): Action {
   };
 }
 
+/** What is always somebody's is never made for the user `default` by accident. */
+function userOf(globals: Options): string {
+  const user = textOption(globals, 'user');
+  if (user === undefined)
+    throw new StoaError('invalid_request', 'The command does not say which user is meant.', {
+      fix: 'Add --user NAME, or set STOA_USER.',
+    });
+  return user;
+}
+
 /** As commander calls the value of a flag: `--git-url <url>` is `gitUrl`, `--no-key` is `key`. */
 function attributeOf(flags: string): string {
   const [, word = ''] = /--(?:no-)?([a-z-]+)/.exec(flags) ?? [];
@@ -76,7 +96,11 @@ function attributeOf(flags: string): string {
 }
 
 async function valueOf(options: Options, name: string, kind: FlagKind | undefined): Promise<unknown> {
-  if (typeof kind === 'object') return options[name] === true ? kind.is : undefined;
+  if (typeof kind === 'object') {
+    if ('is' in kind) return options[name] === true ? kind.is : undefined;
+    // A variable keeps a secret out of the list of processes.
+    return textOption(options, name) ?? ('env' in kind ? process.env[kind.env] : kind.otherwise);
+  }
   switch (kind) {
     case undefined:
       return textOption(options, name);
@@ -92,6 +116,8 @@ async function valueOf(options: Options, name: string, kind: FlagKind | undefine
       return options[name] === true ? true : undefined;
     case 'none':
       return options[name] === false ? null : undefined;
+    case 'numberOrNone':
+      return options[name] === 'none' ? null : numberOption(options, name);
     case 'many':
       return listOption(options, name);
     case 'pairs':
@@ -112,23 +138,31 @@ function put(fields: Fields, field: string, value: unknown): void {
   else fields[name] = { ...(fields[name] as Fields | undefined), [member]: value };
 }
 
-function show(output: Output, { table, done, shows }: CommandHint, fields: Fields, answer: unknown): void {
+function show(output: Output, hint: CommandHint, fields: Fields, answer: unknown): void {
+  const { table, done, shows, note, flags = [] } = hint;
   if (done !== undefined) {
     const [fact, field, sentence] = done;
     output.done({ [fact]: fields[field] }, filled(sentence, fields));
     return;
   }
+  const value = answer as Fields; // An operation without an answer has `done`; every other answer is an object.
   if (table !== undefined) {
     const columns = Object.entries(table.columns).map(
-      ([heading, field]) => [heading, (item: Fields) => item[field]] as const,
+      ([heading, field]) => [heading, (item: Fields) => cellOf(item, field)] as const,
     );
-    // An operation with a table answers a page.
-    output.list(answer as { items: Fields[] }, columns, filled(table.empty, fields));
-    return;
-  }
-  // Every other answer is an object.
-  const value = answer as Fields;
-  output.value(shows === undefined || output.json ? value : (value[shows] as object));
+    const items = value[table.items ?? 'items'] as Fields[]; // The hint names a list.
+    const takesCursor = flags.some(([field]) => field === 'cursor');
+    const isWhole = table.items === undefined && (output.json || takesCursor);
+    output.list({ ...(isWhole && value), items }, columns, filled(table.empty, fields));
+  } else output.value(shows === undefined || output.json ? value : (value[shows] as object));
+  if (note !== undefined) output.say(filled(note, value));
+}
+
+function cellOf(item: Fields, field: string): unknown {
+  if (field.includes('{')) return filled(field, item);
+  const [name = '', member] = field.split('.');
+  const value = member === undefined ? item[name] : (item[name] as Fields | null | undefined)?.[member];
+  return Array.isArray(value) ? value.join(', ') : value;
 }
 
 function filled(sentence: string, fields: Fields): string {

@@ -1,6 +1,12 @@
 /** Every command: its words, options and examples. The code of each is loaded only when it runs. */
 import { flagOf, settingNames, settings } from '../core/settings/settings.js';
-import { agentCommands, agentSessionCommands } from '../api/registry/commands.js';
+import { changeCommands } from '../api/feed/commands.js';
+import {
+  agentCommands,
+  agentSessionCommands,
+  tokenCommands,
+  userCommands,
+} from '../api/registry/commands.js';
 import type { CommandDefinition } from './definition.js';
 import { derivedCommands } from './derive.js';
 import { backupCommands } from './backup-tree.js';
@@ -86,84 +92,15 @@ export const commandTree: readonly CommandDefinition[] = [
     usage: 'users',
     about: 'Who uses this server',
     examples: ['stoa users ls', 'stoa users set ada --agents-max 50'],
-    commands: [
-      {
-        usage: 'ls',
-        about: 'List users',
-        options: pageOptions,
-        examples: ['stoa users ls --json'],
-        action: async () => (await import('./commands/users.js')).ls,
-      },
-      {
-        usage: 'get <user>',
-        about: 'Show one user',
-        examples: ['stoa users get ada'],
-        action: async () => (await import('./commands/users.js')).get,
-      },
-      {
-        usage: 'set <user>',
-        about: 'Set the e-mail address or the quota of a user',
-        options: [
-          ['--email <address>', 'E-mail address'],
-          ['--agents-max <n>', 'How many agents the user may have; none for the general limit'],
-        ],
-        examples: ['stoa users set ada --email ada@example.org', 'stoa users set ada --agents-max none'],
-        action: async () => (await import('./commands/users.js')).set,
-      },
-    ],
+    commands: derivedCommands('users', userCommands),
   },
   {
     usage: 'token',
     about: 'Bearer tokens of users',
     examples: ['stoa token create --user ada --name laptop', 'stoa token revoke TOKEN_ID --user ada'],
-    commands: [
-      {
-        usage: 'create',
-        about: 'Make a token for the user named by --user',
-        options: [
-          ['--name <name>', 'What it is for'],
-          ['--expires-in <duration>', 'Like 90s, 15m, 12h, 30d'],
-          ['--read-only', 'It may not write'],
-          [
-            '--namespace <namespace>',
-            'A namespace that it reaches, instead of all; may be given more than once',
-            'many',
-          ],
-        ],
-        examples: [
-          'stoa token create --user ada --name laptop',
-          'stoa token create --user ada --read-only --expires-in 30d --json',
-        ],
-        action: async () => (await import('./commands/token.js')).create,
-      },
-      {
-        usage: 'ls',
-        about: 'List the tokens of a user, without their secrets',
-        options: pageOptions,
-        examples: ['stoa token ls --user ada'],
-        action: async () => (await import('./commands/token.js')).ls,
-      },
-      {
-        usage: 'revoke <token_id>',
-        about: 'Revoke a token by its id, or all of the user',
-        examples: ['stoa token revoke TOKEN_ID --user ada', 'stoa token revoke all --user ada'],
-        action: async () => (await import('./commands/token.js')).revoke,
-      },
-    ],
+    commands: derivedCommands('tokens', tokenCommands),
   },
-  {
-    usage: 'changes',
-    about: 'What changed, in order',
-    options: [
-      ['--since <position>', 'Only what came after this position'],
-      ['--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
-      ['--limit <n>', 'Changes on a page'],
-      ['--follow', 'Go on as things happen, until Ctrl-C, also when the server comes back'],
-      ['--no-reconnect', 'With --follow: end when the server does'],
-    ],
-    examples: ['stoa changes --limit 20', 'stoa changes --follow --topics registry --json'],
-    action: async () => (await import('./commands/changes.js')).changes,
-  },
+  ...derivedCommands('changes', changeCommands),
   ...watchCommands,
   ...backupCommands,
   {

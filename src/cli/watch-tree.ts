@@ -26,6 +26,17 @@ export const watchCommands: readonly CommandDefinition[] = [
         action: async () => (await watch()).data,
       },
       {
+        usage: 'changes',
+        about: 'Every change as it happens, in order: the whole feed',
+        options: [
+          ['--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
+          ['--since <position>', 'Begin after this position'],
+          ['--no-reconnect', 'End when the server does'],
+        ],
+        examples: ['stoa watch changes', 'stoa watch changes --topics registry --json'],
+        action: async () => (await watch()).changes,
+      },
+      {
         usage: 'tasks <project>',
         about: 'The tasks of a project',
         options: [sinceOption],

@@ -1,4 +1,5 @@
 /** The commands of workspaces: made from hints, but for `claim`. */
+import { secretCommands } from '../api/admin/commands.js';
 import {
   projectCommands,
   sessionCommands,
@@ -55,8 +56,6 @@ export const workspaceCommands: readonly CommandDefinition[] = [
     usage: 'secrets',
     about: 'How secrets are encrypted',
     examples: ['stoa secrets rekey'],
-    commands: derivedCommands('server', {
-      rekey: { usage: 'rekey', examples: ['stoa secrets rekey --json'] },
-    }),
+    commands: derivedCommands('server', secretCommands),
   },
 ];

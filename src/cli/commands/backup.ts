@@ -30,7 +30,6 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     output.warn(
       'This backup holds the key ring: everybody who can read it can read every secret in it. Keep it apart.',
     );
-  output.say(`${connection.where} makes ${kind === 'full' ? 'a full' : 'an incremental'} backup …`);
   const progress = output.progress('Backing up');
   const made = await connection
     .work('backups.create', { kind, directory, with_key: withKey }, (step) => progress.update(step))

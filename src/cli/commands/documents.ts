@@ -1,21 +1,19 @@
-/** `stoa data export` and `stoa data import`: documents in the seed's shape, a line each. */
-import { createReadStream, createWriteStream } from 'node:fs';
-import { access, constants, mkdtemp, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+/** `stoa export --documents` and `stoa import --documents`: documents alone, in the seed's shape, a line each. */
+import { createReadStream } from 'node:fs';
+import { access, constants, stat } from 'node:fs/promises';
 import { StoaError, messageOf } from '../../core/errors.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type DocumentFileReport, importDocumentFile } from '../../transfer/document-file.js';
 import type { Connection } from '../connection.js';
 import { type Action, textOption } from '../definition.js';
 import type { Output } from '../output.js';
+import { withInputFile } from '../spooled-input.js';
 import { writeLines } from '../write-lines.js';
 
 /** Bad lines that are described one by one. */
 const complaintsMax = 20;
 
-export const exportAll: Action = async ({ connect, output }, [file = '-']) => {
+export const exportDocuments: Action = async ({ connect, output }, [file = '-']) => {
   const connection = await connect();
   const progress = output.progress('Exporting');
   let exported = 0;
@@ -42,12 +40,8 @@ export const exportAll: Action = async ({ connect, output }, [file = '-']) => {
   else output.done({ exported, file }, `Exported ${exported} documents to ${file}.`);
 };
 
-export const importAll: Action = async ({ connect, output, globals }, [file = '-'], options) => {
-  const directory = file === '-' ? await mkdtemp(join(tmpdir(), 'stoa-import-')) : undefined;
-  try {
-    // The lines are read more than once, so standard input has to be kept.
-    const path = directory === undefined ? file : join(directory, 'documents.ndjson');
-    if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
+export const importDocuments: Action = async ({ connect, output, globals }, [file = '-'], options) => {
+  await withInputFile(file, async (path) => {
     const choices = { dryRun: options['dryRun'] === true, keepGoing: options['keepGoing'] === true };
     const report = await importInto(
       await connect(choices.dryRun ? 'empty' : 'created'),
@@ -75,9 +69,7 @@ export const importAll: Action = async ({ connect, output, globals }, [file = '-
         : `Imported ${imported} documents${left}.`,
     );
     if (bad > 0) process.exitCode = 1;
-  } finally {
-    if (directory !== undefined) await rm(directory, { recursive: true, force: true });
-  }
+  });
 };
 
 /** One request, however long the file is: only so can all of it be looked at before anything is written. */
