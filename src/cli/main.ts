@@ -4,12 +4,12 @@ import { Command, CommanderError, Option } from 'commander';
 import { clientVariables, loadConfig } from '../core/settings/config.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import { version } from '../version.js';
-import { type AbsentStore, type Connection, connect } from './connection.js';
-import { type CommandDefinition, type Options, textOption } from './definition.js';
-import { Output } from './output.js';
-import { settingFlags } from './setting-flags.js';
-import { commandWith } from './suggest.js';
-import { commandTree } from './tree.js';
+import { type AbsentStore, type Connection, connect } from './connection/connection.js';
+import { type CommandDefinition, type Options, textOption } from './definitions/definition.js';
+import { Output } from './output/output.js';
+import { settingFlags } from './definitions/setting-flags.js';
+import { commandWith } from './definitions/suggest.js';
+import { commandTree } from './tree/index.js';
 
 const usageExit = 2;
 /** How long a command that is done waits for somebody to read what it printed. */

@@ -6,8 +6,8 @@ import { z } from 'zod';
 import { takesQuery } from '../../src/api/call.js';
 import { operations } from '../../src/api/index.js';
 import { type Operation, parameterNames } from '../../src/api/operation.js';
-import type { CommandDefinition } from '../../src/cli/definition.js';
-import { commandTree } from '../../src/cli/tree.js';
+import type { CommandDefinition } from '../../src/cli/definitions/definition.js';
+import { commandTree } from '../../src/cli/tree/index.js';
 import { AgentKeys, Stoa } from '../../src/client/index.js';
 import { routeGroups } from '../../src/server/routes/index.js';
 

@@ -8,10 +8,10 @@ import { clientVariables } from '../../src/core/settings/config.js';
 import { openKernel } from '../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { builtProgram } from '../servers/shared.js';
-import type { AbsentStore } from '../../src/cli/connection.js';
-import type { CommandDefinition } from '../../src/cli/definition.js';
-import { Output } from '../../src/cli/output.js';
-import { commandTree } from '../../src/cli/tree.js';
+import type { AbsentStore } from '../../src/cli/connection/connection.js';
+import type { CommandDefinition } from '../../src/cli/definitions/definition.js';
+import { Output } from '../../src/cli/output/output.js';
+import { commandTree } from '../../src/cli/tree/index.js';
 import { type RunningServer, useProgram } from './program.js';
 
 const { stoa, up, path } = useProgram();

@@ -4,9 +4,9 @@ import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
 import type { BackupSummaries, BackupSummary } from '../../operations/model.js';
 import { checkVerdicts } from '../../operations/verdicts.js';
-import { type Action, type Options, needed, numberOption, textOption } from '../definition.js';
-import { type Column, type Output, sizeText } from '../output.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, type Options, needed, numberOption, textOption } from '../definitions/definition.js';
+import { type Column, type Output, sizeText } from '../output/output.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 const columns: readonly Column<BackupSummary>[] = [
   ['NAME', (item) => item.name],

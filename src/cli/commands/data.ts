@@ -10,9 +10,9 @@ import {
   numberOption,
   pageQuery,
   textOption,
-} from '../definition.js';
-import { readText } from '../file-option.js';
-import type { Column } from '../output.js';
+} from '../definitions/definition.js';
+import { readText } from '../input/file-option.js';
+import type { Column } from '../output/output.js';
 
 interface Document extends KeySummary {
   value: JsonValue;

@@ -4,11 +4,11 @@ import { access, constants, stat } from 'node:fs/promises';
 import { StoaError, messageOf } from '../../core/errors.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type DocumentFileReport, importDocumentFile } from '../../transfer/document-file.js';
-import type { Connection } from '../connection.js';
-import { type Action, textOption } from '../definition.js';
-import type { Output } from '../output.js';
-import { withInputFile } from '../spooled-input.js';
-import { writeLines } from '../write-lines.js';
+import type { Connection } from '../connection/connection.js';
+import { type Action, textOption } from '../definitions/definition.js';
+import type { Output } from '../output/output.js';
+import { withInputFile } from '../input/spooled-input.js';
+import { writeLines } from '../output/write-lines.js';
 
 /** Bad lines that are described one by one. */
 const complaintsMax = 20;

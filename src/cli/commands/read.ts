@@ -1,7 +1,7 @@
 /** `stoa read`: what was said in a room. `stoa watch room` goes on with what is being said. */
 import type { RoomMessage } from '../../client/index.js';
-import { type Action, numberOption, textOption } from '../definition.js';
-import { printable } from '../printable.js';
+import { type Action, numberOption, textOption } from '../definitions/definition.js';
+import { printable } from '../output/printable.js';
 import { roomKey } from './rooms.js';
 
 export const read: Action = async ({ connect, output }, [room = ''], options) => {

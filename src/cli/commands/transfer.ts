@@ -11,11 +11,11 @@ import {
   type TransferDomain,
   transferDomains,
 } from '../../transfer/model.js';
-import type { Connection } from '../connection.js';
-import { type Action, type Options, textOption } from '../definition.js';
-import { type Output, sizeText } from '../output.js';
-import { withInputFile } from '../spooled-input.js';
-import { writeLines } from '../write-lines.js';
+import type { Connection } from '../connection/connection.js';
+import { type Action, type Options, textOption } from '../definitions/definition.js';
+import { type Output, sizeText } from '../output/output.js';
+import { withInputFile } from '../input/spooled-input.js';
+import { writeLines } from '../output/write-lines.js';
 import { exportDocuments, importDocuments } from './documents.js';
 
 export const exportAll: Action = async (context, args, options) => {

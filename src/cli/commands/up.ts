@@ -13,10 +13,10 @@ import { createApp, stopApp } from '../../server/app.js';
 import { LogDestination } from '../../server/log-destination.js';
 import { createLogger } from '../../server/log.js';
 import { settleProcess } from '../../server/process-settings.js';
-import { lockWaitMsMax } from '../connection.js';
-import type { Action } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
-import { scheduleOf, stoaOptions } from '../stoa-options.js';
+import { lockWaitMsMax } from '../connection/connection.js';
+import type { Action } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
+import { scheduleOf, stoaOptions } from '../connection/stoa-options.js';
 
 export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, warnings } = loadConfig({

@@ -14,9 +14,9 @@ import type {
 import type { DataDocument } from '../../datastore/model.js';
 import type { AgentAnswer } from '../../registry/schemas.js';
 import { StoaError } from '../../core/errors.js';
-import { type Action, type Options, textOption } from '../definition.js';
-import type { Output } from '../output.js';
-import { printable } from '../printable.js';
+import { type Action, type Options, textOption } from '../definitions/definition.js';
+import type { Output } from '../output/output.js';
+import { printable } from '../output/printable.js';
 import { roomKey } from './rooms.js';
 
 /** How a person reads an item and a change. */

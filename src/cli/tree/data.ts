@@ -1,7 +1,7 @@
 /** The commands of the data store: their words, options and examples. */
-import { dataCommands as dataHints } from '../api/data/commands.js';
-import type { CommandDefinition } from './definition.js';
-import { derivedCommands } from './derive.js';
+import { dataCommands as dataHints } from '../../api/data/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
 
 const namespaceOption = ['-n, --namespace <namespace>', 'The namespace; "default" unless given'] as const;
 const versionOption = [
@@ -13,7 +13,7 @@ const pageOptions = [
   ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
 ] as const;
 
-const data = () => import('./commands/data.js');
+const data = () => import('../commands/data.js');
 
 export const dataCommands: readonly CommandDefinition[] = [
   {
@@ -125,6 +125,6 @@ export const dataCommands: readonly CommandDefinition[] = [
       'stoa move --from ./data --to postgres://localhost/stoa',
       'stoa move --from couchdb://localhost:5984 --to ./data --dry-run',
     ],
-    action: async () => (await import('./commands/move.js')).move,
+    action: async () => (await import('../commands/move.js')).move,
   },
 ];

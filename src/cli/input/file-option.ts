@@ -1,8 +1,8 @@
 /** Options that name a file to read; `-` is standard input. */
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
-import { StoaError, messageOf } from '../core/errors.js';
-import { type Options, textOption } from './definition.js';
+import { StoaError, messageOf } from '../../core/errors.js';
+import { type Options, textOption } from '../definitions/definition.js';
 
 export async function readText(options: Options, name: string): Promise<string | undefined> {
   const file = textOption(options, name);

@@ -1,5 +1,5 @@
 /** What a command prints: tables for people, JSON for programs; data on stdout, talk on stderr. */
-import type { StoaError } from '../core/errors.js';
+import type { StoaError } from '../../core/errors.js';
 import { Progress } from './progress.js';
 
 /** A column of a table: its heading and what it shows of an item. */

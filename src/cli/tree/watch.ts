@@ -1,8 +1,8 @@
 /** The commands that watch: their words, options and examples. */
-import type { CommandDefinition } from './definition.js';
+import type { CommandDefinition } from '../definitions/definition.js';
 
 const sinceOption = ['--since <position>', 'Go on after this position, without what is there'] as const;
-const watch = () => import('./commands/watch.js');
+const watch = () => import('../commands/watch.js');
 
 export const watchCommands: readonly CommandDefinition[] = [
   {

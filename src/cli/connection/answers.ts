@@ -1,7 +1,7 @@
 /** What a server answered, as the value or the error that it meant. */
-import { refusalOf } from '../client/refusal.js';
-import { type ServerEvent, ServerEvents } from '../client/server-events.js';
-import { StoaError } from '../core/errors.js';
+import { refusalOf } from '../../client/refusal.js';
+import { type ServerEvent, ServerEvents } from '../../client/server-events.js';
+import { StoaError } from '../../core/errors.js';
 import { endedEarly } from './request.js';
 
 /** The body of a good answer; a bad one becomes the error that it tells of. */

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Readable } from 'node:stream';
 import { afterEach, expect, test, vi } from 'vitest';
-import { connect } from '../../src/cli/connection.js';
-import { loadConfig } from '../../src/core/settings/config.js';
+import { connect } from '../../../src/cli/connection/connection.js';
+import { loadConfig } from '../../../src/core/settings/config.js';
 
 let server: Server | undefined;
 afterEach(() => {

@@ -1,9 +1,9 @@
 /** From the configuration to what `openStoa` takes. */
 import { resolve } from 'node:path';
-import type { Config } from '../core/settings/config.js';
-import type { StoaOptions } from '../index.js';
-import type { BackupSchedule } from '../homes/directory/kernel/backup/schedule.js';
-import { isPostgres } from '../core/settings/settings.js';
+import type { Config } from '../../core/settings/config.js';
+import type { StoaOptions } from '../../index.js';
+import type { BackupSchedule } from '../../homes/directory/kernel/backup/schedule.js';
+import { isPostgres } from '../../core/settings/settings.js';
 
 export function stoaOptions(config: Config, onError?: StoaOptions['onError']): StoaOptions {
   return {

@@ -1,6 +1,6 @@
 /** Picks the settings out of what the parser read. */
-import type { ConfigSources } from '../core/settings/config.js';
-import { settingNames } from '../core/settings/settings.js';
+import type { ConfigSources } from '../../core/settings/config.js';
+import { settingNames } from '../../core/settings/settings.js';
 import type { Options } from './definition.js';
 
 export function settingFlags(options: Options): NonNullable<ConfigSources['flags']> {

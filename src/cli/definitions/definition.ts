@@ -1,9 +1,9 @@
 /** What a command is made of; `main.ts` builds the parser from it and loads the code only when it runs. */
-import type { OperationName } from '../api/call.js';
-import { StoaError } from '../core/errors.js';
-import { flagOf } from '../core/settings/settings.js';
-import type { AbsentStore, Connection } from './connection.js';
-import type { Output } from './output.js';
+import type { OperationName } from '../../api/call.js';
+import { StoaError } from '../../core/errors.js';
+import { flagOf } from '../../core/settings/settings.js';
+import type { AbsentStore, Connection } from '../connection/connection.js';
+import type { Output } from '../output/output.js';
 
 export type OptionValue = string | boolean | readonly string[] | undefined;
 export type Options = Readonly<Record<string, OptionValue>>;

@@ -1,9 +1,9 @@
 /** Commands made from an operation and its hints: arguments and flags become fields, the answer is shown as the hint says. */
-import type { GroupName, OperationName } from '../api/call.js';
-import type { CommandHint, FlagHint, FlagKind } from '../api/command.js';
-import { operationNamed } from '../api/index.js';
-import { StoaError } from '../core/errors.js';
-import type { Operation } from '../api/operation.js';
+import type { GroupName, OperationName } from '../../api/call.js';
+import type { CommandHint, FlagHint, FlagKind } from '../../api/command.js';
+import { operationNamed } from '../../api/index.js';
+import { StoaError } from '../../core/errors.js';
+import type { Operation } from '../../api/operation.js';
 import {
   type Action,
   type CommandDefinition,
@@ -16,8 +16,8 @@ import {
   signedOption,
   textOption,
 } from './definition.js';
-import { readJson, readText } from './file-option.js';
-import type { Output } from './output.js';
+import { readJson, readText } from '../input/file-option.js';
+import type { Output } from '../output/output.js';
 
 type Fields = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 /** One entry into files of other programs, whatever people have written into them. */
 import { parse } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
-import { mergeJson, mergeToml } from '../../src/cli/merge-settings.js';
+import { mergeJson, mergeToml } from '../../../src/cli/editors/merge-settings.js';
 
 const entry = { command: 'node', args: ['main.js', 'mcp'] };
 const toml = (text: string) => mergeToml(text, 'mcp_servers', 'stoa', entry, 'config.toml');

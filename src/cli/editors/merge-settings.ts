@@ -1,7 +1,7 @@
 /** One entry into a settings file of another program: everything else in it stays, to the letter where it can. */
 import { isDeepStrictEqual } from 'node:util';
 import { type ParseError, applyEdits, modify, parse, printParseErrorCode } from 'jsonc-parser';
-import { StoaError } from '../core/errors.js';
+import { StoaError } from '../../core/errors.js';
 
 /** The file with `section.name` set to `entry`. Everything else in it stays. Refuses a file that is not JSON with comments. */
 export function mergeJson(

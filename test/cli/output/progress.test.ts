@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Output } from '../../src/cli/output.js';
+import { Output } from '../../../src/cli/output/output.js';
 
 // Time stands still: a millisecond would be a second left, rounded up.
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance'] }));

@@ -1,13 +1,13 @@
 /** The commands of workspaces: made from hints, but for `claim`. */
-import { secretCommands } from '../api/admin/commands.js';
+import { secretCommands } from '../../api/admin/commands.js';
 import {
   projectCommands,
   sessionCommands,
   taskCommands,
   workspaceCommands as workspaceHints,
-} from '../api/workspaces/commands.js';
-import type { CommandDefinition } from './definition.js';
-import { derivedCommands } from './derive.js';
+} from '../../api/workspaces/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
 
 export const workspaceCommands: readonly CommandDefinition[] = [
   {
@@ -48,7 +48,7 @@ export const workspaceCommands: readonly CommandDefinition[] = [
           ['--lease <duration>', 'Hold it this long without a heartbeat'],
         ],
         examples: ['stoa tasks claim PROJECT --wait 30s --json'],
-        action: async () => (await import('./commands/tasks.js')).claim,
+        action: async () => (await import('../commands/tasks.js')).claim,
       },
     ],
   },

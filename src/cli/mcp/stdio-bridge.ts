@@ -1,8 +1,8 @@
 /** MCP between a pipe and a server: messages pass unchanged, sessions and restarts of the server stay behind it. */
-import { StoaError, messageOf } from '../core/errors.js';
-import { readEvents } from './answers.js';
+import { StoaError, messageOf } from '../../core/errors.js';
+import { readEvents } from '../connection/answers.js';
 import { type Line, linesOf } from './lines.js';
-import { type Message, errorFor, failureOf, methodOf, requestIds, routingHeaders } from './mcp-messages.js';
+import { type Message, errorFor, failureOf, methodOf, requestIds, routingHeaders } from './messages.js';
 
 export interface ServerAddress {
   url: string;

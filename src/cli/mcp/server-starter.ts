@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process';
 import { open, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from '../core/settings/config.js';
-import { StoaError, errorKinds, messageOf } from '../core/errors.js';
-import { makePrivateDirectory } from '../core/files.js';
-import { type LockOwner, readLock } from '../homes/directory/kernel/directory/lock.js';
+import type { Config } from '../../core/settings/config.js';
+import { StoaError, errorKinds, messageOf } from '../../core/errors.js';
+import { makePrivateDirectory } from '../../core/files.js';
+import { type LockOwner, readLock } from '../../homes/directory/kernel/directory/lock.js';
 import { programPath } from './program-path.js';
 
 /** The largest directories take a while to open. */

@@ -3,7 +3,7 @@ import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { StoaError } from '../core/errors.js';
+import { StoaError } from '../../core/errors.js';
 
 export interface RequestOptions {
   method: string;

@@ -1,19 +1,19 @@
 /** Every command: its words, options and examples. The code of each is loaded only when it runs. */
-import { flagOf, settingNames, settings } from '../core/settings/settings.js';
-import { changeCommands } from '../api/feed/commands.js';
+import { flagOf, settingNames, settings } from '../../core/settings/settings.js';
+import { changeCommands } from '../../api/feed/commands.js';
 import {
   agentCommands,
   agentSessionCommands,
   tokenCommands,
   userCommands,
-} from '../api/registry/commands.js';
-import type { CommandDefinition } from './definition.js';
-import { derivedCommands } from './derive.js';
-import { backupCommands } from './backup-tree.js';
-import { dataCommands } from './data-tree.js';
-import { messagingCommands } from './messaging-tree.js';
-import { watchCommands } from './watch-tree.js';
-import { workspaceCommands } from './workspaces-tree.js';
+} from '../../api/registry/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
+import { backupCommands } from './backup.js';
+import { dataCommands } from './data.js';
+import { messagingCommands } from './messaging.js';
+import { watchCommands } from './watch.js';
+import { workspaceCommands } from './workspaces.js';
 
 const pageOptions = [
   ['--limit <n>', 'Items on a page'],
@@ -37,7 +37,7 @@ export const commandTree: readonly CommandDefinition[] = [
     about: 'Start the server and keep it in the foreground',
     options: settingOptions,
     examples: ['stoa up', 'stoa up --data ./data --port 9000', 'STOA_PORT=0 stoa up --json'],
-    action: async () => (await import('./commands/up.js')).up,
+    action: async () => (await import('../commands/up.js')).up,
   },
   {
     usage: 'mcp',
@@ -46,7 +46,7 @@ export const commandTree: readonly CommandDefinition[] = [
       'stoa mcp --data ~/stoa --agent scout',
       'stoa mcp --url https://stoa.example.org --token TOKEN',
     ],
-    action: async () => (await import('./commands/mcp.js')).mcp,
+    action: async () => (await import('../commands/mcp.js')).mcp,
   },
   {
     usage: 'connect <program>',
@@ -63,13 +63,13 @@ export const commandTree: readonly CommandDefinition[] = [
       'stoa connect vscode --url https://stoa.example.org',
       'stoa connect agents-md --write',
     ],
-    action: async () => (await import('./commands/connect.js')).connect,
+    action: async () => (await import('../commands/connect.js')).connect,
   },
   {
     usage: 'status',
     about: 'How the server and its store are',
     examples: ['stoa status', 'stoa status --json | jq .position'],
-    action: async () => (await import('./commands/status.js')).status,
+    action: async () => (await import('../commands/status.js')).status,
   },
   {
     usage: 'agents',
@@ -108,7 +108,7 @@ export const commandTree: readonly CommandDefinition[] = [
     about: 'The families of the store with counts and sizes, or the raw entries of one',
     options: [['--prefix <hex>', 'Only keys that begin with these bytes'], ...pageOptions],
     examples: ['stoa inspect', 'stoa inspect agents --json', 'stoa inspect registry/sessions --limit 5'],
-    action: async () => (await import('./commands/inspect.js')).inspect,
+    action: async () => (await import('../commands/inspect.js')).inspect,
   },
   {
     usage: 'doctor',
@@ -118,7 +118,7 @@ export const commandTree: readonly CommandDefinition[] = [
       ['--accept-loss', 'Go on where acknowledged transactions are missing from a database'],
     ],
     examples: ['stoa doctor', 'stoa doctor --repair --json', 'stoa doctor --accept-loss --data ./data'],
-    action: async () => (await import('./commands/doctor.js')).doctor,
+    action: async () => (await import('../commands/doctor.js')).doctor,
   },
   {
     usage: 'reshard',
@@ -129,13 +129,13 @@ export const commandTree: readonly CommandDefinition[] = [
       ['--shards <n>', 'Shards of the new directory, 1 to 256'],
     ],
     examples: ['stoa reshard --from ./data --to ./data-8 --shards 8'],
-    action: async () => (await import('./commands/reshard.js')).reshard,
+    action: async () => (await import('../commands/reshard.js')).reshard,
   },
   {
     usage: 'config',
     about: 'Every setting, its value and where it came from',
     options: settingOptions,
     examples: ['stoa config', 'STOA_PORT=9000 stoa config --json'],
-    action: async () => (await import('./commands/config.js')).config,
+    action: async () => (await import('../commands/config.js')).config,
   },
 ];

@@ -4,7 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { StoaError, messageOf } from '../core/errors.js';
+import { StoaError, messageOf } from '../../core/errors.js';
 
 /** `-` is standard output. What is exported is its owner's alone, and so is the file. */
 export async function writeLines(file: string, lines: AsyncIterable<string | Uint8Array>): Promise<void> {

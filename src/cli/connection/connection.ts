@@ -10,15 +10,15 @@ import {
   type InputOf,
   type OperationName,
   requestOf,
-} from '../api/call.js';
-import { operationNamed } from '../api/index.js';
-import type { Stoa as Client } from '../client/index.js';
-import type { Config } from '../core/settings/config.js';
-import { StoaError, messageOf } from '../core/errors.js';
-import { operatorTokenPath } from '../identity/operator-token.js';
-import type { Stoa } from '../index.js';
-import { readLock } from '../homes/directory/kernel/directory/lock.js';
-import { readManifest } from '../homes/directory/kernel/directory/manifest.js';
+} from '../../api/call.js';
+import { operationNamed } from '../../api/index.js';
+import type { Stoa as Client } from '../../client/index.js';
+import type { Config } from '../../core/settings/config.js';
+import { StoaError, messageOf } from '../../core/errors.js';
+import { operatorTokenPath } from '../../identity/operator-token.js';
+import type { Stoa } from '../../index.js';
+import { readLock } from '../../homes/directory/kernel/directory/lock.js';
+import { readManifest } from '../../homes/directory/kernel/directory/manifest.js';
 import { answerOf, lastOf } from './answers.js';
 import { type Answer, sendRequest } from './request.js';
 
@@ -197,7 +197,7 @@ function remote(
       return answer.status >= 400 ? answerOf(answer.status, await answer.text()) : answer.body;
     },
     client: async () => {
-      const { Stoa: Client } = await import('../client/index.js');
+      const { Stoa: Client } = await import('../../client/index.js');
       let current = base;
       const send: typeof fetch = async (input, init) => {
         try {
@@ -243,8 +243,8 @@ async function local(
   identity: Readonly<Record<string, string>>,
 ): Promise<Connection> {
   const [{ openStoa }, { createApp }, { stoaOptions }] = await Promise.all([
-    import('../index.js'),
-    import('../server/app.js'),
+    import('../../index.js'),
+    import('../../server/app.js'),
     import('./stoa-options.js'),
   ]);
   const stoa = await openStoa(stoaOptions(config));

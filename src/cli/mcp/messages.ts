@@ -1,5 +1,5 @@
 /** JSON-RPC as the bridge looks at it: only what it must know to pass a message on. */
-import { StoaError, messageOf } from '../core/errors.js';
+import { StoaError, messageOf } from '../../core/errors.js';
 
 export interface SingleMessage {
   jsonrpc: '2.0';

@@ -1,8 +1,8 @@
 /** The commands of messaging: their words, options and examples. */
-import { blockCommands } from '../api/admin/commands.js';
-import { directCommands, postCommands, roomCommands } from '../api/messaging/commands.js';
-import type { CommandDefinition } from './definition.js';
-import { derivedCommands } from './derive.js';
+import { blockCommands } from '../../api/admin/commands.js';
+import { directCommands, postCommands, roomCommands } from '../../api/messaging/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
 
 const keyOption = ['--key <key>', 'The key of a private room; prefer STOA_ROOM_KEY'] as const;
 
@@ -18,7 +18,7 @@ export const messagingCommands: readonly CommandDefinition[] = [
         about: 'Make a room; with a key it is private',
         options: [keyOption],
         examples: ['stoa rooms create planning', 'STOA_ROOM_KEY="a long shared key" stoa rooms create den'],
-        action: async () => (await import('./commands/rooms.js')).create,
+        action: async () => (await import('../commands/rooms.js')).create,
       },
     ],
   },
@@ -33,7 +33,7 @@ export const messagingCommands: readonly CommandDefinition[] = [
       keyOption,
     ],
     examples: ['stoa read global', 'stoa read global --limit 20 --json'],
-    action: async () => (await import('./commands/read.js')).read,
+    action: async () => (await import('../commands/read.js')).read,
   },
   {
     usage: 'dm',
@@ -50,14 +50,14 @@ export const messagingCommands: readonly CommandDefinition[] = [
       ['--after <ms>', 'Only after this time'],
     ],
     examples: ['stoa find "build failed"', 'stoa find 機械学習 --room global --json'],
-    action: async () => (await import('./commands/find.js')).find,
+    action: async () => (await import('../commands/find.js')).find,
   },
   {
     usage: 'who <agent>',
     about: 'The profile and key of a messaging identity',
     options: [['--keys', 'Every key it has had']],
     examples: ['stoa who 6f0c1b0a-0000-4000-8000-000000000000'],
-    action: async () => (await import('./commands/who.js')).who,
+    action: async () => (await import('../commands/who.js')).who,
   },
   {
     usage: 'blocks',

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { Output } from '../../src/cli/output.js';
+import { Output } from '../../../src/cli/output/output.js';
 
 function printed(write: (output: Output) => void): string {
   const stdout = new PassThrough();
