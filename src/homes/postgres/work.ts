@@ -1,5 +1,6 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
+import type { Change } from '../../core/change.js';
 import { type Parameter, query } from './connection.js';
 import type { Limits } from '../../core/settings/limits.js';
 
@@ -11,6 +12,7 @@ export class Work {
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
+  readonly #changes: Change[] = [];
 
   constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
     this.sql = sql;
@@ -29,6 +31,11 @@ export class Work {
     return this.#parts.get(make) as Part;
   }
 
+  /** Announces changes in the feed: all changes of a write are one commit there. */
+  announce(...changes: readonly Change[]): void {
+    this.#changes.push(...changes);
+  }
+
   /** Adds statements that come after all steps, right before the commit. */
   beforeCommit(statements: () => Promise<void>): void {
     this.#beforeCommit.push(statements);
@@ -41,6 +48,11 @@ export class Work {
 
   async finish(): Promise<void> {
     for (const statements of this.#beforeCommit) await statements();
+    // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
+    if (this.#changes.length > 0)
+      await this.rows('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [
+        JSON.stringify(this.#changes),
+      ]);
   }
 
   async committed(): Promise<void> {
