@@ -16,7 +16,7 @@ export const roomCommands = {
       empty: 'No public rooms.',
       items: 'channels',
     },
-    note: 'There are {total} public rooms.',
+    note: 'Public rooms in all: {total}.',
   },
   deleteMessage: {
     usage: 'delete-message <room> <message>',

@@ -61,9 +61,7 @@ export const room: Action = watching(
 
 /** The whole feed. A server that is away is waited for, and people read about it. */
 export const changes: Action = async ({ connect, output }, _args, options) => {
-  const connection = await connect();
-  const { changes: feed } = await connection.client();
-  output.say(`Watching ${connection.where}; end with Ctrl-C.`);
+  const { changes: feed } = await (await connect()).client();
   const filter = { since: textOption(options, 'since'), topics: textOption(options, 'topics')?.split(',') };
   await untilInterrupted((signal) =>
     follow(feed, { ...filter, signal }, { output, reconnects: options['reconnect'] !== false }),
@@ -121,8 +119,11 @@ function show<Item, Change>(
   else if (event.kind === 'changes')
     for (const change of event.items) output.line({}, printable(lines.change(change)));
   else if (event.kind === 'resync') output.say(`Starting again: ${event.detail}`);
-  else output.say(`Live at ${event.position}; --since goes on from there. End with Ctrl-C.`);
+  else output.say(liveText(event.position));
 }
+
+const liveText = (position: string): string =>
+  `Live at ${position}; --since goes on from there. End with Ctrl-C.`;
 
 function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
   const told = Object.entries(facts).flatMap(([name, value]) =>
@@ -169,6 +170,7 @@ async function follow(
     isLost = true;
   };
   for await (const page of feed.follow({ ...settings, positions: true, onLost })) {
+    if (position === undefined) output.say(liveText(page.position));
     position = page.position;
     if (isLost) output.say('The server is back.');
     isLost = false;
