@@ -16,7 +16,7 @@ export interface Index<Placed> {
   /** The keys that the record has in this index: one, several or none. */
   keysOf(placed: Placed): IndexKey | readonly IndexKey[] | undefined;
   /** The value under each of these keys; empty by default. It must stay the same while the record exists. */
-  valueOf?(placed: Placed): Buffer;
+  contentOf?(placed: Placed): Buffer;
 }
 
 /** An index row that a record must have. */
@@ -70,7 +70,7 @@ export class IndexedFamily<Placed> {
       listed(index.keysOf(placed)).map((key) => ({
         family: index.family,
         key: bytesOf(key),
-        value: index.valueOf?.(placed) ?? noValue,
+        value: index.contentOf?.(placed) ?? noValue,
       })),
     );
   }
@@ -90,7 +90,7 @@ function moveRows<Placed>(
   for (const key of old) if (!includes(fresh, key)) tx.delete(index.family, bytesOf(key));
   if (after === undefined) return;
   for (const key of fresh)
-    if (!includes(old, key)) tx.put(index.family, bytesOf(key), index.valueOf?.(after) ?? noValue);
+    if (!includes(old, key)) tx.put(index.family, bytesOf(key), index.contentOf?.(after) ?? noValue);
 }
 
 function listed(keys: IndexKey | readonly IndexKey[] | undefined): readonly IndexKey[] {

@@ -24,6 +24,7 @@ import {
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
 import { type AgentVerb, checkDeletable, verbPath } from '../../../registry/transitions.js';
 import { registryFamilies as families } from './families.js';
+import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
 import { removeLinks } from './links.js';
 import {
@@ -33,7 +34,6 @@ import {
   readCount,
   readSession,
   removeAgent,
-  removeSession,
   writeAgent,
   writeLease,
   writeMeta,
@@ -162,7 +162,7 @@ export class AgentVerbs {
     for (const key of sessions) {
       const session = readSession(tx, key);
       if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(id, key));
-      else removeSession(tx, session);
+      else sessionRecords.remove(tx, session);
     }
     const identities = removeLinks(tx, id);
     removeAgent(tx, agent);
@@ -192,7 +192,7 @@ export class AgentVerbs {
     if (closed.length <= limit) return [];
     for (const key of closed) {
       const session = readSession(tx, key);
-      if (session !== undefined) removeSession(tx, session);
+      if (session !== undefined) sessionRecords.remove(tx, session);
     }
     return closed.map(sessionIdOf);
   }

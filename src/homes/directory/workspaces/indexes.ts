@@ -100,5 +100,5 @@ function deletableRecords<Kind extends Workspace | Project>(
 }
 
 function index<Placed>(keysOf: Index<Placed>['keysOf'], idOf: (placed: Placed) => string): Index<Placed> {
-  return { family: buckets.indexes, keysOf, valueOf: (placed) => Buffer.from(idOf(placed)) };
+  return { family: buckets.indexes, keysOf, contentOf: (placed) => Buffer.from(idOf(placed)) };
 }
