@@ -17,6 +17,11 @@ export interface Index<Placed> {
   keysOf(placed: Placed): IndexKey | readonly IndexKey[] | undefined;
   /** The value under each of these keys; empty by default. It must stay the same while the record exists. */
   contentOf?(placed: Placed): Buffer;
+  /**
+   * The part of a record that the keys follow from beside its id, which never changes. Where it is the same value (`===`)
+   * before and after a write, the keys are not made. Without it they are made and compared.
+   */
+  basisOf?(placed: Placed): unknown;
 }
 
 /** An index row that a record must have. */
@@ -82,6 +87,8 @@ function moveRows<Placed>(
   before: Placed | undefined,
   after: Placed | undefined,
 ): void {
+  if (before !== undefined && after !== undefined && index.basisOf !== undefined)
+    if (index.basisOf(before) === index.basisOf(after)) return;
   const had = before === undefined ? undefined : index.keysOf(before);
   const has = after === undefined ? undefined : index.keysOf(after);
   // Most changes leave most indexes as they are: one comparison of two texts each.

@@ -36,14 +36,17 @@ export const agentRecords = new IndexedFamily<Pick<StoredAgent, 'record' | 'meta
       family: families.agentsById,
       keysOf: ({ record }) => idBytes(record.agent_id),
       contentOf: ({ record }) => idBytes(record.user_id),
+      basisOf: () => undefined,
     },
     {
       family: families.agentsByStatus,
       keysOf: ({ record }) => statusKey(stateOf(record), idBytes(record.user_id), idBytes(record.agent_id)),
+      basisOf: ({ record }) => record.status,
     },
     {
       family: families.agentsByName,
       keysOf: ({ record }) => nameKey(record.name, idBytes(record.user_id), idBytes(record.agent_id)),
+      basisOf: ({ record }) => record.name,
     },
     {
       family: families.agentsByLabel,
@@ -54,6 +57,7 @@ export const agentRecords = new IndexedFamily<Pick<StoredAgent, 'record' | 'meta
           labelKey(label, value, user, agent),
         ]);
       },
+      basisOf: ({ meta }) => meta.labels,
     },
   ],
 });

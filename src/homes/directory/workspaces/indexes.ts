@@ -54,17 +54,30 @@ export const taskRecords = new IndexedFamily<PlacedTask>({
   keyOf: ({ task }) => recordKey('task', task.id),
   encode: ({ task }) => encodeJson(task),
   indexes: [
-    ({ task }: PlacedTask) => indexKey('task', 'session', task.session_id, task.id),
-    ({ task }: PlacedTask) => indexKey('task', 'status', task.session_id, task.status, task.id),
-    (placed: PlacedTask) => (isReady(placed) ? readyKey(placed.task, placed.projectId) : undefined),
-    ({ task, ownerId }: PlacedTask) =>
+    {
+      ...taskIndex(({ task }) => indexKey('task', 'session', task.session_id, task.id)),
+      basisOf: ({ task }) => task.session_id,
+    },
+    {
+      ...taskIndex(({ task }) => indexKey('task', 'status', task.session_id, task.status, task.id)),
+      basisOf: ({ task }) => task.status,
+    },
+    taskIndex((placed) => (isReady(placed) ? readyKey(placed.task, placed.projectId) : undefined)),
+    taskIndex(({ task, ownerId }) =>
       task.status === 'running' && task.claimed_by !== null
         ? indexKey('task', 'claimed', ownerId, indexedText(task.claimed_by), task.id)
         : undefined,
-    ({ task, waitsFor }: PlacedTask) =>
-      waitsFor.length === 0 ? undefined : waitsFor.map((id) => indexKey('task', 'dependency', id, task.id)),
-  ].map((keysOf) => index(keysOf, ({ task }) => task.id)),
+    ),
+    {
+      ...taskIndex(({ task, waitsFor }) => waitsFor.map((id) => indexKey('task', 'dependency', id, task.id))),
+      basisOf: ({ waitsFor }) => waitsFor,
+    },
+  ],
 });
+
+function taskIndex(keysOf: Index<PlacedTask>['keysOf']): Index<PlacedTask> {
+  return index(keysOf, ({ task }) => task.id);
+}
 
 /** Pending, and no task that it depends on is unfinished. */
 export function isReady({ task, waitsFor }: PlacedTask): boolean {
