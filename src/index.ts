@@ -176,6 +176,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     } = await openWorkspaces({
       kernel,
       url: options.workspaces ?? 'embedded',
+      dataUrl: options.datastore ?? 'embedded',
       sealer: secrets.sealer,
       onOwner: (tx, user) => void users.ensure(tx, user),
       announce: (changes) => announceEach(kernel, users, changes),

@@ -113,6 +113,10 @@ export const messagingCommands: readonly CommandDefinition[] = [
       {
         usage: 'ls',
         about: 'List them with the reason',
+        options: [
+          ['--limit <n>', 'Addresses on a page'],
+          ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
+        ],
         examples: ['stoa blocks ls --json'],
         action: async () => (await import('./commands/blocks.js')).ls,
       },

@@ -10,6 +10,7 @@ import type { Stoa } from '../index.js';
 import { namedBy, ofOneUser } from './callers.js';
 import { answerCall, serverInfo } from './call-tool.js';
 import type { Exchange } from './exchange.js';
+import { type Fields, isFields } from './message-fields.js';
 import { tools } from './tools/index.js';
 
 /** The JSON of an answer, ready to be sent. */
@@ -23,8 +24,6 @@ interface Call {
   input: Fields;
   meta: Fields | undefined;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const modernVersion = '2026-07-28';
 const metaPrefix = 'io.modelcontextprotocol/';
@@ -137,10 +136,6 @@ async function answered(
   const content = `"content":[{"type":"text","text":${JSON.stringify(text)}}]`;
   const result = isError ? `"isError":true,${content}` : `${content},"structuredContent":${text}`;
   return { text: `{"result":{${result}${end}},"jsonrpc":"2.0","id":${JSON.stringify(id)}}` };
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function hasOnly(value: Fields, names: ReadonlySet<string>): boolean {

@@ -12,6 +12,7 @@ import type { Stoa } from '../index.js';
 import { authInfoOf } from './callers.js';
 import { type DirectAnswer, answerModern } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
+import { hasMoreValuesThan } from './message-values.js';
 import { targetOf } from './resources.js';
 import { createMcpServer } from './server.js';
 import { McpSessions } from './sessions.js';
@@ -45,9 +46,15 @@ export class McpEndpoint {
 
   async handle(exchange: Exchange): Promise<Response | DirectAnswer> {
     const { request, body, caller } = exchange;
-    const { mcpBatchMax } = this.#stoa.limits;
+    const { mcpBatchMax, mcpMessageValuesMax } = this.#stoa.limits;
     if (Array.isArray(body) && body.length > mcpBatchMax)
       return refusal(400, -32_600, `A request holds at most ${mcpBatchMax} messages.`);
+    if (hasMoreValuesThan(body, mcpMessageValuesMax))
+      return refusal(
+        413,
+        -32_600,
+        `The request has more than ${mcpMessageValuesMax} values beside the arguments of tools (mcpMessageValuesMax). Send a smaller request.`,
+      );
     const session = request.headers.get('mcp-session-id');
     if (session !== null) return this.#sessions.handle(session, exchange);
     if (request.method !== 'POST')

@@ -1,5 +1,6 @@
 /** The exact sentences of messaging's refusals: clients compare them, so they live in one table. */
 import { type ErrorCode, type ErrorOptions, StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 
 const refusals = {
   // Signatures, in the order in which they are checked.
@@ -46,6 +47,7 @@ const refusals = {
   acknowledgeMany: ['invalid_request', 'too many ids'],
   rotationProof: ['invalid_request', 'invalid proof: the new key must sign the rotation'],
   keyTaken: ['already_exists', 'public key already registered'],
+  keysMany: ['quota_exceeded', 'the identity has had too many keys'],
   keyStale: ['conflict', 'the key was rotated meanwhile'],
 
   // Rights.
@@ -79,6 +81,13 @@ export type Refusal = keyof typeof refusals;
 export function refuse(refusal: Refusal, options?: ErrorOptions): StoaError {
   const [code, sentence] = refusals[refusal];
   return new StoaError(code, sentence, options);
+}
+
+export function refuseMoreKeys({ identityKeysMax }: Pick<Limits, 'identityKeysMax'>): StoaError {
+  return refuse('keysMany', {
+    fix: `Register a new identity, or raise the limit of ${identityKeysMax} keys (identityKeysMax).`,
+    details: { identityKeysMax },
+  });
 }
 
 const sentences: ReadonlySet<string> = new Set(Object.values(refusals).map(([, sentence]) => sentence));

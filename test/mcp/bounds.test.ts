@@ -131,3 +131,34 @@ test("a user's agent posts as often as the limit says, the operator as often as 
   const { isError, value } = await client.call('post', said);
   expect([isError, value.code]).toEqual([true, 'rate_limited']);
 });
+
+const names = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`name-${index}`, 0]));
+const call = (params: object) => ({ method: 'tools/call', params: { name: 'remember', ...params } });
+
+test('a request with very many values beside its arguments is refused before the protocol looks at them', async () => {
+  const send = (message: object) =>
+    running.ask('POST', '/mcp', {
+      as: running.alice,
+      headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+      body: { jsonrpc: '2.0', id: 1, ...message },
+    });
+  const many = names(10_000);
+  const input = { namespace: 'wide', key: 'k', value: many };
+  expect((await send(call({ arguments: input }))).status).toBe(200);
+  expect(await running.stoa.data.get(alice, 'wide', 'k')).toEqual(many);
+  for (const message of [
+    call({ arguments: many }),
+    call({ arguments: [many] }),
+    call({ arguments: {}, _meta: many }),
+    { method: 'nothing', params: { deep: { deeper: many } } },
+    { method: 'nothing', ...many },
+    { result: many },
+    { method: 'initialize', params: { capabilities: { experimental: many } } },
+    { method: 'x'.repeat(10_000_000) },
+  ]) {
+    const { status, text } = await send(message);
+    expect([status, text.length < 1_000]).toEqual([413, true]);
+    expect(text).toContain('mcpMessageValuesMax');
+  }
+});

@@ -1,5 +1,5 @@
 /** `stoa blocks …`: addresses that ran into rate limits too often. */
-import type { Action } from '../definition.js';
+import { type Action, pageQuery } from '../definition.js';
 import type { Column } from '../output.js';
 
 interface Block {
@@ -14,8 +14,9 @@ const columns: readonly Column<Block>[] = [
   ['REASON', (block) => block.reason],
 ];
 
-export const ls: Action = async ({ connect, output }) => {
-  output.list(await (await connect()).call('blocks.list', {}), columns, 'No address is blocked.');
+export const ls: Action = async ({ connect, output }, _args, options) => {
+  const page = await (await connect()).call('blocks.list', pageQuery(options));
+  output.list(page, columns, 'No address is blocked.');
 };
 
 export const rm: Action = async ({ connect, output }, [address = '']) => {

@@ -287,10 +287,10 @@ export const limitDefinitions = {
       'Index entries looked up for one page of agents with several filters; the page is short where that is not enough.',
   },
   sessionsDeletedAtOnceMax: {
-    default: 10_000,
+    default: 1_000,
     positive: true,
     about:
-      'Sessions that go in one commit with their agent; of an agent with more, closed ones go before it.',
+      'Sessions that are deleted in one commit with their agent; of an agent with more, some are deleted before it.',
   },
   sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent; 0 means no quota.' },
 
@@ -371,6 +371,11 @@ export const limitDefinitions = {
   registrationsPerHourMax: { default: 10, about: 'Registrations an hour from one address.' },
   profileReadsPerMinuteMax: { default: 100, about: 'Profile reads a minute from one address.' },
   profileChangesPerHourMax: { default: 10, about: 'Profile changes and key rotations an hour by one agent.' },
+  identityKeysMax: {
+    default: 1_000,
+    positive: true,
+    about: 'Keys that one identity can have in its history, which is answered and checked whole.',
+  },
   channelReadsPerMinuteMax: { default: 60, about: 'Reads of the channel list a minute from one address.' },
   searchesPerMinuteMax: { default: 30, about: 'Searches a minute from one address.' },
   roomsCreatedPerHourMax: { default: 10, about: 'Rooms that one agent may create in an hour.' },
@@ -500,6 +505,12 @@ export const limitDefinitions = {
     about: 'Bytes of values in one answer of an MCP tool; lists end early, more keys than fit are refused.',
   },
   mcpBatchMax: { default: 20, about: 'Messages in one request of an MCP client.' },
+  mcpMessageValuesMax: {
+    default: 5_000,
+    positive: true,
+    about:
+      'Values in one request of an MCP client, without those inside the arguments of tools; a long text counts as one for each 1,024 characters.',
+  },
   mcpRoomsScannedMax: {
     default: 1_000,
     about: 'Most recently active rooms among which a name is looked up.',

@@ -1,5 +1,6 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
+import type { Change } from '../../core/change.js';
 import { type Parameter, query } from './connection.js';
 import type { Limits } from '../../core/settings/limits.js';
 
@@ -11,6 +12,8 @@ export class Work {
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
+  readonly #changes: Change[] = [];
+  readonly #afterRollback: (() => Promise<void>)[] = [];
 
   constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
     this.sql = sql;
@@ -29,6 +32,11 @@ export class Work {
     return this.#parts.get(make) as Part;
   }
 
+  /** Announces changes in the feed: all changes of a write are one commit there. */
+  announce(...changes: readonly Change[]): void {
+    this.#changes.push(...changes);
+  }
+
   /** Adds statements that come after all steps, right before the commit. */
   beforeCommit(statements: () => Promise<void>): void {
     this.#beforeCommit.push(statements);
@@ -39,11 +47,25 @@ export class Work {
     this.#afterCommit.push(act);
   }
 
+  /** Adds what takes back a change outside the database where the transaction does not happen. `act` must not throw. */
+  afterRollback(act: () => Promise<void>): void {
+    this.#afterRollback.push(act);
+  }
+
   async finish(): Promise<void> {
     for (const statements of this.#beforeCommit) await statements();
+    // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
+    if (this.#changes.length > 0)
+      await this.rows('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [
+        JSON.stringify(this.#changes),
+      ]);
   }
 
   async committed(): Promise<void> {
     for (const act of this.#afterCommit) await act();
+  }
+
+  async rolledBack(): Promise<void> {
+    for (const act of this.#afterRollback.splice(0)) await act();
   }
 }

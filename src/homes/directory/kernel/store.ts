@@ -130,6 +130,11 @@ export class Store implements Reader {
     return this.#durableLsn;
   }
 
+  /** The newest number of the redo log, on disk or on its way there. */
+  get newestLsn(): number {
+    return this.#lastLsn;
+  }
+
   /** Why writes are refused, or undefined while they are not. */
   get stopped(): StoaError | undefined {
     return this.#stopped;

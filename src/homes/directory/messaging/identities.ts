@@ -1,4 +1,6 @@
 /** Identities in the embedded store: registered once a key, renamed, rotated, linked. */
+import type { Limits } from '../../../core/settings/limits.js';
+import { refuseMoreKeys } from '../../../messaging/refusals.js';
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
@@ -152,12 +154,17 @@ function update(
 export function rotateKey(
   tx: Transaction,
   { id, oldPublicKey, newPublicKey, proof }: KeyRotation,
+  limits: Limits,
 ): 'rotated' | 'taken' | 'stale' {
   const idBytes = uuidBytes(id);
   const current = readIdentity(tx, idBytes);
   if (current === undefined || current.publicKey !== oldPublicKey) return 'stale';
   if (tx.get(families.agentsByKey, keyBytes(newPublicKey)) !== undefined) return 'taken';
-  const newest = [...tx.range(families.agentKeys, { ...prefixRange(idBytes), reverse: true, limit: 1 })][0];
+  const known = Array.from(
+    tx.range(families.agentKeys, { ...prefixRange(idBytes), limit: limits.identityKeysMax }),
+  );
+  if (known.length >= limits.identityKeysMax) throw refuseMoreKeys(limits);
+  const newest = known.at(-1);
   // Two rotations in one millisecond would share a key of the history.
   const fromMs = Math.max(tx.nowMs, newest === undefined ? 0 : timeOfKey(newest.key) + 1);
   tx.put(

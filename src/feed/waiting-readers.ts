@@ -1,6 +1,6 @@
 /** Readers at the end of the feed, found by what they wait for: a commit looks only at those that it may concern. */
-import type { Change } from '../../../../core/change.js';
-import type { Commit, Interest } from '../../../../feed/port.js';
+import type { Change } from '../core/change.js';
+import type { Commit, Interest } from './port.js';
 
 export interface WaitingReader {
   accept?: ((change: Change) => boolean) | undefined;
@@ -14,9 +14,15 @@ export class WaitingReaders {
   readonly #ofAnything = new Set<WaitingReader>();
   readonly #ofIds = new SetsByName();
   readonly #ofNamespaces = new Map<string, PrefixReaders>();
+  readonly #all = new Set<WaitingReader>();
+
+  get size(): number {
+    return this.#all.size;
+  }
 
   add(reader: WaitingReader): void {
     const { interest } = reader;
+    this.#all.add(reader);
     if (interest === undefined) this.#ofAnything.add(reader);
     else if ('id' in interest) this.#ofIds.add(interest.id, reader);
     else this.#prefixesOf(interest).add(interest.prefix, reader);
@@ -24,6 +30,7 @@ export class WaitingReaders {
 
   delete(reader: WaitingReader): void {
     const { interest } = reader;
+    this.#all.delete(reader);
     if (interest === undefined) this.#ofAnything.delete(reader);
     else if ('id' in interest) this.#ofIds.delete(interest.id, reader);
     else {
@@ -33,7 +40,12 @@ export class WaitingReaders {
     }
   }
 
-  /** Wakes whoever accepts any of it. */
+  /** Wakes every reader, for example when positions are no longer valid. */
+  wakeAll(): void {
+    for (const reader of this.#all) reader.wake();
+  }
+
+  /** Wakes the readers that accept any of these changes. */
   wakeFor(commits: readonly Commit[]): void {
     for (const reader of this.#ofAnything) {
       const { accept } = reader;
