@@ -289,6 +289,22 @@ describe('conflicts', () => {
     expect((await writtenPort(target.messaging).register(register)).created).toBe(true);
   });
 
+  it('a replaced direct message can no longer be found by its id', async () => {
+    const lines = (await linesOf(source)).slice(0, -1);
+    // Ids that hold another time than the message has: those are found through a row of an index.
+    const withId = (id: string): string[] =>
+      lines.map((line) =>
+        line.includes('"messaging.direct"')
+          ? `${JSON.stringify({ ...(JSON.parse(line) as object), id })}\n`
+          : line,
+      );
+    await run(target, await save(withId('01ARZ3NDEKTSV4RRFFQ69G5FAV'), 'direct-first.ndjson'), {
+      keepGoing: true,
+    });
+    const other = await save(withId('01BX5ZZKBKACTAV9WEVGEMMVRZ'), 'direct-other.ndjson');
+    expect((await run(target, other, { onConflict: 'replace', keepGoing: true })).replaced).toBe(1);
+  });
+
   it('a name that is taken leaves the record and all below it out', async () => {
     await target.workspaces.createWorkspace(ada, { name: 'site' });
     const report = await run(target, plain, { onConflict: 'skip' });
