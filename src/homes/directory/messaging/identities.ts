@@ -14,6 +14,7 @@ import type {
   SealedIdentity,
 } from '../../../messaging/port.js';
 import { uuidBytes } from '../../../messaging/uuid.js';
+import { identityKeyRecords, keyBytes } from './indexes.js';
 import {
   type IdentityKeyRow,
   type IdentityRow,
@@ -22,7 +23,6 @@ import {
   encode,
   families,
   timeOfKey,
-  timedKey,
 } from './rows.js';
 import { countAgent } from './totals.js';
 import { prefixRange } from '../kernel/engine.js';
@@ -110,12 +110,7 @@ function insert(
   };
   const idBytes = uuidBytes(id);
   tx.put(families.agents, idBytes, encode(identity));
-  tx.put(families.agentsByKey, keyBytes(publicKey), idBytes);
-  tx.put(
-    families.agentKeys,
-    timedKey(idBytes, tx.nowMs),
-    encode({ publicKey, fromMs: tx.nowMs, proof: null } satisfies IdentityKeyRow),
-  );
+  identityKeyRecords.put(tx, undefined, { agent: idBytes, publicKey, fromMs: tx.nowMs, proof: null });
   countAgent(tx);
   tx.change({
     domain: 'messaging',
@@ -177,12 +172,7 @@ export function rotateKey(
     idBytes,
     encode({ ...current, publicKey: newPublicKey, updatedAtMs: tx.nowMs } satisfies IdentityRow),
   );
-  tx.put(families.agentsByKey, keyBytes(newPublicKey), idBytes);
-  tx.put(
-    families.agentKeys,
-    timedKey(idBytes, fromMs),
-    encode({ publicKey: newPublicKey, fromMs, proof } satisfies IdentityKeyRow),
-  );
+  identityKeyRecords.put(tx, undefined, { agent: idBytes, publicKey: newPublicKey, fromMs, proof });
   tx.change({
     domain: 'messaging',
     kind: 'identity.rotated',
@@ -210,8 +200,4 @@ export function identitiesOf(reader: Reader, ids: readonly string[]): Map<string
     found.set(identity.id, identity);
   }
   return found;
-}
-
-export function keyBytes(publicKey: string): Buffer {
-  return Buffer.from(publicKey, 'base64');
 }

@@ -25,6 +25,7 @@ import {
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
 import { type AgentVerb, checkDeletable, verbPath } from '../../../registry/transitions.js';
 import { registryFamilies as families } from './families.js';
+import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
 import { removeLinks } from './links.js';
 import {
@@ -34,7 +35,6 @@ import {
   readCount,
   readSession,
   removeAgent,
-  removeSession,
   writeAgent,
   writeLease,
   writeMeta,
@@ -286,7 +286,7 @@ function removeSessions(tx: Transaction, agent: Buffer, sessions: readonly Buffe
     const session = readSession(tx, key);
     if (session?.status === sessionStatusBytes.active) active += 1;
     if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(agent, key));
-    else removeSession(tx, session);
+    else sessionRecords.remove(tx, session);
   }
   return active;
 }

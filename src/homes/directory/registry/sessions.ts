@@ -12,8 +12,9 @@ import {
 import type { WriteGuard } from '../../../registry/port.js';
 import { stateForSession } from '../../../registry/transitions.js';
 import type { AgentVerbs } from './agents.js';
+import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
-import { readSession, writeSession } from './rows.js';
+import { readSession } from './rows.js';
 import { limitError } from '../../../core/settings/exceeds.js';
 
 export class SessionVerbs {
@@ -55,7 +56,7 @@ export class SessionVerbs {
       created_at: tx.nowMs,
       closed_at: null,
     };
-    writeSession(tx, undefined, session);
+    sessionRecords.put(tx, undefined, session);
     const busy = { ...agent, activeSessions: agent.activeSessions + 1 };
     this.#announce(tx, agent, 'session.opened', sessionId);
     if (status === null) {
@@ -82,7 +83,7 @@ export class SessionVerbs {
     this.#leases.checkFence(tx, agent, guard.fence);
     if (session.status === sessionStatusBytes.closed) return session;
     const closed: SessionRecord = { ...session, status: sessionStatusBytes.closed, closed_at: tx.nowMs };
-    writeSession(tx, session, closed);
+    sessionRecords.put(tx, session, closed);
     this.#announce(tx, agent, 'session.closed', sessionId);
     const left = { ...agent, activeSessions: agent.activeSessions - 1 };
     if (left.activeSessions === 0 && stateOf(agent.record) === 'running')
