@@ -63,14 +63,19 @@ it('a record that is removed takes its rows along', async () => {
   expect(store.get(items, Buffer.from('a'))).toBeUndefined();
 });
 
+function key(text: string): Buffer {
+  return Buffer.from(text);
+}
+
+function found(damages: Iterable<Damage>): string[] {
+  return Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex')}`);
+}
+
 it('doctor finds a missing row, a wrong value and a row of no record by the same declaration', async () => {
-  const key = (text: string): Buffer => Buffer.from(text);
   await store.transact((tx) => {
     tx.delete(others, key('tag:red:a'));
     tx.put(others, key('topic:x:a'), key('b'));
   });
-  const found = (damages: Iterable<Damage>): string[] =>
-    Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex')}`);
   expect(found(inspectRows(store, notes.rowsOf(first), 'the note a'))).toEqual([
     'wrong topic:x:a',
     'missing tag:red:a',
