@@ -27,6 +27,7 @@ import { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './core/errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
+export type { GroupFacts } from './homes/directory/kernel/store.js';
 
 export interface StoaOptions {
   /** The data directory; made when it is not there. Not used with `postgres`. */
@@ -155,6 +156,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       nowMs,
       flush: () => data.tracker.flush(),
     });
+    let closing: Promise<void> | undefined;
     const stoa: Stoa = {
       limits,
       home,
@@ -183,7 +185,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       onError,
       onGroup: (listener) => groups.add(listener),
       onBackendCall: (listener) => calls.add(listener),
-      close: () => closeAll(opened),
+      // Once: a part that is closed again would write into a store that is closed.
+      close: () => (closing ??= closeAll(opened)),
     };
     home.start();
     identity.start();

@@ -119,7 +119,7 @@ export class Metrics {
     const countBlocks = async () => {
       if (performance.now() - counted.atMs < blocksCountedEveryMs) return counted.blocks;
       counted = { ...counted, atMs: performance.now() };
-      counted.blocks = (await messaging.gate.blocks()).length;
+      counted.blocks = await messaging.gate.countBlocks();
       return counted.blocks;
     };
     measureTogether(this.registry, {

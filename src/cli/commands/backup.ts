@@ -4,9 +4,9 @@ import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
 import type { BackupSummaries, BackupSummary } from '../../operations/model.js';
 import { checkVerdicts } from '../../operations/verdicts.js';
-import { type Action, type Options, needed, numberOption, textOption } from '../definition.js';
-import { type Column, type Output, sizeText } from '../output.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, type Options, needed, numberOption, textOption } from '../definitions/definition.js';
+import { type Column, type Output, sizeText } from '../output/output.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 const columns: readonly Column<BackupSummary>[] = [
   ['NAME', (item) => item.name],
@@ -30,7 +30,6 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
     output.warn(
       'This backup holds the key ring: everybody who can read it can read every secret in it. Keep it apart.',
     );
-  output.say(`${connection.where} makes ${kind === 'full' ? 'a full' : 'an incremental'} backup …`);
   const progress = output.progress('Backing up');
   const made = await connection
     .work('backups.create', { kind, directory, with_key: withKey }, (step) => progress.update(step))

@@ -4,8 +4,8 @@ import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
 import type { RestorePoint } from '../../operations/model.js';
 import { keyFileName } from '../../secrets/secrets.js';
-import { type Action, type Options, textOption } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, type Options, textOption } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 export const restore: Action = async ({ output, globals }, [directory = ''], options) => {
   const { config } = loadConfig({

@@ -13,6 +13,7 @@ export class Work {
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
   readonly #changes: Change[] = [];
+  readonly #afterRollback: (() => Promise<void>)[] = [];
 
   constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
     this.sql = sql;
@@ -46,6 +47,11 @@ export class Work {
     this.#afterCommit.push(act);
   }
 
+  /** Adds what takes back a change outside the database where the transaction does not happen. `act` must not throw. */
+  afterRollback(act: () => Promise<void>): void {
+    this.#afterRollback.push(act);
+  }
+
   async finish(): Promise<void> {
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
@@ -57,5 +63,9 @@ export class Work {
 
   async committed(): Promise<void> {
     for (const act of this.#afterCommit) await act();
+  }
+
+  async rolledBack(): Promise<void> {
+    for (const act of this.#afterRollback.splice(0)) await act();
   }
 }

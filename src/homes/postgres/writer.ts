@@ -5,7 +5,7 @@ import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/wr
 import { type PostgresSql, TryAgain, isConcurrency, transaction } from './connection.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type CheckAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { Work } from './work.js';
@@ -17,8 +17,8 @@ export interface PostgresWriterOptions {
   readonly nowMs: () => number;
   /** Refuses a caller whose lease has passed on. Called last, right before the commit. */
   readonly checkFence: (caller: Caller) => void;
-  /** Counts kept answers against what their user may have; missing where there is no quota. */
-  readonly checkAnswer?: CheckAnswer;
+  /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
+  readonly documentsOf?: DocumentsOf | undefined;
 }
 
 /** Faults of the database belong to no step: they are tried again, or end the request. */
@@ -65,9 +65,18 @@ export class PostgresWriter implements Writer {
 
   async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
     const { sql, limits, nowMs } = this.#options;
+    let last: Work | undefined;
     const { result, work } = await transaction(sql, async (tx) => {
+      // A second attempt follows only where the database has refused the first one.
+      await last?.rolledBack();
       const opened = new Work(tx, nowMs(), limits);
-      return { result: await body(opened), work: opened };
+      last = opened;
+      try {
+        return { result: await body(opened), work: opened };
+      } catch (error) {
+        await opened.rolledBack();
+        throw error;
+      }
     });
     await work.committed();
     return result;
@@ -97,7 +106,7 @@ export class PostgresWriter implements Writer {
     };
     await runPart('check', checks);
     const results = await runPart('step', steps);
-    await keepAnswer(work, caller, idempotency, results, this.#options.checkAnswer);
+    await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     await work.finish();
     this.#options.checkFence(caller);
     return results;

@@ -61,15 +61,15 @@ const backupRoutes = routesOf('backups', backups, backupSchemas, {
 });
 
 const blockRoutes = routesOf('blocks', blocks, blockSchemas, {
-  list: async ({ stoa }) => {
-    const blocks = await stoa.messaging.gate.blocks();
+  list: async ({ stoa, query }) => {
+    const { items, next_cursor } = await stoa.messaging.gate.blocks(query);
     return {
-      items: blocks.map(({ address, reason, expiresAtMs }) => ({
+      items: items.map(({ address, reason, expiresAtMs }) => ({
         ip: address,
         reason,
         expires_at: secondsIso(expiresAtMs),
       })),
-      next_cursor: null,
+      next_cursor,
     };
   },
   delete: async ({ stoa, query }) => {

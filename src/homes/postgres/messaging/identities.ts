@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
 import { StoaError } from '../../../core/errors.js';
+import { refuseMoreKeys } from '../../../messaging/refusals.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type IdentityEvent, identityChanged } from '../../../messaging/changes.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../../messaging/model.js';
@@ -58,7 +59,7 @@ export interface PostgresIdentitiesOptions {
 
 export class PostgresIdentities {
   readonly #sql: PostgresSql;
-  readonly #rowsPerStep: number;
+  readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #onChanged: (id: string) => Promise<void>;
 
@@ -66,7 +67,7 @@ export class PostgresIdentities {
     this.#sql = sql;
     this.#nowMs = nowMs;
     this.#onChanged = onChanged;
-    this.#rowsPerStep = limits.workspaceStepRowsMax;
+    this.#limits = limits;
   }
 
   register(input: NewIdentity): PostgresStep<{ identity: Identity; created: boolean }> {
@@ -125,7 +126,7 @@ export class PostgresIdentities {
       const rows: readonly { owner: string; sealed_seed: string }[] = await query(
         this.#sql,
         'SELECT owner, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
-        [after, this.#rowsPerStep],
+        [after, this.#limits.workspaceStepRowsMax],
       );
       for (const { owner, sealed_seed } of rows) {
         const resealed = reseal(sealed_seed, owner);
@@ -232,6 +233,11 @@ export class PostgresIdentities {
       [id],
     );
     if (agent?.public_key !== oldPublicKey) return 'stale';
+    const [known] = await work.rows<{ keys: number }>(
+      'SELECT count(*)::int AS keys FROM messaging.agent_keys WHERE agent_id = $1',
+      [id],
+    );
+    if ((known?.keys ?? 0) >= this.#limits.identityKeysMax) throw refuseMoreKeys(this.#limits);
     const inserted = await work.rows<{ public_key: string }>(
       `INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms, proof)
        SELECT $1, $2, greatest($3, (SELECT coalesce(max(from_ms), 0) + 1 FROM messaging.agent_keys WHERE agent_id = $2)), $4::text::json ON CONFLICT DO NOTHING RETURNING public_key`,

@@ -171,7 +171,7 @@ describe('every row that does not belong is found and taken out', () => {
     });
     expect((await findings()).map(({ family, kind }) => [family, kind])).toEqual([
       [tokenFamilies.tokensByUser, 'duplicate'],
-      [messaging.agentsByKey, 'wrong'],
+      [messaging.agentsByKey, 'duplicate'],
       [messaging.roomsByActivity, 'duplicate'],
     ]);
     expect((await findings(true)).every(({ repaired }) => repaired)).toBe(true);

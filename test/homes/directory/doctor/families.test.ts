@@ -388,7 +388,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
       [messaging.nonces, true],
       [messaging.blocks, false],
     ]);
-    expect(await stoa.messaging.port.blocks()).toMatchObject([{ address: '203.0.113.7' }]);
+    expect((await stoa.messaging.port.blocks(null, 10)).items).toMatchObject([{ address: '203.0.113.7' }]);
   });
 });
 
