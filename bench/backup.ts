@@ -1,4 +1,5 @@
 /** What an increment costs after one document in a hundred changed, against the full backup. */
+import { kernelOf } from '../test/kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { operatorCaller } from '../src/core/caller.js';
@@ -73,6 +74,6 @@ async function set(stoa: Stoa, numbers: readonly number[], tag: string): Promise
 
 async function costOf(stoa: Stoa, directory: string, kind: 'full' | 'incremental'): Promise<Cost> {
   const startedMs = performance.now();
-  const description = await backup(stoa.kernel, { directory, kind });
+  const description = await backup(kernelOf(stoa), { directory, kind });
   return { ms: performance.now() - startedMs, bytes: chainBytes([description]) };
 }

@@ -2,7 +2,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { openPostgres, query } from '../src/homes/postgres/connection.js';
 import { StoaError, openStoa, operatorCaller } from '../src/index.js';
-import { sharedPostgres } from './servers/shared.js';
+import { sharedPostgres, sharedServer } from './servers/shared.js';
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -39,9 +39,9 @@ test('a Stoa that is closed twice closes each part once', async () => {
 test('what was opened before another part could not be is closed again', async () => {
   const { url } = await sharedPostgres();
   const opening = openStoa({
-    data: '',
-    engine: 'memory',
-    workspaces: url,
+    postgres: url,
+    redis: (await sharedServer('redis')).url,
+    secretKeys: '00'.repeat(32),
     datastore: 'couchdb://127.0.0.1:1',
     limits: { backendAttemptsMax: 1 },
   });

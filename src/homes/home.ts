@@ -35,6 +35,11 @@ export interface HomeOptions {
   readonly sweepIntervalMs?: number | undefined;
 }
 
+/** Gets facts about the transaction, and returns what is called at its end, with the error of one that failed. */
+export type OnTransact = (
+  facts: Readonly<Record<string, string | number>>,
+) => ((failure: unknown) => void) | undefined;
+
 export interface Home {
   readonly name: 'directory' | 'postgres';
   /** Names this state: exports carry it. */
@@ -62,6 +67,8 @@ export interface Home {
   commits(messaging: MessagingService): CommitHome;
   /** Every kind of record but documents, for exports and imports. */
   records(): [type: string, store: RecordStore][];
+  /** Calls back when a transaction begins; what that returns is called when it ends. For spans. */
+  onTransact(listener: OnTransact): void;
   /** Begins the work that goes on beside requests: timers, sweeps, counts. */
   start(): void;
   close(): Promise<void>;

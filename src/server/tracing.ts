@@ -78,30 +78,26 @@ function attributesOf(request: FastifyRequest, { raw }: FastifyReply, route: str
 function traceStores(stoa: Stoa, api: OpenTelemetry): void {
   const tracer = api.trace.getTracer('stoa', version);
   const isTraced = () => api.trace.getActiveSpan()?.isRecording() === true;
-  const { stores, manifest } = stoa.kernel;
   let last: { group: GroupFacts; atMs: number } | undefined;
   stoa.onGroup((group) => {
     last = { group, atMs: performance.now() };
   });
-  for (const [shard, store] of stores.entries()) {
-    store.onTransact = () => {
-      if (!isTraced()) return undefined;
-      const startedMs = performance.now();
-      const attributes = { 'stoa.shard': shard, 'stoa.engine': manifest.engine };
-      const span = tracer.startSpan('kernel.transact', { attributes });
-      return (failure) => {
-        // Of several shards it is not known which one the last group was of.
-        if (last !== undefined && last.atMs >= startedMs && stores.length === 1)
-          span.setAttributes({
-            'stoa.group.transactions': last.group.transactions,
-            'stoa.group.bytes': last.group.sizeBytes,
-            'stoa.group.commit_ms': last.group.commitMs,
-          });
-        if (failure !== undefined) fail(api, span, codeOf(failure));
-        span.end();
-      };
+  stoa.home.onTransact((attributes) => {
+    if (!isTraced()) return undefined;
+    const startedMs = performance.now();
+    const span = tracer.startSpan('kernel.transact', { attributes });
+    return (failure) => {
+      // With several shards it is not known which of them the last group belongs to.
+      if (last !== undefined && last.atMs >= startedMs && stoa.operations.facts().shards === 1)
+        span.setAttributes({
+          'stoa.group.transactions': last.group.transactions,
+          'stoa.group.bytes': last.group.sizeBytes,
+          'stoa.group.commit_ms': last.group.commitMs,
+        });
+      if (failure !== undefined) fail(api, span, codeOf(failure));
+      span.end();
     };
-  }
+  });
   stoa.onBackendCall(({ domain, backend, verb, milliseconds, failed }) => {
     if (!isTraced()) return;
     const span = tracer.startSpan(`${backend} ${domain}.${verb}`, {

@@ -1,4 +1,5 @@
 /** Backups under load of every domain, restored to many points and compared with what was acknowledged by then. `npm run test:drill` takes longer. */
+import { kernelOf } from '../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -328,7 +329,7 @@ async function* pages<Item>(
 function bytes(stoa: Stoa): Map<string, string> {
   const found = new Map<string, string>();
   for (const family of [...embeddedFamilies, kernelFamilies.timers, kernelFamilies.idempotency]) {
-    for (const { key, value } of stoa.kernel.root.range(family, {}))
+    for (const { key, value } of kernelOf(stoa).root.range(family, {}))
       found.set(`${family} ${key.toString('hex')}`, value.toString('hex'));
   }
   return found;
@@ -337,7 +338,7 @@ function bytes(stoa: Stoa): Map<string, string> {
 function wholeFeed(stoa: Stoa): FeedCommit[] {
   const commits: FeedCommit[] = [];
   for (let since: string | undefined; ;) {
-    const page = stoa.kernel.feed.read({ since });
+    const page = kernelOf(stoa).feed.read({ since });
     commits.push(...page.commits);
     if (!page.more) return commits;
     since = page.position;
@@ -374,8 +375,8 @@ describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineNa
         const running = load.run(size.operationsPerRound);
         for (let index = 0; index < 20; index += 1) await turn();
         marks.push({ to: { position: await stoa.changes.newest() }, acknowledged: model.count, bytes: null });
-        await backup(stoa.kernel, { directory: backups, kind: round === 0 ? 'full' : 'incremental' });
-        marks.push({ to: { timeMs: stoa.kernel.nowMs() }, acknowledged: 0, bytes: null });
+        await backup(kernelOf(stoa), { directory: backups, kind: round === 0 ? 'full' : 'incremental' });
+        marks.push({ to: { timeMs: kernelOf(stoa).nowMs() }, acknowledged: 0, bytes: null });
         await running;
         marks.push({
           to: { position: await stoa.changes.newest() },
@@ -383,7 +384,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineNa
           bytes: bytes(stoa),
         });
       }
-      await backup(stoa.kernel, { directory: backups, kind: 'incremental' });
+      await backup(kernelOf(stoa), { directory: backups, kind: 'incremental' });
       const feed = wholeFeed(stoa);
       await stoa.close();
 
@@ -421,12 +422,12 @@ async function compare(
     ).toBeGreaterThanOrEqual(mark.acknowledged);
     expect(await answers(stoa, places)).toEqual(model.after(expected));
     if (mark.bytes !== null) expect(bytes(stoa)).toEqual(mark.bytes);
-    for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), {
+    for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa)), {
       repair: false,
     }))
       throw new Error(`The doctor found: ${finding.problem}`);
     await stoa.data.set(operatorCaller('ada'), namespace, 'after', name);
-    expect(stoa.kernel.root.sequence).toBe((expected.at(-1)?.seq ?? 0) + 1);
+    expect(kernelOf(stoa).root.sequence).toBe((expected.at(-1)?.seq ?? 0) + 1);
   } finally {
     await stoa.close();
     await rm(target, { recursive: true, force: true });

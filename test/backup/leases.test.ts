@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,11 +28,11 @@ it.each(['full', 'incremental'] as const)(
     const [backups, target] = [at(`${kind}-backups`), at(`${kind}-restored`)];
     const stoa = await open(kind);
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'scout' });
-    if (kind === 'incremental') await backup(stoa.kernel, { directory: backups, kind: 'full' });
+    if (kind === 'incremental') await backup(kernelOf(stoa), { directory: backups, kind: 'full' });
     nowMs += 3_600_000;
     const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'node-1' });
     nowMs += 20_000;
-    await backup(stoa.kernel, { directory: backups, kind });
+    await backup(kernelOf(stoa), { directory: backups, kind });
     await stoa.close();
     nowMs += dayMs;
     await restore({ directory: backups, target, families: embeddedFamilies });

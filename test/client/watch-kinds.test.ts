@@ -1,4 +1,5 @@
 /** Every kind of change that the feed can carry, against what each watch hands on. */
+import { kernelOf } from '../kernel-of.js';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -59,7 +60,7 @@ function wordsOf(change: RoomChange): string {
 
 /** As backends do whose feed follows their writes. */
 function tellLate(key: string, version: number): Promise<void> {
-  return running.stoa.kernel.root.transact((tx) =>
+  return kernelOf(running.stoa).root.transact((tx) =>
     tx.change(documentSet({ user, namespace: 'late' }, key, version)),
   );
 }

@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
   AgentKeys,
@@ -524,7 +525,7 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
     const flood = async () => {
       const id = 'x'.repeat(1_000);
       for (let made = 0; made < 40; made += 1) {
-        await small.stoa.kernel.root.transact((tx) => {
+        await kernelOf(small.stoa).root.transact((tx) => {
           for (let change = 0; change < 1_000; change += 1)
             tx.change({
               domain: 'data',
@@ -536,7 +537,7 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
             });
         });
       }
-      await small.stoa.kernel.trim();
+      await kernelOf(small.stoa).trim();
     };
     await flood();
     const late = new Watched((signal) => stoa.watch({ data: { namespace: 'n' }, since: old, signal }));

@@ -24,7 +24,9 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     server = await redis?.();
     if (server !== undefined) await noteServer(server.describe);
     const places: Partial<StoaOptions> =
-      server === undefined ? {} : { messaging: (await sharedPostgres()).url, redis: server.url };
+      server === undefined
+        ? {}
+        : { postgres: (await sharedPostgres()).url, redis: server.url, secretKeys: '00'.repeat(32) };
     stoa = await openStoa({ data: '', engine: 'memory', onError: () => undefined, ...places });
     author = (
       await writtenPort(stoa.messaging).register({

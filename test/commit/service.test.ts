@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
@@ -25,7 +26,7 @@ async function roomOf(id: string) {
 describe('a commit', () => {
   it('does operations of several domains in one step of the feed', async () => {
     const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
-    const before = stoa.kernel.root.sequence;
+    const before = kernelOf(stoa).root.sequence;
     const outcome = await stoa.commit.commit(ada, {
       operations: [
         { op: 'data.set', key: 'plan', value: { go: true } },
@@ -45,7 +46,7 @@ describe('a commit', () => {
         { status: 'running', version: 2 },
       ],
     });
-    expect(stoa.kernel.root.sequence).toBe(before + 1);
+    expect(kernelOf(stoa).root.sequence).toBe(before + 1);
     expect(await stoa.data.get(ada, 'default', 'plans')).toBe(3);
   });
 
@@ -240,8 +241,8 @@ describe('a commit', () => {
     expect(outcome).toMatchObject({ ok: true, results: [{ version: 1 }, { id: messages[0]?.id }] });
     expect(messages).toMatchObject([{ body: 'the result is in', serverSigned: true }]);
     expect(
-      stoa.kernel.feed
-        .read()
+      kernelOf(stoa)
+        .feed.read()
         .commits.at(-1)
         ?.changes.map(({ kind }) => kind),
     ).toEqual(expect.arrayContaining(['document.set', 'message.posted']));

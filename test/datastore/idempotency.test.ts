@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -127,8 +128,11 @@ describe('in a store beside the directory', () => {
     const data = await mkdtemp(join(tmpdir(), 'stoa-unknown-'));
     const options = { data, engine: 'lmdb' as const };
     const store = new Failing({ limits: limitsWith() });
-    const serviceIn = ({ kernel, limits }: Stoa): DataService =>
-      new DataService({ ...storeDocuments(store, limits, new DirectoryStoreNotes(kernel)), limits });
+    const serviceIn = (stoa: Stoa): DataService => {
+      const { limits } = stoa;
+      const notes = new DirectoryStoreNotes(kernelOf(stoa));
+      return new DataService({ ...storeDocuments(store, limits, notes), limits });
+    };
     const first = await openStoa(options);
     store.fails = true;
     const idempotency = keyed('unknown');

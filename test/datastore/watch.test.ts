@@ -1,4 +1,5 @@
 /** Watching a namespace in the library: with changes in the commit, and announced after it. */
+import { kernelOf } from '../kernel-of.js';
 import { expect, test } from 'vitest';
 import type { DocumentChange } from '../../src/datastore/watch.js';
 import { operatorCaller } from '../../src/core/caller.js';
@@ -18,7 +19,7 @@ test.each([
     const notes = stoa.data.open(operatorCaller('ada', 'writer'), 'notes');
     const stop = new AbortController();
     const seen: DocumentChange[] = [];
-    const start = stoa.kernel.feed.newest();
+    const start = kernelOf(stoa).feed.newest();
     const watching = (async () => {
       for await (const change of notes.watch({ prefix: 'a/', since: start, signal: stop.signal })) {
         seen.push(change);

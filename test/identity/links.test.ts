@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
@@ -39,7 +40,9 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
   }
 
   const commitKinds = () =>
-    stoa.kernel.feed.read().commits.map(({ changes }) => changes.map(({ kind }) => kind));
+    kernelOf(stoa)
+      .feed.read()
+      .commits.map(({ changes }) => changes.map(({ kind }) => kind));
 
   it('is one commit of the registry and of messaging, and so is its end', async () => {
     for (const user of users) {

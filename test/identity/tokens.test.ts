@@ -6,7 +6,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { IdentityService } from '../../src/identity/service.js';
 import type { TokenRecord } from '../../src/identity/tokens.js';
-import { newOperatorToken } from '../../src/identity/tokens.js';
+import { hashToken, newOperatorToken } from '../../src/identity/tokens.js';
 import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 
@@ -40,7 +40,7 @@ async function open(tokensCachedMax = 100) {
     writer: new DirectoryWriter(kernel),
     port,
     limits,
-    operatorToken: newOperatorToken(),
+    operatorTokenHashes: [hashToken(newOperatorToken())],
     nowMs: () => kernel.nowMs(),
     onError: (error) => {
       throw error;

@@ -1,4 +1,5 @@
 /** The same limits on every door: AICQ's routes, /v1, commits and MCP. */
+import { kernelOf } from '../kernel-of.js';
 import { randomUUID } from 'node:crypto';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -38,7 +39,7 @@ function rows(): number {
   const counted = Object.values(families).filter(
     (family) => family !== families.nonces && family !== families.rateWindows,
   );
-  return counted.reduce((sum, family) => sum + [...desk.stoa.kernel.root.range(family, {})].length, 0);
+  return counted.reduce((sum, family) => sum + [...kernelOf(desk.stoa).root.range(family, {})].length, 0);
 }
 
 /** Ann's identity, linked to a new agent of ada with that name. */

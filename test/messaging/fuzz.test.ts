@@ -27,8 +27,9 @@ const backends = [
     async () =>
       Desk.open({
         limits: roomy,
-        messaging: (await sharedPostgres()).url,
+        postgres: (await sharedPostgres()).url,
         redis: redis.url,
+        secretKeys: '00'.repeat(32),
         onError: () => undefined,
       }),
   ],

@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -100,7 +101,7 @@ it('a store that takes no writes accepts no signature, because no nonce could be
   try {
     const ann = await desk.agent();
     expect((await ann.ask('GET', '/dm')).status).toBe(200);
-    desk.stoa.kernel.root.stop(new StoaError('writes_stopped', 'The disk is gone, as the test wants it.'));
+    kernelOf(desk.stoa).root.stop(new StoaError('writes_stopped', 'The disk is gone, as the test wants it.'));
     for (const answer of [
       await ann.ask('GET', '/dm'),
       await ann.ask('POST', '/room/global', { body: { body: 'x' } }),
@@ -114,7 +115,9 @@ it('a store that takes no writes accepts no signature, because no nonce could be
 
 /** Names of the rate windows on disk. */
 function rows(desk: Desk): string[] {
-  return Array.from(desk.stoa.kernel.root.range('messaging/rate_windows', {}), ({ key }) => key.toString());
+  return Array.from(kernelOf(desk.stoa).root.range('messaging/rate_windows', {}), ({ key }) =>
+    key.toString(),
+  );
 }
 
 async function until(holds: () => boolean): Promise<void> {
@@ -144,13 +147,13 @@ it('a crash forgets rate windows of the last moment only, and those that are ove
     await until(
       () =>
         JSON.parse(
-          desk.stoa.kernel.root
-            .get('messaging/rate_windows', Buffer.from('violations 203.0.113.1'))
+          kernelOf(desk.stoa)
+            .root.get('messaging/rate_windows', Buffer.from('violations 203.0.113.1'))
             ?.toString() ?? '[{"times":[]}]',
         )[0].times.length === 9,
     );
     // From here on nothing reaches the disk, as if the process had been killed.
-    desk.stoa.kernel.root.stop(new StoaError('writes_stopped', 'A crash, as the test wants it.'));
+    kernelOf(desk.stoa).root.stop(new StoaError('writes_stopped', 'A crash, as the test wants it.'));
     await desk.close();
 
     desk = await open();
@@ -183,10 +186,10 @@ it('expired messages, their words, threads, nonces and blocks leave the disk', a
     const families = ['messages', 'waiting_words', 'threads', 'inboxes', 'pending', 'nonces', 'blocks'].map(
       (name) => `messaging/${name}`,
     );
-    const counts = () => families.map((family) => [...desk.stoa.kernel.root.range(family, {})].length);
+    const counts = () => families.map((family) => [...kernelOf(desk.stoa).root.range(family, {})].length);
     expect(counts().every((count) => count > 0)).toBe(true);
     offsetMs = 8 * 24 * 3_600_000;
-    await desk.stoa.kernel.sweep();
+    await kernelOf(desk.stoa).sweep();
     expect(counts()).toEqual(families.map(() => 0));
   } finally {
     await desk.close();

@@ -1,4 +1,5 @@
 /** Writes of messaging as steps: whole or not at all, once for a key, and never with what has changed meanwhile. */
+import { kernelOf } from '../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
 import { families } from '../../src/homes/directory/messaging/rows.js';
@@ -54,7 +55,9 @@ async function signedMessage(body: string): Promise<CommitMessage & { op: 'room.
 
 /** Another key, as an import brings it. */
 async function replaceRoomKey(room: string, keyHash: string): Promise<void> {
-  await stoa.kernel.root.transact((tx) => tx.put(families.roomKeys, uuidBytes(room), Buffer.from(keyHash)));
+  await kernelOf(stoa).root.transact((tx) =>
+    tx.put(families.roomKeys, uuidBytes(room), Buffer.from(keyHash)),
+  );
 }
 
 it('gives ten repeats under one Idempotency-Key at once one message and one answer', async () => {
@@ -171,7 +174,9 @@ it('refuses a signature whose key is rotated before its message is written', asy
 });
 
 it('does not write in the name of an identity that the server no longer keeps for the caller', async () => {
-  const { messaging, kernel } = await open();
+  const stoa = await open();
+  const { messaging } = stoa;
+  const kernel = kernelOf(stoa);
   const posting = await messaging.steps.post(ada, ...saying('late'));
   const other = await messaging.direct.recipientOf({ user: 'ada', agent: 'other' });
   await kernel.root.transact((tx) => {

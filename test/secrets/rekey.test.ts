@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -46,7 +47,7 @@ async function post(stoa: Stoa, agent: string): Promise<string> {
 /** With which key each identity that the server keeps is encrypted. */
 function keysInUse(stoa: Stoa): string[] {
   return Array.from(
-    stoa.kernel.root.range('messaging/kept_identities', {}),
+    kernelOf(stoa).root.range('messaging/kept_identities', {}),
     ({ value }) => /enc:v1:(\w+):/.exec(value.toString())?.[1] ?? 'none',
   );
 }

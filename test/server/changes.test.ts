@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { once } from 'node:events';
 import { createConnection } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
@@ -241,12 +242,12 @@ test('a position that has left the feed is 410 resync, for pages and streams', a
   const old = await running.stoa.changes.newest();
   // More than the feed keeps in memory for readers that are near its end.
   for (let made = 0; made < 40; made += 1) {
-    await running.stoa.kernel.root.transact((tx) => {
+    await kernelOf(running.stoa).root.transact((tx) => {
       for (let change = 0; change < 1_000; change += 1)
         tx.change({ domain: 'data', kind: 'document.set', id: 'flood', user: 'bob', version: 1 });
     });
   }
-  await running.stoa.kernel.trim();
+  await kernelOf(running.stoa).trim();
   const page = await running.ask('GET', `/v1/changes?since=${old}`, { as: running.alice });
   expect(page.json).toMatchObject({
     code: 'resync',
@@ -267,7 +268,7 @@ test('a reader that takes nothing costs no memory, and its place is given up', a
     await vi.waitFor(() => expect(slow.app.stoaServer.streams.count).toBe(1));
     const id = 'x'.repeat(1_000);
     while (slow.app.stoaServer.streams.count > 0) {
-      await slow.stoa.kernel.root.transact((tx) => {
+      await kernelOf(slow.stoa).root.transact((tx) => {
         for (let made = 0; made < 500; made += 1)
           tx.change({ domain: 'data', kind: 'document.set', id, user: 'alice', version: 1 });
       });

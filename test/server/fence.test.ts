@@ -7,7 +7,7 @@ import { userKey } from '../../src/identity/user-key.js';
 import { shardOf } from '../../src/homes/directory/kernel/directory/manifest.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { ReadyWaiters } from '../../src/workspaces/ready-waiters.js';
-import { sharedPostgres } from '../servers/shared.js';
+import { sharedPostgres, sharedServer } from '../servers/shared.js';
 import { Running } from './running.js';
 import { writtenPort } from '../messaging/written-port.js';
 
@@ -226,7 +226,12 @@ describe('in PostgreSQL', () => {
 
   beforeAll(async () => {
     const { url } = await sharedPostgres();
-    stoa = await openStoa({ data: '', engine: 'memory', datastore: url, workspaces: url });
+    stoa = await openStoa({
+      postgres: url,
+      redis: (await sharedServer('redis')).url,
+      secretKeys: '00'.repeat(32),
+      onError: () => undefined,
+    });
     sql = await openPostgres(new URL(url));
   });
   afterAll(async () => {

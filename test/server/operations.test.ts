@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createLogger } from '../../src/server/log.js';
@@ -52,7 +53,7 @@ test('leases that are live are counted, of agents and of tasks; a scrape reads n
   const lines = async () => (await leased.ask('GET', '/metrics')).text;
   await expect.poll(lines, { timeout: 10_000 }).toMatch(/^stoa_leases 1$/m);
   const read: string[] = [];
-  const { engine } = leased.stoa.kernel.root;
+  const { engine } = kernelOf(leased.stoa).root;
   const range = engine.range.bind(engine);
   Object.assign(engine, {
     range: (family: string, options: { limit?: number }) => {

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connect } from '../../src/cli/connection/connection.js';
 import { loadConfig } from '../../src/core/settings/config.js';
-import { sharedPostgres } from '../servers/shared.js';
 import { Running } from './running.js';
 
 let running: Running;
@@ -70,13 +69,13 @@ test('without asking for events the answer is what it was', async () => {
 });
 
 test('a backup names the domains that another database keeps', async () => {
-  const elsewhere = await Running.start({ workspaces: (await sharedPostgres()).url });
+  const elsewhere = await Running.start({ datastore: 'memory://' });
   try {
     const { json } = await elsewhere.ask('POST', '/v1/backups', {
       as: elsewhere.operator,
       body: { directory: join(directory, 'elsewhere') },
     });
-    expect(json).toMatchObject({ not_included: ['workspaces'] });
+    expect(json).toMatchObject({ not_included: ['data'] });
   } finally {
     await elsewhere.stop();
   }

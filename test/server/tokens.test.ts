@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -40,7 +41,7 @@ test("the operator's token is in a file that only its owner can read", async () 
 
 test('no secret is in the data directory beside that file', async () => {
   const { token, token_id } = await newToken('secretive');
-  await running.stoa.kernel.root.flush();
+  await kernelOf(running.stoa).root.flush();
   const stored = await readFile(join(data, 'shard-00', 'db', 'data.mdb')).catch(() => Buffer.alloc(0));
   expect(stored.length).toBeGreaterThan(0);
   expect(stored.includes(Buffer.from(token.slice(-43)))).toBe(false);
@@ -119,7 +120,7 @@ test('a token expires, also when it was used before', async () => {
   expect(await status(token)).toBe(200);
   nowMs += 1;
   expect(await status(token)).toBe(401);
-  await running.stoa.kernel.sweep();
+  await kernelOf(running.stoa).sweep();
   expect((await running.ask('GET', '/v1/users/tim/tokens', { as: running.operator })).json.items).toEqual([]);
 });
 

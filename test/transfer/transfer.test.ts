@@ -1,3 +1,4 @@
+import { kernelOf } from '../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -30,7 +31,9 @@ async function open(
 }
 
 async function expectHealthy(stoa: Stoa): Promise<void> {
-  for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), { repair: false }))
+  for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa)), {
+    repair: false,
+  }))
     throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);
 }
 
@@ -66,7 +69,7 @@ describe('an export', () => {
       type: 'stoa.export',
       format: 'stoa-export',
       version: 1,
-      store: source.kernel.manifest.id,
+      store: kernelOf(source).manifest.id,
       user: null,
       with_secrets: false,
     });
@@ -227,7 +230,8 @@ describe('conflicts', () => {
 
   it('are ids of another user too, also in another shard, which stays the owner', async () => {
     const shardsTarget = await open('ids-of-others', { engine: 'memory', shards: 4 });
-    const { kernel, registry } = shardsTarget;
+    const { registry } = shardsTarget;
+    const kernel = kernelOf(shardsTarget);
     const [agent] = (await source.registry.listAgents(ada)).items;
     const home = kernel.storeOf(userKey('ada'));
     const other = ['bob', 'cleo', 'dan', 'eve', 'fay'].find((name) => kernel.storeOf(userKey(name)) !== home);

@@ -7,7 +7,7 @@ import { hashToken, newOperatorToken } from '../../identity/tokens.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type Secrets, openSecrets } from '../../secrets/secrets.js';
 import type { RecordStore } from '../../transfer/port.js';
-import type { Home, HomeOptions } from '../home.js';
+import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
 import { embeddedFamilies, embeddedHotFamilies, embeddedScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
@@ -168,6 +168,13 @@ export class DirectoryHome implements Home {
       }),
       ...messagingRecords(kernel),
     ];
+  }
+
+  onTransact(listener: OnTransact): void {
+    for (const [shard, store] of this.kernel.stores.entries()) {
+      const facts = { 'stoa.shard': shard, 'stoa.engine': this.kernel.manifest.engine };
+      store.onTransact = () => listener(facts);
+    }
   }
 
   start(): void {

@@ -24,7 +24,10 @@ const healthSchema = z
   .meta({ id: 'Health' });
 
 const probeSchema = z
-  .object({ status: z.enum(['ok', 'stopping', 'writes_stopped', 'disk_full']) })
+  .object({
+    status: z.enum(['ok', 'stopping', 'writes_stopped', 'disk_full', 'unavailable']),
+    degraded: z.array(z.string()).optional().describe('Parts that do not answer and that much works without'),
+  })
   .meta({ id: 'Probe' });
 
 const anyQuery = z.looseObject({});

@@ -273,19 +273,14 @@ test('what trades durability away is warned of', () => {
   );
 });
 
-test('half a TLS pair, and a Redis that nothing would use, are refused', () => {
+test('half a TLS pair, and half of PostgreSQL and Redis, are refused', () => {
   expect(refusal({ flags: { tlsCert: 'cert.pem' } }).message).toContain('tls_key');
-  expect(refusal({ flags: { redis: 'redis://localhost' } }).message).toContain('nothing would use it');
+  expect(refusal({ flags: { redis: 'redis://localhost' } }).message).toContain('postgres is not');
+  expect(refusal({ flags: { postgres: 'postgres://db/x' } }).message).toContain('redis is not');
 });
 
-test.each(['postgres://db/x', 'PostgreSQL://db/x'])(
-  '%s beside a Redis holds every domain that it can',
-  (backend) => {
-    const { config } = loadConfig({ flags: { backend, redis: 'redis://localhost' }, directory: null });
-    expect(stoaOptions(config)).toMatchObject({
-      datastore: backend,
-      workspaces: backend,
-      messaging: backend,
-    });
-  },
-);
+test.each(['postgres://db/x', 'PostgreSQL://db/x'])('%s beside a Redis is the home', (postgres) => {
+  const redis = 'redis://localhost';
+  const { config } = loadConfig({ flags: { postgres, redis }, directory: null });
+  expect(stoaOptions(config)).toMatchObject({ postgres, redis, datastore: null });
+});

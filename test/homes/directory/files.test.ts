@@ -1,3 +1,4 @@
+import { kernelOf } from '../../kernel-of.js';
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdtemp, mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -87,7 +88,7 @@ test.each(['lmdb', 'rocksdb'] as const)(
       await mkdir(data, { mode: 0o755 });
       await chmod(data, 0o755);
       const stoa = await openStoa({ data, engine });
-      await backup(stoa.kernel, { directory: join(data, 'backups'), kind: 'full' });
+      await backup(kernelOf(stoa), { directory: join(data, 'backups'), kind: 'full' });
       const whileOpen = await modesOf(data);
       await stoa.close();
       const known = [...whileOpen, ...(await modesOf(data))];
@@ -121,7 +122,7 @@ test.skipIf(process.platform !== 'linux')(
 test('a backup to where nothing can be written is a refusal that says so', async () => {
   const stoa = await openStoa({ data: join(directory, 'source') });
   const target = join(directory, 'file', 'backups');
-  await expect(backup(stoa.kernel, { directory: target, kind: 'full' })).rejects.toMatchObject({
+  await expect(backup(kernelOf(stoa), { directory: target, kind: 'full' })).rejects.toMatchObject({
     code: 'invalid_request',
     message: expect.stringContaining(target),
     fix: expect.any(String),

@@ -1,4 +1,5 @@
 /** Whoever looks into the store reads every row of every family, on each engine. */
+import { kernelOf } from '../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,7 +26,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
       sweepIntervalMs: 3_600_000,
     });
     await populate(running.stoa);
-    await running.stoa.kernel.root.transact((tx) =>
+    await kernelOf(running.stoa).root.transact((tx) =>
       tx.put(kernelFamilies.directory, Buffer.from('task_01'), userKey('ada')),
     );
   });
@@ -56,7 +57,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     for (const { family, entries, size_bytes, estimated } of items) {
       expect([family, entries, estimated]).toEqual([
         family,
-        Array.from(running.stoa.kernel.root.range(family, {})).length,
+        Array.from(kernelOf(running.stoa).root.range(family, {})).length,
         false,
       ]);
       expect([family, size_bytes > 0]).toEqual([family, entries > 0]);
@@ -64,7 +65,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
   });
 
   it('counts to the end of a family with more entries than an engine looks at', async () => {
-    await running.stoa.kernel.root.transact((tx) => {
+    await kernelOf(running.stoa).root.transact((tx) => {
       for (let index = 0; index < 10_500; index += 1)
         tx.put(
           'data/access',
@@ -110,7 +111,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
   });
 
   it('shows a row that cannot be read as its bytes alone', async () => {
-    await running.stoa.kernel.root.transact((tx) =>
+    await kernelOf(running.stoa).root.transact((tx) =>
       tx.put('messaging/inbox_clocks', Buffer.from('odd'), Buffer.of(1)),
     );
     const { items } = await page('/v1/inspect/inbox_clocks');

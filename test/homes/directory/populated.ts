@@ -1,4 +1,5 @@
 /** A store with something in every family. */
+import { kernelOf } from '../../kernel-of.js';
 import { dataFamilies } from '../../../src/homes/directory/datastore/rows.js';
 import { readRoom, restoreMessage } from '../../../src/homes/directory/messaging/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
@@ -19,7 +20,8 @@ const ada = operatorCaller('ada', 'planner');
 
 /** Something of everything, at one moment: nothing moves but by the damage. */
 export async function populate(stoa: Stoa): Promise<void> {
-  const { registry, data, workspaces, identity, kernel: opened } = stoa;
+  const { registry, data, workspaces, identity } = stoa;
+  const opened = kernelOf(stoa);
   const port = writtenPort(stoa.messaging);
   const { token } = await identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
   await identity.authenticate(token);

@@ -1,4 +1,5 @@
 /** The doctor over the families that are not the registry's or the workspaces': tokens, data, messaging. */
+import { kernelOf } from '../../../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { embeddedChecks } from '../../../../src/homes/directory/doctor/doctor.js';
@@ -41,7 +42,7 @@ let store: Store;
 
 beforeEach(async () => {
   stoa = await openStoa({ data: 'unused', engine: 'memory' });
-  store = stoa.kernel.root;
+  store = kernelOf(stoa).root;
   const { token } = await stoa.identity.createToken(operatorCaller(), 'ada', { expires_in: 3600 }, null);
   await stoa.identity.authenticate(token);
   await stoa.identity.flush();
@@ -73,7 +74,10 @@ beforeEach(async () => {
 });
 afterEach(() => stoa.close());
 
-async function findings(repair = false, { kernel } = stoa): Promise<(Finding & { repaired: boolean })[]> {
+async function findings(
+  repair = false,
+  kernel = kernelOf(stoa),
+): Promise<(Finding & { repaired: boolean })[]> {
   const found: (Finding & { repaired: boolean })[] = [];
   for await (const { shard: _, ...finding } of examineAll(kernel.stores, embeddedChecks(kernel), {
     repair,
@@ -216,7 +220,8 @@ describe('an identity that was linked before agents knew who speaks for them', (
   it('stays unknown to another agent that was made under the same id since', async () => {
     const opened = await openStoa({ data: 'unused', engine: 'memory' });
     try {
-      const { registry, messaging, kernel } = opened;
+      const { registry, messaging } = opened;
+      const kernel = kernelOf(opened);
       const ada = operatorCaller('ada');
       const { identity } = await writtenPort(messaging).register({
         publicKey: randomBytes(32).toString('base64'),
@@ -236,7 +241,7 @@ describe('an identity that was linked before agents knew who speaks for them', (
       });
       await vi.waitUntil(() => kernel.nowMs() > linkedAtMs);
       await registry.putAgent(ada, { agent_id: agentId, name: 'scout' });
-      expect(await findings(true, opened)).toEqual([]);
+      expect(await findings(true, kernelOf(opened))).toEqual([]);
       expect(await registry.speaksFor(identity.id, 'ada', agentId)).toBe(false);
     } finally {
       await opened.close();
@@ -263,18 +268,18 @@ describe('an identity that was linked before agents knew who speaks for them', (
           agentName,
           write: true,
           namespaces: null,
-          linkedAtMs: opened.kernel.nowMs(),
+          linkedAtMs: kernelOf(opened).nowMs(),
         });
         expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([]);
-        expect(await findings(false, opened)).toContainEqual(
+        expect(await findings(false, kernelOf(opened))).toContainEqual(
           expect.objectContaining({
             family: 'registry/identity_links',
             kind: 'missing',
             repair: 'write the row',
           }),
         );
-        expect((await findings(true, opened)).every(({ repaired }) => repaired)).toBe(true);
-        expect(await findings(false, opened)).toEqual([]);
+        expect((await findings(true, kernelOf(opened))).every(({ repaired }) => repaired)).toBe(true);
+        expect(await findings(false, kernelOf(opened))).toEqual([]);
         expect((await opened.registry.listIdentities(operatorCaller(user), agentId)).items).toEqual([
           identity.id,
         ]);

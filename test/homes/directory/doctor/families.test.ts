@@ -1,4 +1,6 @@
 /** The doctor over every family: each index and each kept count is damaged on purpose, found, mended, and no record is touched. */
+import type { Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { kernelOf } from '../../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -223,7 +225,7 @@ it('every family has a rule, or a reason to have none', () => {
 
 /** The checks name their families without looking at a store. */
 function checkedFamilies(): string[] {
-  const unopened = { root: undefined, stores: [], limits: {} } as unknown as Stoa['kernel'];
+  const unopened = { root: undefined, stores: [], limits: {} } as unknown as Kernel;
   return embeddedChecks(unopened).map(({ family }) => family);
 }
 
@@ -237,7 +239,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'stoa-doctor-'));
     stoa = await openStoa({ data: directory, engine, clock: () => nowMs, sweepIntervalMs: 3_600_000 });
-    store = stoa.kernel.root;
+    store = kernelOf(stoa).root;
     await populate(stoa);
     sound = rowsOfAll();
     totals = await stoa.messaging.port.totals();
@@ -251,9 +253,13 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
 
   async function findings(repair = false): Promise<(Finding & { repaired: boolean })[]> {
     const found: (Finding & { repaired: boolean })[] = [];
-    for await (const { shard: _, ...finding } of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), {
-      repair,
-    }))
+    for await (const { shard: _, ...finding } of examineAll(
+      kernelOf(stoa).stores,
+      embeddedChecks(kernelOf(stoa)),
+      {
+        repair,
+      },
+    ))
       found.push(finding);
     return found;
   }
@@ -383,7 +389,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
     await write(messaging.nonces, stranger.subarray(0, 3), none);
     await stoa.close();
     stoa = await openStoa({ data: directory, engine, clock: () => nowMs, sweepIntervalMs: 3_600_000 });
-    store = stoa.kernel.root;
+    store = kernelOf(stoa).root;
     expect((await findings(true)).map(({ family, repaired }) => [family, repaired])).toEqual([
       [messaging.nonces, true],
       [messaging.blocks, false],
@@ -401,10 +407,10 @@ it('the directory of several shards leads to everything that is looked for by it
     sweepIntervalMs: 3_600_000,
   });
   await populate(stoa);
-  const { root, stores } = stoa.kernel;
+  const { root, stores } = kernelOf(stoa);
   const findings = async (repair: boolean) => {
     const found: Finding[] = [];
-    for await (const finding of examineAll(stores, embeddedChecks(stoa.kernel), { repair }))
+    for await (const finding of examineAll(stores, embeddedChecks(kernelOf(stoa)), { repair }))
       found.push(finding);
     return found;
   };

@@ -1,4 +1,5 @@
 /** The doctor while others write: what is on its way is no damage, and repairs harm nobody. */
+import { kernelOf } from '../../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -78,7 +79,7 @@ async function keepBusy(stoa: Stoa): Promise<void> {
     await registry.deleteAgent(ada, agent.agent_id);
     // Filing also happens by itself, after thousands of messages.
     if (index % 4 === 0)
-      await stoa.kernel.root.transact((tx) =>
+      await kernelOf(stoa).root.transact((tx) =>
         fileWords(tx, readWaiting(tx).slice(0, 6), stoa.limits.messageRetentionSeconds),
       );
   };
@@ -94,14 +95,14 @@ it.each(['lmdb', 'rocksdb'] as const)(
     const busy = Promise.allSettled([keepBusy(stoa)]).finally(() => end.abort());
     const found: unknown[] = [];
     for (let examination = 0; !end.signal.aborted && found.length === 0; examination += 1) {
-      for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel), {
+      for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa)), {
         repair: examination % 2 === 1,
         pageEntries: 5,
       }))
         found.push(finding);
     }
     expect(await busy).toEqual([{ status: 'fulfilled', value: undefined }]);
-    for await (const finding of examineAll(stoa.kernel.stores, embeddedChecks(stoa.kernel)))
+    for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa))))
       found.push(finding);
     expect(found).toEqual([]);
     await stoa.close();

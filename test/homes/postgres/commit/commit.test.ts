@@ -1,3 +1,4 @@
+import { kernelOf } from '../../../kernel-of.js';
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
 import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
 import { randomUUID } from 'node:crypto';
@@ -99,7 +100,7 @@ async function untilRefused(create: () => Promise<unknown>): Promise<void> {
 /** Where messages are kept beside the data and the tasks in PostgreSQL. */
 const places = [
   { messages: 'the data directory', more: () => ({}) },
-  { messages: 'PostgreSQL and Redis', more: (url: string) => ({ messaging: url, redis: redis.url }) },
+  { messages: 'PostgreSQL and Redis', more: (url: string) => ({ postgres: url, secretKeys, redis: redis.url }) },
 ];
 
 describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ more }) => {
@@ -167,7 +168,9 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
       createdByAgent: 'planner',
     });
     expect(await saidIn(stoa)).toEqual(['planner began']);
-    const kinds = stoa.kernel.feed.read().commits.flatMap(({ changes }) => changes.map(({ kind }) => kind));
+    const kinds = kernelOf(stoa)
+      .feed.read()
+      .commits.flatMap(({ changes }) => changes.map(({ kind }) => kind));
     expect(kinds).toEqual(expect.arrayContaining(['document.set', 'task.claimed', 'task.created']));
     expect(await stoa.commit.outbox()).toEqual({ waiting: 0, oldestWaitingSeconds: 0, undeliverable: 0 });
   });
@@ -668,7 +671,7 @@ describe('where domains are apart', () => {
     await expect(
       memory.commit.commit(ada, { operations: [{ op: 'data.set', key: 'k', value: 1 }] }),
     ).rejects.toMatchObject({ code: 'unsupported', details: { domain: 'data', backend: 'memory' } });
-    const stoa = await open({ messaging: (await sharedPostgres()).url, redis: redis.url });
+    const stoa = await open({ postgres: (await sharedPostgres()).url, secretKeys, redis: redis.url });
     const mixed = stoa.commit.commit(ada, {
       operations: [
         { op: 'data.set', key: 'k', value: 1 },
@@ -723,7 +726,7 @@ describe('the outbox', () => {
   it('says what is queued, and delivers it in order when it can', async () => {
     const stoa = await open({ datastore: url, workspaces: url, limits: { commitDeliveryWaitSeconds: 0.2 } });
     const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
-    const release = await holdRoom(stoa.kernel.manifest.id);
+    const release = await holdRoom(kernelOf(stoa).manifest.id);
     const first = await stoa.commit.commit(ada, both, idempotency);
     expect(first).toMatchObject({
       ok: true,
@@ -754,7 +757,7 @@ describe('the outbox', () => {
     const options = {
       datastore: url,
       workspaces: url,
-      messaging: url,
+      postgres: url, secretKeys,
       redis: redis.url,
       limits: { commitDeliveryWaitSeconds: 0.2 },
     };
@@ -777,7 +780,7 @@ describe('the outbox', () => {
     const options = {
       datastore: url,
       workspaces: url,
-      messaging: url,
+      postgres: url, secretKeys,
       redis: redis.url,
       secretKeys: 'ab'.repeat(32),
     };
@@ -965,7 +968,7 @@ describe('the outbox', () => {
         'content-type': 'application/json',
         'stoa-user': 'ada',
       };
-      const release = await holdRoom(stoa.kernel.manifest.id);
+      const release = await holdRoom(kernelOf(stoa).manifest.id);
       const answer = (await (
         await fetch(`${address}/v1/commit`, { method: 'POST', headers, body: JSON.stringify(both) })
       ).json()) as { results: unknown[] };

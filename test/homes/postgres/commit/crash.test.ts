@@ -120,7 +120,7 @@ it('two servers that are killed leave every acknowledged commit whole, no part o
     engine: 'memory',
     datastore: url,
     workspaces: url,
-    messaging: url,
+    postgres: url, secretKeys,
     redis: redis.url,
     secretKeys,
     onError: () => undefined,

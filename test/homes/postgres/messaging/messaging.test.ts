@@ -22,7 +22,7 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   client.disconnect();
   return Desk.open({
     limits: roomy,
-    messaging: postgres.url,
+    postgres: postgres.url, secretKeys,
     redis: redis.url,
     onError: () => undefined,
     ...options,

@@ -25,7 +25,7 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   client.disconnect();
   return Desk.open({
     limits: roomy,
-    messaging: postgres.url,
+    postgres: postgres.url, secretKeys,
     redis: redis.url,
     onError: () => undefined,
     ...options,
@@ -70,7 +70,7 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
     await desks.pop()?.close();
     const desk = await Desk.open({
       limits: chosen,
-      messaging: url,
+      postgres: url, secretKeys,
       redis: redis.url,
       onError: (_error, about) => void errors.push(about),
     });
@@ -121,7 +121,7 @@ it('on a cluster, a server that looks for such messages ends while others go on 
     })();
     const next = await Desk.open({
       limits: roomy,
-      messaging: (await sharedPostgres()).url,
+      postgres: (await sharedPostgres()).url, secretKeys,
       redis: redis.url,
       onError: () => undefined,
     });

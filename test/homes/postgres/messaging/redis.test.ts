@@ -266,7 +266,7 @@ describe('the stored layout', () => {
     const settings = { trustedProxies: ['127.0.0.0/8'] };
     const desk = await Desk.open({
       limits: { ...roomy, channelReadsPerMinuteMax: 1 },
-      messaging: (await sharedPostgres()).url,
+      postgres: (await sharedPostgres()).url, secretKeys,
       redis: redis.url,
       onError: () => undefined,
       messagingSettings: settings,
@@ -412,7 +412,7 @@ describe('the stored layout', () => {
     const warnings: string[] = [];
     const durable = async () => {
       const desk = await Desk.open({
-        messaging: (await sharedPostgres()).url,
+        postgres: (await sharedPostgres()).url, secretKeys,
         redis: redis.url,
         onError: (_error, about) => void warnings.push(about),
       });
@@ -486,7 +486,7 @@ describe('several servers on one pair', () => {
       [1, 2].map(() =>
         Desk.open({
           limits: { ...roomy, channelReadsPerMinuteMax: 1 },
-          messaging: url,
+          postgres: url, secretKeys,
           redis: redis.url,
           onError: () => undefined,
           messagingSettings: settings,
@@ -511,7 +511,7 @@ describe('a search that stops at its bound', () => {
   it('goes on from its cursor without losing or repeating a message', async () => {
     const desk = await Desk.open({
       limits: { ...roomy, searchStepsMax: 200 },
-      messaging: (await sharedPostgres()).url,
+      postgres: (await sharedPostgres()).url, secretKeys,
       redis: redis.url,
       onError: () => undefined,
     });

@@ -37,7 +37,7 @@ async function openPostgres(): Promise<Stoa> {
     engine: 'memory',
     datastore: url,
     workspaces: url,
-    messaging: url,
+    postgres: url, secretKeys,
     redis: redis.url,
     onError: () => undefined,
   });
@@ -100,7 +100,7 @@ describe('an import into PostgreSQL and Redis', () => {
         data: '',
         engine: 'memory',
         workspaces: url,
-        messaging: url,
+        postgres: url, secretKeys,
         redis: cluster.url,
         onError: () => undefined,
       });

@@ -1,3 +1,4 @@
+import { kernelOf } from '../../../../kernel-of.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 /** A database that ends before what was durable in it is refused, whatever took the rest away. */
 import { type FileHandle, cp, mkdtemp, open, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
@@ -68,7 +69,7 @@ it('goes on with the note after a write of it has failed', async () => {
     failing.mockRestore();
   }
   await put(stoa, 5, 10);
-  const { lsn } = stoa.kernel.root;
+  const { lsn } = kernelOf(stoa).root;
   await until(async () => (await noted()) >= lsn);
   expect(faults).toHaveLength(1);
   await stoa.close();
@@ -182,7 +183,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (engine) => {
     await new Promise((resolve) => setTimeout(resolve, 1_500));
     expect(await note()).toBe(before);
     await stoa.close();
-    expect(await note()).toBe(stoa.kernel.root.lsn);
+    expect(await note()).toBe(kernelOf(stoa).root.lsn);
   });
 
   it('a note that is not whole is refused', async () => {
