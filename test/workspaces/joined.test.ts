@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { kernelFamilies } from '../../src/homes/directory/kernel/families.js';
 import { type Stoa, openStoa, operatorCaller } from '../../src/index.js';
 import { sharedPostgres } from '../servers/shared.js';
-import { type Place, makePlace } from './fixture.js';
+import { type Place, makePlace } from '../../src/workspaces/conformance/bench.js';
 
 const ada = operatorCaller('ada');
 let offsetMs = 0;

@@ -17,7 +17,7 @@ import { type Stoa, openStoa } from '../../../../src/index.js';
 import { type Finding, examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
-import { writtenPort } from '../../../messaging/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const families = [
