@@ -1,10 +1,11 @@
 /** Which messaging identity speaks for which agent of the registry. */
-import { StoaError } from '../../../core/errors.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
+import { agentChange } from '../../../registry/announcements.js';
 import { idBytes } from '../../../registry/ids.js';
 import { linkByAgentKey, linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
 import type { StoredAgent } from '../../../registry/model.js';
+import { identityTaken } from '../../../registry/refusals.js';
 import { registryFamilies as families } from './families.js';
 import { findAgent, noValue } from './rows.js';
 
@@ -14,34 +15,20 @@ export function linkDirectoryId(identity: string): string {
 }
 
 /** Linking again to the same agent is no error; an identity speaks for one agent. */
-export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
-  const agent = idBytes(record.agent_id);
+export function linkIdentity(tx: Transaction, agent: StoredAgent, identity: string): void {
+  const id = idBytes(agent.record.agent_id);
   const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
-  if (linked !== undefined && linked.equals(agent)) return;
+  if (linked !== undefined && linked.equals(id)) return;
   if (linked !== undefined) throw identityTaken(identity);
-  tx.put(families.identityLinks, linkByAgentKey(agent, identity), noValue);
-  tx.put(families.identityLinks, linkByIdentityKey(identity), agent);
-  tx.change({
-    domain: 'registry',
-    kind: 'agent.linked',
-    id: record.agent_id,
-    user: meta.user,
-    version: meta.version,
-    facts: { identity },
-  });
+  tx.put(families.identityLinks, linkByAgentKey(id, identity), noValue);
+  tx.put(families.identityLinks, linkByIdentityKey(identity), id);
+  tx.change(agentChange('agent.linked', agent, { identity }));
 }
 
-export function unlinkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
-  tx.delete(families.identityLinks, linkByAgentKey(idBytes(record.agent_id), identity));
+export function unlinkIdentity(tx: Transaction, agent: StoredAgent, identity: string): void {
+  tx.delete(families.identityLinks, linkByAgentKey(idBytes(agent.record.agent_id), identity));
   tx.delete(families.identityLinks, linkByIdentityKey(identity));
-  tx.change({
-    domain: 'registry',
-    kind: 'agent.unlinked',
-    id: record.agent_id,
-    user: meta.user,
-    version: meta.version,
-    facts: { identity },
-  });
+  tx.change(agentChange('agent.unlinked', agent, { identity }));
 }
 
 export function linkedAgent(reader: Reader, identity: string): StoredAgent | undefined {
@@ -69,14 +56,4 @@ export function removeLinks(tx: Transaction, agent: Buffer): string[] {
     tx.delete(families.identityLinks, linkByIdentityKey(identity));
   }
   return identities;
-}
-
-export function linkNotFound(identity: string): StoaError {
-  return new StoaError('not_found', `There is no link of ${identity}.`);
-}
-
-export function identityTaken(identity: string): StoaError {
-  return new StoaError('already_exists', `The identity ${identity} is linked to another agent.`, {
-    fix: 'Unlink it there first.',
-  });
 }

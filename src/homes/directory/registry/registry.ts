@@ -1,7 +1,6 @@
 /** The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is entered. */
 import { LRUCache } from 'lru-cache';
 import { versionFailure } from '../../../core/version-failure.js';
-import { StoaError } from '../../../core/errors.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
@@ -26,22 +25,21 @@ import type {
   UserScope,
   WriteGuard,
 } from '../../../registry/port.js';
+import {
+  agentNotFound,
+  identityTaken,
+  leaseNumberDiffers,
+  linkNotFound,
+  sessionExists,
+} from '../../../registry/refusals.js';
 import type { AgentVerb } from '../../../registry/transitions.js';
-import { AgentVerbs, activityTimer, agentNotFound } from './agents.js';
+import { AgentVerbs, activityTimer } from './agents.js';
 import { registryFamilies as families } from './families.js';
 import { LeaseVerbs, leaseTimer } from './leases.js';
-import {
-  identityTaken,
-  linkDirectoryId,
-  linkIdentity,
-  linkNotFound,
-  linkedAgent,
-  linkedIdentities,
-  unlinkIdentity,
-} from './links.js';
+import { linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './links.js';
 import { each, matches, matchingAgents, mergedPage } from './lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './rows.js';
-import { SessionVerbs, sessionExists } from './sessions.js';
+import { SessionVerbs } from './sessions.js';
 import { UserVerbs, keyOfUser } from './users.js';
 
 const noBytes = Buffer.alloc(0);
@@ -64,9 +62,9 @@ export class RegistryVerbs {
     this.users = new UserVerbs(limits);
     this.leases = new LeaseVerbs(limits, outages);
     this.agents = new AgentVerbs(limits, outages, this.users, this.leases);
-    this.sessions = new SessionVerbs(limits, this.agents, this.leases);
-    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.timerRang(tx, reference));
-    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.timerRang(tx, reference));
+    this.sessions = new SessionVerbs(this.agents, this.leases);
+    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.onTimer(tx, reference));
+    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.onTimer(tx, reference));
   }
 }
 
@@ -227,11 +225,7 @@ export class DirectoryRegistry implements RegistryPort {
       const lease = findAgent(tx, user, agentId)?.lease ?? null;
       // As it is by now: the sweeper may not have reached a lease that is over.
       const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
-      if (current !== fence)
-        throw new StoaError(
-          'fenced',
-          `The lease of the agent ${agentId} has the number ${current}, not ${fence}.`,
-        );
+      if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
     });
   }
 
