@@ -8,15 +8,17 @@ import type { Limits } from '../../core/settings/limits.js';
 import { type CheckAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
-import { Work } from './work.js';
+import { type AppendChanges, Work } from './work.js';
 
 export interface PostgresWriterOptions {
   readonly sql: PostgresSql;
   readonly limits: Limits;
   /** Milliseconds since 1970 by the database's clock. */
   readonly nowMs: () => number;
-  /** Refuses a caller whose lease has passed on. Called last, right before the commit. */
-  readonly checkFence: (caller: Caller) => void;
+  /** Refuses a caller whose lease has passed on. Called after the steps: the row that it locks comes before the changes are numbered. */
+  readonly checkFence: (caller: Caller, work: Work) => void | Promise<void>;
+  /** Missing where no step announces changes. */
+  readonly appendChanges?: AppendChanges;
   /** Counts kept answers against what their user may have; missing where there is no quota. */
   readonly checkAnswer?: CheckAnswer;
 }
@@ -64,9 +66,9 @@ export class PostgresWriter implements Writer {
   }
 
   async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
-    const { sql, limits, nowMs } = this.#options;
+    const { sql, limits, nowMs, appendChanges } = this.#options;
     const { result, work } = await transaction(sql, async (tx) => {
-      const opened = new Work(tx, nowMs(), limits);
+      const opened = new Work(tx, nowMs(), limits, appendChanges);
       return { result: await body(opened), work: opened };
     });
     await work.committed();
@@ -98,8 +100,8 @@ export class PostgresWriter implements Writer {
     await runPart('check', checks);
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.checkAnswer);
+    await this.#options.checkFence(caller, work);
     await work.finish();
-    this.#options.checkFence(caller);
     return results;
   }
 }
