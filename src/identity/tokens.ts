@@ -1,6 +1,7 @@
 /** Bearer tokens: how they are made, read and compared. Nothing here stores anything. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Scopes } from '../core/caller.js';
+import { StoaError } from '../core/errors.js';
 
 /** What is kept of a user's token: everything but the secret. */
 export interface TokenRecord {
@@ -72,4 +73,12 @@ export function publicPartOf(tokenId: string): string {
 
 export function isExpired(token: Pick<TokenRecord, 'expiresAtMs'>, nowMs: number): boolean {
   return token.expiresAtMs !== null && token.expiresAtMs <= nowMs;
+}
+
+export function tooManyTokens(perUserMax: number): StoaError {
+  return new StoaError(
+    'quota_exceeded',
+    `The user has ${perUserMax} tokens, which is the limit (tokensPerUserMax).`,
+    { fix: 'Revoke one that is no longer used.' },
+  );
 }

@@ -1,9 +1,9 @@
 /** Tokens in the kernel's first shard: by id, and by user for lists. */
 import type { Step } from '../../../core/write.js';
-import { StoaError } from '../../../core/errors.js';
 import { step } from '../step.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
-import { type TokenRecord, isExpired } from '../../../identity/tokens.js';
+import { tokenChange } from '../../../identity/announcements.js';
+import { type TokenRecord, isExpired, tooManyTokens } from '../../../identity/tokens.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -80,6 +80,11 @@ export class DirectoryIdentity implements IdentityPort {
     });
   }
 
+  /** Nobody else writes into this directory. */
+  hearsRemovals(): boolean {
+    return true;
+  }
+
   recordUses(uses: ReadonlyMap<string, number>): Step<void> {
     return step(this.#kernel.root, (tx) => {
       for (const [id, atMs] of uses) {
@@ -91,7 +96,7 @@ export class DirectoryIdentity implements IdentityPort {
     });
   }
 
-  #remove(tx: Transaction, record: TokenRecord, kind: string): void {
+  #remove(tx: Transaction, record: TokenRecord, kind: 'token.revoked' | 'token.expired'): void {
     removeToken(tx, record, kind);
     tx.onDurable(() => this.#onRemoved(record.id));
   }
@@ -99,38 +104,25 @@ export class DirectoryIdentity implements IdentityPort {
 
 function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
   if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) {
-    throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, {
-      fix: 'Revoke one that is no longer used.',
-    });
+    throw tooManyTokens(perUserMax);
   }
   const id = Buffer.from(record.id, 'hex');
   tx.put(tokenFamilies.tokens, id, Buffer.from(JSON.stringify(record)));
   tx.put(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id), Buffer.alloc(0));
   if (record.expiresAtMs !== null)
     tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
-  announce(tx, record, 'token.created');
+  tx.change(tokenChange('token.created', record));
   return record;
 }
 
-function removeToken(tx: Transaction, record: TokenRecord, kind: string): void {
+function removeToken(tx: Transaction, record: TokenRecord, kind: 'token.revoked' | 'token.expired'): void {
   const id = Buffer.from(record.id, 'hex');
   tx.delete(tokenFamilies.tokens, id);
   tx.delete(tokenFamilies.tokenUses, id);
   tx.delete(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id));
   if (record.expiresAtMs !== null)
     tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
-  announce(tx, record, kind);
-}
-
-function announce(tx: Transaction, record: TokenRecord, kind: string): void {
-  tx.change({
-    domain: 'identity',
-    kind,
-    id: record.id,
-    user: record.user,
-    version: null,
-    audience: 'operator',
-  });
+  tx.change(tokenChange(kind, record));
 }
 
 function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
