@@ -47,8 +47,10 @@ export interface FollowOptions extends FeedReadOptions {
 export interface Feed {
   /** The newest position. */
   newest(): string | Promise<string>;
+  /** How many commits lie between two positions. */
+  distance(from: string, to: string): number;
   /** One page after a position. Throws `resync` when the feed no longer holds what comes next. */
   read(options: FeedReadOptions): FeedPage | Promise<FeedPage>;
-  /** Pages without end: first what is kept, then what happens. Without a position it begins with the next commit after this call. */
+  /** Pages without end: first the kept commits, then new ones as they happen. Without a position it begins after this call. */
   follow(options: FollowOptions): AsyncGenerator<FeedPage>;
 }

@@ -79,9 +79,9 @@ export class ChangesService {
 
   /** Commits between the newest and the slowest open stream. */
   async lagCommits(): Promise<number> {
-    const newest = total(await this.#feed.newest());
+    const newest = await this.#feed.newest();
     let lag = 0;
-    for (const { position } of this.#followers) lag = Math.max(lag, newest - total(position));
+    for (const { position } of this.#followers) lag = Math.max(lag, this.#feed.distance(position, newest));
     return lag;
   }
 
@@ -97,11 +97,6 @@ export class ChangesService {
       this.#followers.delete(follower);
     }
   }
-}
-
-/** The sum over the shards: it grows by one with each commit. */
-function total(position: string): number {
-  return position.split('.').reduce((sum, part) => sum + Number(part), 0);
 }
 
 /** What is cheap and refuses most comes first: each change is held against the filters of many readers. */

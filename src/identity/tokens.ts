@@ -1,7 +1,8 @@
 /** Bearer tokens: how they are made, read and compared. Nothing here stores anything. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Scopes } from '../core/caller.js';
-import { StoaError } from '../core/errors.js';
+import type { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 
 /** What is kept of a user's token: everything but the secret. */
 export interface TokenRecord {
@@ -76,9 +77,12 @@ export function isExpired(token: Pick<TokenRecord, 'expiresAtMs'>, nowMs: number
 }
 
 export function tooManyTokens(perUserMax: number): StoaError {
-  return new StoaError(
-    'quota_exceeded',
-    `The user has ${perUserMax} tokens, which is the limit (tokensPerUserMax).`,
-    { fix: 'Revoke one that is no longer used.' },
-  );
+  return limitError('quota_exceeded', {
+    subject: 'With this token the user',
+    unit: 'valid tokens',
+    limit: 'tokensPerUserMax',
+    limits: { tokensPerUserMax: perUserMax },
+    received: perUserMax + 1,
+    advice: 'Revoke a token that is no longer used',
+  });
 }

@@ -4,6 +4,7 @@ import { DirectoryWriter } from '../homes/directory/writer.js';
 import type { Kernel } from '../homes/directory/kernel/kernel.js';
 import type { Transaction } from '../homes/directory/kernel/transaction.js';
 import type { Sealer } from '../secrets/sealer.js';
+import { isPostgres } from '../core/settings/settings.js';
 import type { RecordStore } from '../transfer/port.js';
 import { WorkspacesService } from '../workspaces/service.js';
 import { checkFenceFromOutside } from '../homes/directory/fence.js';
@@ -15,6 +16,8 @@ export interface OpenWorkspacesOptions {
   kernel: Kernel;
   /** The URL of a PostgreSQL, or `embedded`. */
   url: string;
+  /** Where the data store is, in the same form. */
+  dataUrl: string;
   sealer: Sealer;
   /** Called in the transaction of an owner's new workspace: a user exists from its first write. */
   onOwner: (tx: Transaction, user: string) => void;
@@ -49,12 +52,21 @@ async function openInDirectory(options: OpenWorkspacesOptions): Promise<OpenedWo
 }
 
 async function openInPostgres(options: OpenWorkspacesOptions): Promise<OpenedWorkspaces> {
-  const { kernel, url, sealer, announce, onCall, onError } = options;
+  const { kernel, url, dataUrl, sealer, announce, onCall, onError } = options;
   const { limits } = kernel;
   // Loaded only when it is chosen: most directories need no database server.
   const { openPostgresWorkspaces } = await import('../homes/postgres/workspaces/workspaces.js');
+  const { databaseOf } = await import('../homes/postgres/connection.js');
+  const hasDocuments = isPostgres(dataUrl) && databaseOf(dataUrl) === databaseOf(url);
   const checkFence = checkFenceFromOutside.bind(undefined, kernel);
-  const port = await openPostgresWorkspaces(new URL(url), { limits, sealer, announce, checkFence, onError });
+  const port = await openPostgresWorkspaces(new URL(url), {
+    limits,
+    sealer,
+    announce,
+    checkFence,
+    hasDocuments,
+    onError,
+  });
   const timed = <T extends object>(one: T): T => timedPort(one, 'workspaces', backendName(url), onCall);
   return {
     service: new WorkspacesService({ writer: timed(port.writer), port: timed(port), limits, sealer }),

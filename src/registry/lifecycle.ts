@@ -2,6 +2,7 @@
 import type { Change } from '../core/change.js';
 import { StoaError } from '../core/errors.js';
 import type { Outage } from '../core/outages.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Facts, agentChange, sessionChange } from './announcements.js';
 import { type AgentChange, activityDueMs, changedAgent } from './changes.js';
@@ -142,14 +143,16 @@ function withSign(agent: StoredAgent, times: Times): StoredAgent {
   return agent.meta.activityTimerAtMs === null ? rescheduled(noted, times) : noted;
 }
 
-function checkRoom({ activeSessions }: StoredAgent, { sessionsPerAgentMax }: Limits): void {
+function checkRoom({ activeSessions }: StoredAgent, limits: Limits): void {
+  const { sessionsPerAgentMax } = limits;
   if (sessionsPerAgentMax === 0 || activeSessions < sessionsPerAgentMax) return;
-  throw new StoaError(
-    'quota_exceeded',
-    `The agent has ${activeSessions} active sessions; the limit is ${sessionsPerAgentMax} (sessionsPerAgentMax).`,
-    {
-      fix: 'Close a session first.',
-      details: { active_sessions: activeSessions, sessions_max: sessionsPerAgentMax },
-    },
-  );
+  throw limitError('quota_exceeded', {
+    subject: 'With this session the agent',
+    unit: 'active sessions',
+    limit: 'sessionsPerAgentMax',
+    limits,
+    received: activeSessions + 1,
+    advice: 'Close a session first',
+    details: { active_sessions: activeSessions, sessions_max: sessionsPerAgentMax },
+  });
 }

@@ -2,8 +2,10 @@
 import { type PostgresSql, type Queryable, query } from './connection.js';
 import { migrate } from './migrate.js';
 import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
+import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../core/errors.js';
+import { lockUser } from './locks.js';
 import type { Work } from './work.js';
 
 const answerTables = `
@@ -58,8 +60,11 @@ export async function findAnswer(
   return JSON.parse(kept.results) as unknown[];
 }
 
-/** Refuses to keep an answer of so many more bytes for a user. */
-export type CheckAnswer = (work: Work, user: string, difference: number) => Promise<void>;
+/** What a user has in documents. */
+export type DocumentsOf = (sql: Queryable, user: string) => Promise<Usage>;
+
+/** Documents that are kept elsewhere are counted there, without the answers here. */
+const documentsElsewhere: DocumentsOf = async () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
 
 /** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
 export async function keepAnswer(
@@ -67,22 +72,13 @@ export async function keepAnswer(
   caller: Caller,
   idempotency: Idempotency | null | undefined,
   results: readonly unknown[],
-  check?: CheckAnswer,
+  documentsOf?: DocumentsOf,
 ): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
   const text = idempotency.holdsSecret === true ? null : JSON.stringify(results);
   const sizeBytes = Buffer.byteLength(text ?? '');
-  const { idempotencyAnswerBytesMax } = work.limits;
-  if (sizeBytes > idempotencyAnswerBytesMax)
-    throw new StoaError(
-      'too_large',
-      `The answer to this request has ${sizeBytes} bytes. An answer kept under an Idempotency-Key can have ${idempotencyAnswerBytesMax} (idempotencyAnswerBytesMax). Nothing was written.`,
-      {
-        fix: 'Send the request without the Idempotency-Key, or split it.',
-        details: { idempotencyAnswerBytesMax },
-      },
-    );
-  await check?.(work, caller.user, sizeBytes);
+  checkAnswerBytes(sizeBytes, work.limits);
+  await checkAnswerQuota(work, caller.user, sizeBytes, documentsOf);
   await work.rows(
     `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at)
       VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 second')
@@ -92,8 +88,26 @@ export async function keepAnswer(
   );
 }
 
+async function checkAnswerQuota(
+  { sql: tx, limits }: Work,
+  user: string,
+  sizeBytes: number,
+  documentsOf: DocumentsOf = documentsElsewhere,
+): Promise<void> {
+  if (!hasQuota(limits)) return;
+  await lockUser(tx, user);
+  const before = await wholeUsage(tx, user, documentsOf);
+  checkQuota(before, { ...before, sizeBytes: before.sizeBytes + sizeBytes }, limits);
+}
+
+/** Documents and kept answers of a user. */
+export async function wholeUsage(sql: Queryable, user: string, documentsOf: DocumentsOf): Promise<Usage> {
+  const documents = await documentsOf(sql, user);
+  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(sql, user)) };
+}
+
 /** Bytes of all answers that are kept for a user. */
-export async function keptBytes(sql: Queryable, user: string): Promise<number> {
+async function keptBytes(sql: Queryable, user: string): Promise<number> {
   const [kept] = await query<{ bytes: string }>(
     sql,
     'SELECT coalesce(sum(size_bytes), 0) AS bytes FROM kept_answers WHERE user_id = $1 AND expires_at > clock_timestamp()',

@@ -1,29 +1,24 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../core/change.js';
-import { StoaError } from '../../core/errors.js';
 import { type Parameter, query } from './connection.js';
 import type { Limits } from '../../core/settings/limits.js';
-
-/** Adds the changes of a write to the feed, as the last statement of its transaction. */
-export type AppendChanges = (work: Work, changes: readonly Change[]) => Promise<void>;
 
 export class Work {
   readonly sql: TransactionSql;
   /** The clock that all steps of the write share. */
   readonly nowMs: number;
   readonly limits: Limits;
-  readonly #append: AppendChanges | undefined;
-  readonly #changes: Change[] = [];
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
+  readonly #changes: Change[] = [];
+  readonly #afterRollback: (() => Promise<void>)[] = [];
 
-  constructor(sql: TransactionSql, nowMs: number, limits: Limits, append?: AppendChanges) {
+  constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
     this.sql = sql;
     this.nowMs = nowMs;
     this.limits = limits;
-    this.#append = append;
   }
 
   rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
@@ -37,8 +32,8 @@ export class Work {
     return this.#parts.get(make) as Part;
   }
 
-  /** Announces changes with the commit, in the order in which they are given. */
-  announce(changes: readonly Change[]): void {
+  /** Announces changes in the feed: all changes of a write are one commit there. */
+  announce(...changes: readonly Change[]): void {
     this.#changes.push(...changes);
   }
 
@@ -52,15 +47,25 @@ export class Work {
     this.#afterCommit.push(act);
   }
 
+  /** Adds what takes back a change outside the database where the transaction does not happen. `act` must not throw. */
+  afterRollback(act: () => Promise<void>): void {
+    this.#afterRollback.push(act);
+  }
+
   async finish(): Promise<void> {
     for (const statements of this.#beforeCommit) await statements();
-    if (this.#changes.length === 0) return;
-    if (this.#append === undefined)
-      throw new StoaError('internal', 'A write announced changes, and the home has no feed for them.');
-    await this.#append(this, this.#changes);
+    // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
+    if (this.#changes.length > 0)
+      await this.rows('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [
+        JSON.stringify(this.#changes),
+      ]);
   }
 
   async committed(): Promise<void> {
     for (const act of this.#afterCommit) await act();
+  }
+
+  async rolledBack(): Promise<void> {
+    for (const act of this.#afterRollback.splice(0)) await act();
   }
 }

@@ -5,10 +5,10 @@ import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/wr
 import { type PostgresSql, TryAgain, isConcurrency, transaction } from './connection.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type CheckAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
-import { type AppendChanges, Work } from './work.js';
+import { Work } from './work.js';
 
 export interface PostgresWriterOptions {
   readonly sql: PostgresSql;
@@ -17,10 +17,8 @@ export interface PostgresWriterOptions {
   readonly nowMs: () => number;
   /** Refuses a caller whose lease has passed on. Called after the steps: the row that it locks comes before the changes are numbered. */
   readonly checkFence: (caller: Caller, work: Work) => void | Promise<void>;
-  /** Missing where no step announces changes. */
-  readonly appendChanges?: AppendChanges;
-  /** Counts kept answers against what their user may have; missing where there is no quota. */
-  readonly checkAnswer?: CheckAnswer;
+  /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
+  readonly documentsOf?: DocumentsOf | undefined;
 }
 
 /** Faults of the database belong to no step: they are tried again, or end the request. */
@@ -66,10 +64,19 @@ export class PostgresWriter implements Writer {
   }
 
   async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
-    const { sql, limits, nowMs, appendChanges } = this.#options;
+    const { sql, limits, nowMs } = this.#options;
+    let last: Work | undefined;
     const { result, work } = await transaction(sql, async (tx) => {
-      const opened = new Work(tx, nowMs(), limits, appendChanges);
-      return { result: await body(opened), work: opened };
+      // A second attempt follows only where the database has refused the first one.
+      await last?.rolledBack();
+      const opened = new Work(tx, nowMs(), limits);
+      last = opened;
+      try {
+        return { result: await body(opened), work: opened };
+      } catch (error) {
+        await opened.rolledBack();
+        throw error;
+      }
     });
     await work.committed();
     return result;
@@ -99,7 +106,7 @@ export class PostgresWriter implements Writer {
     };
     await runPart('check', checks);
     const results = await runPart('step', steps);
-    await keepAnswer(work, caller, idempotency, results, this.#options.checkAnswer);
+    await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     await this.#options.checkFence(caller, work);
     await work.finish();
     return results;

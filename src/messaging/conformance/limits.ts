@@ -197,6 +197,18 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
             ip,
             400,
           ]);
+        const addresses = Array.from({ length: 5 }, (_, index) => `198.51.100.${index + 1}`);
+        for (const address of addresses)
+          await desk.stoa.messaging.port.block({ address, reason: 'load', expiresAtMs: Date.now() + 60_000 });
+        const pages: string[][] = [];
+        for (let cursor: string | null = ''; cursor !== null;) {
+          const from: string = cursor === '' ? '' : `&cursor=${cursor}`;
+          const { json } = await desk.ask('GET', `/v1/blocks?limit=2${from}`, { headers });
+          pages.push(json.items.map(({ ip }) => ip));
+          cursor = json.next_cursor;
+        }
+        expect(pages).toEqual([addresses.slice(0, 2), addresses.slice(2, 4), addresses.slice(4)]);
+        expect((await desk.ask('GET', '/v1/blocks?cursor=other', { headers })).status).toBe(400);
         // Loopback is never blocked, however often it is refused.
         for (let count = 0; count < 15; count += 1) await desk.ask('GET', '/channels');
         expect((await desk.ask('GET', '/room/global')).status).toBe(200);

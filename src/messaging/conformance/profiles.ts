@@ -1,7 +1,7 @@
 /** Profiles and the change of a key. */
 import { verifySignature } from '../../identity/signatures.js';
 import { type TestRunner } from '../../core/test-runner.js';
-import { Agent, type Backend, type Desk } from './desk.js';
+import { Agent, type Backend, type Desk, roomy } from './desk.js';
 import { refusal } from './requests.js';
 
 export function profileTests(
@@ -33,6 +33,28 @@ export function profileTests(
         { error: 'can only change your own profile' },
       ]);
       expect((await desk.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Mallory' } })).status).toBe(401);
+    });
+
+    it('have a history of bounded length', async () => {
+      const bounded = await backend.open({ limits: { ...roomy, identityKeysMax: 2 } });
+      try {
+        let eve = await bounded.agent('Eve');
+        const statuses: number[] = [];
+        for (let rotation = 0; rotation < 2; rotation += 1) {
+          const next = new Agent(bounded);
+          next.id = eve.id;
+          const proof = next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`);
+          const body = { public_key: next.publicKey, proof };
+          const { status } = await eve.ask('POST', `/who/${eve.id}/key`, { body });
+          statuses.push(status);
+          if (status === 200) eve = next;
+        }
+        expect(statuses).toEqual([200, 409]);
+        expect((await bounded.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
+        expect((await eve.ask('GET', '/dm')).status).toBe(200);
+      } finally {
+        await bounded.close();
+      }
     });
 
     it('rotate when old and new key agree, and keep their history', async () => {

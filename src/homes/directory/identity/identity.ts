@@ -8,6 +8,7 @@ import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
+import { IndexedFamily } from '../indexed-family.js';
 import { isKnownUser } from '../registry/users.js';
 
 export const tokenFamilies = {
@@ -23,9 +24,17 @@ export const identityFamilies: readonly string[] = Object.values(tokenFamilies);
 
 export const expiryTimer = 'identity.token';
 
-export function tokenOfUserKey(user: string, id: Buffer): Buffer {
-  return Buffer.concat([userKey(user), id]);
-}
+export const tokenRecords = new IndexedFamily<TokenRecord>({
+  family: tokenFamilies.tokens,
+  keyOf: ({ id }) => Buffer.from(id, 'hex'),
+  encode: (record) => Buffer.from(JSON.stringify(record)),
+  indexes: [
+    {
+      family: tokenFamilies.tokensByUser,
+      keysOf: ({ user, id }) => Buffer.concat([userKey(user), Buffer.from(id, 'hex')]),
+    },
+  ],
+});
 
 export class DirectoryIdentity implements IdentityPort {
   readonly #kernel: Kernel;
@@ -103,12 +112,9 @@ export class DirectoryIdentity implements IdentityPort {
 }
 
 function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
-  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) {
-    throw tooManyTokens(perUserMax);
-  }
+  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) throw tooManyTokens(perUserMax);
   const id = Buffer.from(record.id, 'hex');
-  tx.put(tokenFamilies.tokens, id, Buffer.from(JSON.stringify(record)));
-  tx.put(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id), Buffer.alloc(0));
+  tokenRecords.put(tx, undefined, record);
   if (record.expiresAtMs !== null)
     tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   tx.change(tokenChange('token.created', record));
@@ -117,9 +123,8 @@ function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): 
 
 function removeToken(tx: Transaction, record: TokenRecord, kind: 'token.revoked' | 'token.expired'): void {
   const id = Buffer.from(record.id, 'hex');
-  tx.delete(tokenFamilies.tokens, id);
+  tokenRecords.remove(tx, record);
   tx.delete(tokenFamilies.tokenUses, id);
-  tx.delete(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id));
   if (record.expiresAtMs !== null)
     tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   tx.change(tokenChange(kind, record));

@@ -2,13 +2,12 @@
 import type { Outage } from '../../../core/outages.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { encodeAgent } from '../../../registry/codec.js';
 import { type LeaseTimes, checkFence, leaseTimesOf } from '../../../registry/lease.js';
 import type { Lease, StoredAgent } from '../../../registry/model.js';
 import type { WriteGuard } from '../../../registry/port.js';
 import { type PresenceOutcome, heartbeat, onLeaseTimer, release } from '../../../registry/presence.js';
-import { registryFamilies as families } from './families.js';
-import { findAgent, keyOfAgent, writeLease } from './rows.js';
+import { agentRecords } from './indexes.js';
+import { findAgent, writeLease } from './rows.js';
 import { setTimer } from './timers.js';
 
 /** Called in the transaction in which an agent's presence ends, so that other domains can take back what it held. */
@@ -68,7 +67,7 @@ export class LeaseVerbs {
     const { record, lease } = agent;
     setTimer(tx, leaseTimer, before, before.lease?.timerAtMs ?? null, lease?.timerAtMs ?? null);
     if (lease !== null) writeLease(tx, record, lease);
-    if (record !== before.record) tx.put(families.agents, keyOfAgent(record), encodeAgent(record));
+    if (record !== before.record) agentRecords.rewrite(tx, agent);
     for (const change of changes) tx.change(change);
   }
 

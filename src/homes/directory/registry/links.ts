@@ -3,11 +3,12 @@ import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { agentChange } from '../../../registry/announcements.js';
 import { idBytes } from '../../../registry/ids.js';
-import { linkByAgentKey, linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
+import { linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import { identityTaken } from '../../../registry/refusals.js';
 import { registryFamilies as families } from './families.js';
-import { findAgent, noValue } from './rows.js';
+import { linkRecords } from './indexes.js';
+import { findAgent } from './rows.js';
 
 /** The name under which the directory knows an identity. */
 export function linkDirectoryId(identity: string): string {
@@ -20,14 +21,12 @@ export function linkIdentity(tx: Transaction, agent: StoredAgent, identity: stri
   const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
   if (linked !== undefined && linked.equals(id)) return;
   if (linked !== undefined) throw identityTaken(identity);
-  tx.put(families.identityLinks, linkByAgentKey(id, identity), noValue);
-  tx.put(families.identityLinks, linkByIdentityKey(identity), id);
+  linkRecords.put(tx, undefined, { agent: id, identity });
   tx.change(agentChange('agent.linked', agent, { identity }));
 }
 
 export function unlinkIdentity(tx: Transaction, agent: StoredAgent, identity: string): void {
-  tx.delete(families.identityLinks, linkByAgentKey(idBytes(agent.record.agent_id), identity));
-  tx.delete(families.identityLinks, linkByIdentityKey(identity));
+  linkRecords.remove(tx, { agent: idBytes(agent.record.agent_id), identity });
   tx.change(agentChange('agent.unlinked', agent, { identity }));
 }
 
@@ -51,9 +50,6 @@ export function* linkedIdentities(
 /** Removes every link of an agent that is deleted; answers the identities. */
 export function removeLinks(tx: Transaction, agent: Buffer): string[] {
   const identities = Array.from(linkedIdentities(tx, agent, null), String);
-  for (const identity of identities) {
-    tx.delete(families.identityLinks, linkByAgentKey(agent, identity));
-    tx.delete(families.identityLinks, linkByIdentityKey(identity));
-  }
+  for (const identity of identities) linkRecords.remove(tx, { agent, identity });
   return identities;
 }

@@ -5,8 +5,9 @@ import type { SessionRecord } from '../../../registry/model.js';
 import type { WriteGuard } from '../../../registry/port.js';
 import { sessionExists, sessionNotFound } from '../../../registry/refusals.js';
 import type { AgentVerbs } from './agents.js';
+import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
-import { readSession, writeSession } from './rows.js';
+import { readSession } from './rows.js';
 
 export class SessionVerbs {
   readonly #agents: AgentVerbs;
@@ -36,7 +37,7 @@ export class SessionVerbs {
     this.#leases.checkFence(tx, agent, guard.fence);
     const session = this.#agents.open(tx, agent, sessionId);
     if (readSession(tx, sessionBytes(sessionId)) !== undefined) throw sessionExists(sessionId);
-    writeSession(tx, undefined, session);
+    sessionRecords.put(tx, undefined, session);
     return session;
   }
 
@@ -54,7 +55,7 @@ export class SessionVerbs {
     this.#leases.checkFence(tx, agent, guard.fence);
     const closed = this.#agents.close(tx, agent, session);
     if (closed === null) return session;
-    writeSession(tx, session, closed);
+    sessionRecords.put(tx, session, closed);
     return closed;
   }
 }

@@ -25,7 +25,7 @@ import { type Usage, hasQuota } from '../../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../../datastore/times.js';
 import type { Caller } from '../../../core/caller.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
-import { forgetAnswers, keptBytes, migrateAnswers } from '../kept-answers.js';
+import { forgetAnswers, migrateAnswers, wholeUsage } from '../kept-answers.js';
 import { PostgresStep, type RowName } from '../step.js';
 import type { Work } from '../work.js';
 import { PostgresWriter } from '../writer.js';
@@ -44,15 +44,13 @@ import {
 } from '../connection.js';
 import { AccessWrites } from './access.js';
 import { noteAgents } from './agents.js';
-import { type CountedNamespace, countedNamespaces, foldCounts, usageByNamespace } from './counts.js';
+import { type CountedNamespace, countedNamespaces, documentsOf, foldCounts } from './counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './sql.js';
 import { DataOutbox, telling, tellingCleared } from './outbox.js';
 import {
   type TransactionWork,
-  checkAnswerQuota,
   requireDocumentVersion,
   restoreDocuments,
-  usageOf,
   writeDocuments,
 } from './transaction.js';
 import { migrate } from '../migrate.js';
@@ -159,7 +157,7 @@ export class PostgresDataStore implements DataPort {
       limits: options.limits,
       nowMs: options.nowMs,
       checkFence: options.checkFence ?? (() => undefined),
-      ...(this.#hasQuota && { checkAnswer: checkAnswerQuota }),
+      documentsOf,
     });
   }
 
@@ -347,8 +345,7 @@ export class PostgresDataStore implements DataPort {
   }
 
   async usage(user: string): Promise<Usage> {
-    const documents = usageOf(await usageByNamespace(this.#sql, user));
-    return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(this.#sql, user)) };
+    return wholeUsage(this.#sql, user, documentsOf);
   }
 
   restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): PostgresStep<void>[] {

@@ -12,12 +12,13 @@ import {
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
-import { keptBytes } from '../kept-answers.js';
+import { wholeUsage } from '../kept-answers.js';
+import { lockUser } from '../locks.js';
 import type { Work } from '../work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { TryAgain, query } from '../connection.js';
 import { noteAgents } from './agents.js';
-import { usageByNamespace } from './counts.js';
+import { documentsIn, documentsOf } from './counts.js';
 import { type Kind, tellDeleted, telling } from './outbox.js';
 import {
   type DocumentRow,
@@ -164,12 +165,12 @@ export async function restoreDocuments(
   const before = new Map<string, Usage>();
   for (const user of hasQuota(limits) && !isCounted ? users : []) {
     await lockUser(tx, user);
-    before.set(user, await wholeUsage(tx, user));
+    before.set(user, await wholeUsage(tx, user, documentsOf));
   }
   for (let start = 0; start < ordered.length; start += restoreRowsMax) {
     await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
   }
-  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user), limits);
+  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
   await noteAgents(
     tx,
     ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
@@ -192,39 +193,9 @@ export async function requireDocumentVersion(
   requireVersion(scope, key, current, version);
 }
 
-/** Refuses to keep an answer that would take its user over the quota of bytes. */
-export async function checkAnswerQuota(
-  { sql: tx, limits }: Work,
-  user: string,
-  difference: number,
-): Promise<void> {
-  await lockUser(tx, user);
-  const before = await wholeUsage(tx, user);
-  checkQuota(before, { ...before, sizeBytes: before.sizeBytes + difference }, limits);
-}
-
-/** Documents and kept answers of a user. */
-async function wholeUsage(tx: TransactionSql, user: string): Promise<Usage> {
-  const documents = usageOf(await usageByNamespace(tx, user));
-  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(tx, user)) };
-}
-
 /** Names have no control characters, so a line break cannot stand inside one. */
 function nameOf({ userId, namespace, key }: DocumentRecord): string {
   return `${userId}\n${namespace}\n${key}`;
-}
-
-/** Holds the sums of a user's documents until the transaction ends. */
-async function lockUser(tx: TransactionSql, user: string): Promise<void> {
-  await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [user]);
-}
-
-export function usageOf(namespaces: Awaited<ReturnType<typeof usageByNamespace>>): Usage {
-  return {
-    documents: namespaces.reduce((sum, { documents }) => sum + documents, 0),
-    sizeBytes: namespaces.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-    namespaces: namespaces.length,
-  };
 }
 
 /** The advisory lock of the user makes the sum hold until the transaction ends. */
@@ -236,16 +207,11 @@ async function checkUserQuota(
   removed: readonly string[],
   limits: Limits,
 ): Promise<void> {
-  const kept = await usageByNamespace(tx, scope.user);
-  const documentsBefore = usageOf(kept);
-  const before = {
-    ...documentsBefore,
-    sizeBytes: documentsBefore.sizeBytes + (await keptBytes(tx, scope.user)),
-  };
+  const before = await wholeUsage(tx, scope.user, documentsOf);
   const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
   const gone = removed.filter((key) => locked.has(key));
   const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;
-  const inNamespace = kept.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0;
+  const inNamespace = await documentsIn(tx, scope);
   const after: Usage = {
     documents: before.documents + documents,
     sizeBytes:

@@ -87,7 +87,7 @@ export class PostgresIdentity implements IdentityPort {
           time(record.expiresAtMs),
         ],
       );
-      work.announce([tokenChange('token.created', record)]);
+      work.announce(tokenChange('token.created', record));
       return record;
     });
   }
@@ -177,7 +177,7 @@ export class PostgresIdentity implements IdentityPort {
     if (ids.length === 0) return [];
     await work.rows('DELETE FROM registry.owners WHERE id = ANY($1::text[])', [ids.map(tokenOwnerId)]);
     await this.removals.tell(work, ids);
-    work.announce(records.map((record) => tokenChange(kind, record)));
+    work.announce(...records.map((record) => tokenChange(kind, record)));
     // This server forgets them before the answer, not when its own notice comes back.
     work.afterCommit(() => ids.forEach(this.#options.onRemoved));
     return ids;

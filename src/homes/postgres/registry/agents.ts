@@ -10,7 +10,7 @@ import { firstLease, heartbeat as beat, onLeaseTimer, release } from '../../../r
 import { agentExists, agentNotFound, leaseNumberDiffers } from '../../../registry/refusals.js';
 import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
 import { linkOwnerId } from './links.js';
-import { text } from './rows.js';
+import { number, text } from './rows.js';
 import { type LockedUser, ensureUser, lockUser } from './users.js';
 import type { RegistryWork } from './work.js';
 
@@ -57,7 +57,7 @@ export async function moveAgent(
   return work.store(before, moved(before, verb, work.times));
 }
 
-/** Answers whether too many closed sessions for one write may be left. */
+/** Answers whether too many sessions for one write may be left. */
 export async function thinSessions(
   work: RegistryWork,
   userId: string | null,
@@ -68,7 +68,7 @@ export async function thinSessions(
   checkDeletable(stateOf(agent.record));
   const limit = work.limits.sessionsDeletedAtOnceMax;
   const found = await work.rows(
-    `SELECT session_id FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 AND status = ${sessionStatusBytes.closed} ORDER BY session_id LIMIT $3`,
+    'SELECT session_id, status FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 ORDER BY session_id LIMIT $3',
     [agent.record.user_id, agentId, limit + 1],
   );
   if (found.length <= limit) return false;
@@ -78,6 +78,9 @@ export async function thinSessions(
     [agent.record.user_id, agentId, ids],
   );
   await work.leave(ids);
+  const active = found.filter((row) => number(row, 'status') === sessionStatusBytes.active).length;
+  const left = { ...agent, activeSessions: agent.activeSessions - active };
+  if (active > 0) await work.store(agent, { agent: left, changes: [] });
   return true;
 }
 

@@ -78,7 +78,7 @@ export class RegistryWork {
   }
 
   announce(...changes: readonly Change[]): void {
-    this.#work.announce(changes);
+    this.#work.announce(...changes);
   }
 
   /** Takes the time of rows that were locked with `nowColumn` beside them. */

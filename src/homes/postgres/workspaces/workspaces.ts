@@ -43,6 +43,7 @@ import type {
 } from '../../../workspaces/schemas.js';
 import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres } from '../connection.js';
 import { DatabaseClock } from '../database-clock.js';
+import { documentsOf } from '../datastore/counts.js';
 import { inSteps } from '../in-steps.js';
 import { newerTables } from '../migrate.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
@@ -63,6 +64,8 @@ export interface PostgresWorkspacesOptions {
   announce: (changes: readonly Change[]) => Promise<void>;
   /** Refuses a caller whose lease has passed on. */
   checkFence: (caller: Caller) => void;
+  /** Whether the documents of the data store are in this database. */
+  hasDocuments?: boolean;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;
   /** Milliseconds since 1970, instead of the database's clock; for tests. */
@@ -117,8 +120,14 @@ export class PostgresWorkspaces implements WorkspacesPort {
   readonly #outbox: WorkspacesOutbox;
 
   constructor(sql: PostgresSql, options: PostgresWorkspacesOptions) {
-    const { limits, checkFence } = options;
-    this.writer = new PostgresWriter({ sql, limits, checkFence, nowMs: () => this.nowMs() });
+    const { limits, checkFence, hasDocuments } = options;
+    this.writer = new PostgresWriter({
+      sql,
+      limits,
+      checkFence,
+      nowMs: () => this.nowMs(),
+      documentsOf: hasDocuments === true ? documentsOf : undefined,
+    });
     this.#sql = sql;
     this.#clock = new DatabaseClock(sql);
     this.#options = options;

@@ -95,6 +95,26 @@ describe.each([
   });
 });
 
+describe('an agent with many sessions', () => {
+  it.each([1, 4])('is deleted in several writes with %i shard(s)', async (shards) => {
+    const { registry, kernel } = await open({ shards, limits: { sessionsDeletedAtOnceMax: 3 } });
+    const { agent_id } = await runningAgent();
+    for (let index = 0; index < 10; index += 1) {
+      await registry.openSession(alice, agent_id);
+      await registry.closeSession(alice, (await registry.openSession(alice, agent_id)).session_id);
+    }
+    await registry.updateAgentStatus(alice, agent_id, 'error');
+    const deletedAtOnce: number[] = [];
+    for (const store of kernel.stores)
+      store.onWritten((operations) =>
+        deletedAtOnce.push(operations.filter(({ family }) => family === 'registry/sessions').length),
+      );
+    await registry.deleteAgent(alice, agent_id);
+    expect(Math.max(...deletedAtOnce)).toBeLessThanOrEqual(4);
+    expect(deletedAtOnce.reduce((sum, count) => sum + count, 0)).toBe(20);
+  });
+});
+
 describe('a restart', () => {
   it('puts off the end of live leases by the time the server was down', async () => {
     const { registry } = await open({ engine: 'lmdb' });

@@ -17,7 +17,7 @@ export interface PostgresTokenBench extends TokenBench {
   writer: PostgresWriter;
 }
 
-const tables = ['registry.tokens', 'registry.owners', 'kept_answers', 'announced'];
+const tables = ['registry.tokens', 'registry.owners', 'kept_answers', 'feed.incoming'];
 
 export async function openPostgresTokens(
   given: Parameters<OpenTokens>[0] = { tokensCachedMax: 100, tokensPerUserMax: 100 },
@@ -40,9 +40,6 @@ export async function openPostgresTokens(
     limits,
     nowMs: () => clock.nowMs,
     checkFence: (caller, work) => home.checkCallerToken(work, caller),
-    appendChanges: async (work, changes) => {
-      await work.rows('INSERT INTO announced (changes) VALUES ($1)', [JSON.stringify(changes)]);
-    },
   });
   const identity: IdentityService = new IdentityService({
     writer,

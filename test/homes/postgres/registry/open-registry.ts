@@ -8,6 +8,7 @@ import {
   openPostgres,
   query,
 } from '../../../../src/homes/postgres/connection.js';
+import { migrateFeed } from '../../../../src/homes/postgres/feed/schema.js';
 import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
 import {
   type PostgresRegistry,
@@ -41,10 +42,7 @@ export async function openPostgresRegistryBench(
   const clock = { nowMs: startMs };
   const sql = await openPostgres(url, { limits, connectionsMax: 8 });
   await migrateAnswers(sql);
-  await query(
-    sql,
-    'CREATE TABLE IF NOT EXISTS announced (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, changes json NOT NULL)',
-  );
+  await migrateFeed(sql);
   const port = await openPostgresRegistry({
     sql,
     limits,
@@ -53,7 +51,7 @@ export async function openPostgresRegistryBench(
   boundStatements(sql, limits);
   const lost: string[] = [];
   port.onPresenceEnded.push(async (work, { record, meta }) => {
-    work.announce([{ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 }]);
+    work.announce({ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 });
     work.afterCommit(() => void lost.push(record.agent_id));
   });
   const writer = new PostgresWriter({
@@ -61,9 +59,6 @@ export async function openPostgresRegistryBench(
     limits,
     nowMs: () => port.nowMs(),
     checkFence: (caller, work) => port.checkCallerFence(work, caller),
-    appendChanges: async (work, changes) => {
-      await work.rows('INSERT INTO announced (changes) VALUES ($1)', [JSON.stringify(changes)]);
-    },
   });
   return {
     url,
@@ -74,7 +69,7 @@ export async function openPostgresRegistryBench(
     clock,
     lost,
     commits: async () =>
-      (await query<{ changes: string }>(sql, 'SELECT changes FROM announced ORDER BY number')).map(
+      (await query<{ changes: string }>(sql, 'SELECT changes FROM feed.incoming ORDER BY write_order')).map(
         // The table holds nothing but changes.
         ({ changes }) => JSON.parse(changes) as Change[],
       ),

@@ -11,7 +11,7 @@ import type {
   FeedReadOptions,
   FollowOptions,
 } from '../../../../feed/port.js';
-import { type WaitingReader, WaitingReaders } from './waiting-readers.js';
+import { type WaitingReader, WaitingReaders } from '../../../../feed/waiting-readers.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
 
 /** Changes looked at for one page, so that a narrow filter does not hold up the event loop; a commit without any counts as one. */
@@ -34,6 +34,12 @@ export class ChangeFeed implements Feed {
 
   newest(): string {
     return encodePosition(this.#shards.map((shard) => shard.last));
+  }
+
+  distance(from: string, to: string): number {
+    const sum = (position: string): number =>
+      decodePosition(position, this.#shards.length).reduce((total, seq) => total + seq, 0);
+    return sum(to) - sum(from);
   }
 
   read(options: FeedReadOptions = {}): FeedPage {

@@ -1,0 +1,151 @@
+/** Readers at the end of the feed, found by what they wait for: a commit looks only at those that it may concern. */
+import type { Change } from '../core/change.js';
+import type { Commit, Interest } from './port.js';
+
+export interface WaitingReader {
+  accept?: ((change: Change) => boolean) | undefined;
+  /** Without one every change is held against `accept`; with one, only those of which it is true. */
+  interest?: Interest | undefined;
+  /** Takes itself out. */
+  wake(): void;
+}
+
+export class WaitingReaders {
+  readonly #ofAnything = new Set<WaitingReader>();
+  readonly #ofIds = new SetsByName();
+  readonly #ofNamespaces = new Map<string, PrefixReaders>();
+  readonly #all = new Set<WaitingReader>();
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  add(reader: WaitingReader): void {
+    const { interest } = reader;
+    this.#all.add(reader);
+    if (interest === undefined) this.#ofAnything.add(reader);
+    else if ('id' in interest) this.#ofIds.add(interest.id, reader);
+    else this.#prefixesOf(interest).add(interest.prefix, reader);
+  }
+
+  delete(reader: WaitingReader): void {
+    const { interest } = reader;
+    this.#all.delete(reader);
+    if (interest === undefined) this.#ofAnything.delete(reader);
+    else if ('id' in interest) this.#ofIds.delete(interest.id, reader);
+    else {
+      const readers = this.#prefixesOf(interest);
+      readers.delete(interest.prefix, reader);
+      if (readers.isEmpty) this.#ofNamespaces.delete(placeOf(interest.user, interest.namespace));
+    }
+  }
+
+  /** Wakes every reader, for example when positions are no longer valid. */
+  wakeAll(): void {
+    for (const reader of this.#all) reader.wake();
+  }
+
+  /** Wakes the readers that accept any of these changes. */
+  wakeFor(commits: readonly Commit[]): void {
+    for (const reader of this.#ofAnything) {
+      const { accept } = reader;
+      if (accept === undefined || commits.some(({ changes }) => changes.some(accept))) reader.wake();
+    }
+    if (this.#ofIds.isEmpty && this.#ofNamespaces.size === 0) return;
+    for (const { changes } of commits) for (const change of changes) this.#wakeInterested(change);
+  }
+
+  #wakeInterested(change: Change): void {
+    wakeThose(this.#ofIds.get(change.id), change);
+    const { domain, user, facts } = change;
+    const namespace = facts?.['namespace'];
+    if (domain !== 'data' || user === null || typeof namespace !== 'string') return;
+    const key = facts?.['key'];
+    const readers = this.#ofNamespaces.get(placeOf(user, namespace));
+    for (const set of readers?.of(typeof key === 'string' ? key : null) ?? []) wakeThose(set, change);
+  }
+
+  #prefixesOf({ user, namespace }: { user: string; namespace: string }): PrefixReaders {
+    const place = placeOf(user, namespace);
+    const known = this.#ofNamespaces.get(place);
+    if (known !== undefined) return known;
+    const readers = new PrefixReaders();
+    this.#ofNamespaces.set(place, readers);
+    return readers;
+  }
+}
+
+/** A key begins with as many prefixes as there are lengths of them: each is one look. */
+class PrefixReaders {
+  readonly #byPrefix = new SetsByName();
+  /** How many readers there are for each length. */
+  readonly #lengths = new Map<number, number>();
+
+  get isEmpty(): boolean {
+    return this.#byPrefix.isEmpty;
+  }
+
+  add(prefix: string, reader: WaitingReader): void {
+    this.#byPrefix.add(prefix, reader);
+    this.#lengths.set(prefix.length, (this.#lengths.get(prefix.length) ?? 0) + 1);
+  }
+
+  delete(prefix: string, reader: WaitingReader): void {
+    if (!this.#byPrefix.delete(prefix, reader)) return;
+    const left = (this.#lengths.get(prefix.length) ?? 1) - 1;
+    if (left === 0) this.#lengths.delete(prefix.length);
+    else this.#lengths.set(prefix.length, left);
+  }
+
+  /** Who may care for a key; for no key, everybody. Whoever is woken meanwhile is taken out. */
+  of(key: string | null): ReadonlySet<WaitingReader>[] {
+    if (key === null) return this.#byPrefix.all();
+    const found: ReadonlySet<WaitingReader>[] = [];
+    for (const length of this.#lengths.keys()) {
+      const readers = length > key.length ? undefined : this.#byPrefix.get(key.slice(0, length));
+      if (readers !== undefined) found.push(readers);
+    }
+    return found;
+  }
+}
+
+/** Sets of readers, none of which is empty. */
+class SetsByName {
+  readonly #sets = new Map<string, Set<WaitingReader>>();
+
+  get isEmpty(): boolean {
+    return this.#sets.size === 0;
+  }
+
+  get(name: string): ReadonlySet<WaitingReader> | undefined {
+    return this.#sets.get(name);
+  }
+
+  all(): ReadonlySet<WaitingReader>[] {
+    return [...this.#sets.values()];
+  }
+
+  add(name: string, reader: WaitingReader): void {
+    const readers = this.#sets.get(name);
+    if (readers === undefined) this.#sets.set(name, new Set([reader]));
+    else readers.add(reader);
+  }
+
+  /** Whether it was there. */
+  delete(name: string, reader: WaitingReader): boolean {
+    const readers = this.#sets.get(name);
+    if (readers === undefined || !readers.delete(reader)) return false;
+    if (readers.size === 0) this.#sets.delete(name);
+    return true;
+  }
+}
+
+/** Two places with one name would only be looked at together: `accept` decides. */
+function placeOf(user: string, namespace: string): string {
+  return `${namespace}\n${user}`;
+}
+
+function wakeThose(readers: ReadonlySet<WaitingReader> | undefined, change: Change): void {
+  if (readers === undefined) return;
+  for (const reader of readers) if (reader.accept === undefined || reader.accept(change)) reader.wake();
+}

@@ -1,0 +1,240 @@
+/** The change feed in PostgreSQL: the same commits in the same order with the same positions on every server. */
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { nextTurn } from '../../../core/waiting/yielding.js';
+import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
+import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
+import { type PostgresSql, listen, query } from '../connection.js';
+import { currentEpoch } from './epoch.js';
+import { Numbering } from './numbering.js';
+import { feedChannel, migrateFeed } from './schema.js';
+import { FeedTail, commitsAfter } from './tail.js';
+
+export interface PostgresFeedOptions {
+  readonly sql: PostgresSql;
+  readonly limits: Limits;
+  readonly onError: (error: unknown, about: string) => void;
+}
+
+/** Changes that one page looks at, so that a narrow filter does not hold up the event loop; a commit without any counts as one. */
+const changesScannedMax = 2_000;
+const trimEveryMs = 60_000;
+const trimRowsMax = 1_000;
+
+interface Place {
+  readonly epoch: number;
+  readonly seq: number;
+}
+
+export class PostgresFeed implements Feed {
+  readonly #options: PostgresFeedOptions;
+  readonly #numbering: Numbering;
+  readonly #waiting = new WaitingReaders();
+  readonly #tail: FeedTail;
+  #epoch = 0;
+  #trimming: NodeJS.Timeout | undefined;
+  #closing = false;
+
+  constructor(options: PostgresFeedOptions) {
+    this.#options = options;
+    const { sql, onError } = options;
+    this.#tail = new FeedTail({
+      sql,
+      readers: () => this.#waiting.size,
+      onCommits: (commits) => this.#waiting.wakeFor(commits),
+      onGap: () => this.#waiting.wakeAll(),
+      onError: (error) => onError(error, 'reading the change feed'),
+    });
+    this.#numbering = new Numbering({
+      sql,
+      onNumbered: (lastSeq) => this.#tail.reach(lastSeq),
+      onError: (error) => onError(error, 'numbering the commits of the change feed'),
+    });
+  }
+
+  /** Makes the tables where they are missing, and begins to number and to listen. */
+  async open(): Promise<void> {
+    const { sql } = this.#options;
+    await migrateFeed(sql);
+    this.#epoch = await currentEpoch(sql);
+    // Called again after each reconnection: the server on the other side may be a restored copy.
+    await listen(
+      sql,
+      feedChannel,
+      (lastSeq) => this.#tail.reach(Number(lastSeq)),
+      () => void this.#reconnected(),
+    );
+    this.#numbering.start();
+    this.#trimming = setInterval(() => void this.#trim(), trimEveryMs);
+    this.#trimming.unref();
+  }
+
+  /** Tells the feed that a write was committed: its changes are numbered soon. */
+  committed(): void {
+    this.#numbering.soon();
+  }
+
+  /** Numbers what is committed first, so that the position lies after every write that was answered before. */
+  async newest(): Promise<string> {
+    return this.#position(await this.#numbering.now());
+  }
+
+  distance(from: string, to: string): number {
+    return decodePosition(to).seq - decodePosition(from).seq;
+  }
+
+  async read(options: FeedReadOptions): Promise<FeedPage> {
+    const extent = await this.#extent();
+    const limit = options.limit ?? Infinity;
+    let at = this.#start(options.since, extent);
+    const until = Math.min(
+      extent.last,
+      options.until === undefined ? Infinity : this.#decode(options.until, extent).seq,
+    );
+    const commits: FeedCommit[] = [];
+    let [taken, scanned] = [0, 0];
+    while (at < until && scanned < changesScannedMax && taken < limit) {
+      const next = this.#tail.after(at) ?? (await commitsAfter(this.#options.sql, at));
+      // Trimmed since the extent was read.
+      if (next[0]?.seq !== at + 1) throw this.#resync(extent.last);
+      for (const commit of next) {
+        if (commit.seq > until || scanned >= changesScannedMax || taken >= limit) break;
+        at = commit.seq;
+        scanned += Math.max(1, commit.changes.length);
+        const changes = options.accept === undefined ? commit.changes : commit.changes.filter(options.accept);
+        if (changes.length === 0) continue;
+        commits.push({ ...commit, changes, position: this.#position(at) });
+        taken += changes.length;
+      }
+    }
+    return { commits, position: this.#position(at), more: at < until };
+  }
+
+  follow(options: FollowOptions): AsyncGenerator<FeedPage> {
+    const since = options.since === undefined ? this.newest() : Promise.resolve(options.since);
+    // A refusal is seen by the reader, when it asks for the first page.
+    since.catch(() => undefined);
+    return this.#pages(options, since);
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    clearInterval(this.#trimming);
+    this.#waiting.wakeAll();
+    await this.#numbering.close();
+    await this.#tail.close();
+  }
+
+  async *#pages(options: FollowOptions, start: Promise<string>): AsyncGenerator<FeedPage> {
+    let since = await start;
+    let quietSinceMs = performance.now();
+    while (!options.signal.aborted && !this.#closing) {
+      const page = await this.read({ ...options, since });
+      since = page.position;
+      const idleLeftMs = quietSinceMs + options.idleMs - performance.now();
+      if (page.commits.length > 0 || idleLeftMs <= 0) {
+        yield page;
+        quietSinceMs = performance.now();
+      } else if (page.more) {
+        await nextTurn();
+      } else {
+        since = await this.#wait(since, idleLeftMs, options);
+      }
+    }
+  }
+
+  /** Until something is committed that is accepted, the time is over or the reader has left. Answers how far nothing was accepted. */
+  #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
+    const { epoch, seq } = decodePosition(since);
+    // Others were shown commits that this reader has not read.
+    if (epoch !== this.#epoch || seq < this.#tail.shown) return Promise.resolve(since);
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timeout);
+        this.#waiting.delete(reader);
+        signal.removeEventListener('abort', wake);
+        const shown = epoch === this.#epoch ? Math.max(seq, this.#tail.shown) : seq;
+        resolve(`${epoch}-${shown}`);
+      };
+      const reader: WaitingReader = { accept, interest, wake };
+      const timeout = setTimeout(wake, timeMs);
+      this.#waiting.add(reader);
+      signal.addEventListener('abort', wake);
+      this.#tail.follow(seq);
+    });
+  }
+
+  async #extent(): Promise<{ first: number; last: number }> {
+    const [row] = await query<{ first_seq: string; last_seq: string }>(
+      this.#options.sql,
+      'SELECT first_seq, last_seq FROM feed.extent',
+    );
+    return { first: Number(row?.first_seq ?? 1), last: Number(row?.last_seq ?? 0) };
+  }
+
+  /** The number after which to read. Without a position, and at "0", reading begins with the oldest commit that is kept. */
+  #start(since: string | undefined, extent: { first: number; last: number }): number {
+    if (since === undefined || since === '0') return extent.first - 1;
+    const { seq } = this.#decode(since, extent);
+    if (seq < extent.first - 1 || seq > extent.last) throw this.#resync(extent.last);
+    return seq;
+  }
+
+  #decode(text: string, { last }: { last: number }): Place {
+    const place = decodePosition(text);
+    if (place.epoch !== this.#epoch) throw this.#resync(last);
+    return place;
+  }
+
+  #position(seq: number): string {
+    return `${this.#epoch}-${seq}`;
+  }
+
+  #resync(last: number): StoaError {
+    return new StoaError('resync', 'The change feed no longer holds the changes after this position.', {
+      fix: 'Read the state again, then follow the feed from `details.position`.',
+      details: { position: this.#position(last) },
+    });
+  }
+
+  async #reconnected(): Promise<void> {
+    const { sql, onError } = this.#options;
+    try {
+      const epoch = await currentEpoch(sql);
+      if (epoch !== this.#epoch) {
+        this.#epoch = epoch;
+        this.#tail.forget();
+        this.#waiting.wakeAll();
+      }
+    } catch (error) {
+      onError(error, 'comparing the database with the one before the reconnection');
+    }
+    this.#numbering.soon();
+  }
+
+  async #trim(): Promise<void> {
+    const { sql, limits, onError } = this.#options;
+    try {
+      for (let removed = trimRowsMax; removed === trimRowsMax && !this.#closing;) {
+        const [row] = await query<{ removed: number }>(
+          sql,
+          `SELECT feed.trim_commits(
+            floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1::bigint, $2, $3) AS removed`,
+          [limits.feedAgeSecondsMax * 1_000, limits.feedBytesMax, trimRowsMax],
+        );
+        removed = row?.removed ?? 0;
+      }
+    } catch (error) {
+      onError(error, 'trimming the change feed');
+    }
+  }
+}
+
+function decodePosition(text: string): Place {
+  const match = /^(\d{1,9})-(\d{1,15})$/.exec(text);
+  if (match === null)
+    throw new StoaError('invalid_cursor', `"${text.slice(0, 80)}" is not a position of this feed.`, {
+      fix: 'Use a position that a server of this Stoa gave out, or leave it out to read from the oldest commit.',
+    });
+  return { epoch: Number(match[1]), seq: Number(match[2]) };
+}

@@ -1,0 +1,107 @@
+/** The tables of the change feed in PostgreSQL. They stay on one node where the others are distributed. */
+import type { PostgresSql } from '../connection.js';
+import { migrate } from '../migrate.js';
+
+/**
+ * A write adds one row to `incoming` with its last statement, when it holds all its row locks. The number of that
+ * row is drawn then, so of two writes to one object the second has the greater number: it could draw only after the
+ * first had committed. Whoever sees the second in `incoming` therefore sees the first there too, or numbered already.
+ *
+ * `number_commits` takes the rows that it sees, in this order, and gives them the next whole numbers. An advisory
+ * lock lets one server do so at a time; the statement after the lock has a fresh snapshot. A row whose transaction
+ * is still open is simply not seen yet: nothing waits for it, and nothing skips it.
+ *
+ * Other ways were left out: the order of a sequence alone lets a reader skip a transaction that commits late; the
+ * order of transaction ids below `pg_snapshot_xmin` stops all readers for as long as any transaction in the instance
+ * is open; a lock around every commit makes writers wait for each other.
+ */
+const tables = `
+  CREATE SCHEMA IF NOT EXISTS feed;
+
+  CREATE TABLE feed.incoming (
+    write_order bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at_ms bigint NOT NULL DEFAULT floor(extract(epoch FROM clock_timestamp()) * 1000),
+    changes json NOT NULL
+  );
+
+  CREATE TABLE feed.commits (
+    seq bigint PRIMARY KEY,
+    at_ms bigint NOT NULL,
+    size_bytes integer NOT NULL,
+    changes json NOT NULL
+  );
+
+  -- One row. The numbers of commits begin after first_seq - 1, and end with last_seq.
+  CREATE TABLE feed.extent (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    first_seq bigint NOT NULL DEFAULT 1,
+    last_seq bigint NOT NULL DEFAULT 0,
+    size_bytes bigint NOT NULL DEFAULT 0
+  );
+  INSERT INTO feed.extent DEFAULT VALUES;
+
+  -- What tells this database from a restored copy of it. Each difference starts an epoch.
+  CREATE TABLE feed.epochs (
+    epoch integer PRIMARY KEY,
+    database text NOT NULL,
+    since_seq bigint NOT NULL,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp()
+  );
+
+  CREATE FUNCTION feed.number_commits(rows_max integer) RETURNS TABLE (last_seq bigint, numbered integer)
+  LANGUAGE plpgsql AS $$
+  DECLARE
+    added integer := 0;
+  BEGIN
+    IF EXISTS (SELECT FROM feed.incoming) THEN
+      PERFORM pg_advisory_xact_lock(hashtext('stoa_feed'));
+      WITH taken AS (
+        DELETE FROM feed.incoming WHERE write_order IN (
+          SELECT write_order FROM feed.incoming ORDER BY write_order LIMIT rows_max)
+        RETURNING write_order, at_ms, changes
+      ), fresh AS (
+        INSERT INTO feed.commits (seq, at_ms, size_bytes, changes)
+          SELECT extent.last_seq + row_number() OVER (ORDER BY taken.write_order),
+            taken.at_ms, octet_length(taken.changes::text), taken.changes
+          FROM taken CROSS JOIN feed.extent
+        RETURNING seq, feed.commits.size_bytes
+      )
+      UPDATE feed.extent SET last_seq = extent.last_seq + totals.count, size_bytes = extent.size_bytes + totals.bytes
+        FROM (SELECT count(*)::integer AS count, coalesce(sum(rows.size_bytes), 0) AS bytes FROM fresh AS rows) AS totals
+        WHERE totals.count > 0
+        RETURNING totals.count INTO added;
+      IF added > 0 THEN
+        PERFORM pg_notify('stoa_feed', (SELECT extent.last_seq::text FROM feed.extent));
+      END IF;
+    END IF;
+    RETURN QUERY SELECT extent.last_seq, coalesce(added, 0) FROM feed.extent;
+  END $$;
+
+  -- Takes the oldest commits out of the feed: those from before oldest_ms, and those over bytes_max.
+  CREATE FUNCTION feed.trim_commits(oldest_ms bigint, bytes_max bigint, rows_max integer) RETURNS integer
+  LANGUAGE plpgsql AS $$
+  DECLARE
+    removed integer;
+  BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('stoa_feed'));
+    WITH oldest AS (
+      SELECT seq, at_ms, sum(size_bytes) OVER (ORDER BY seq) AS through_bytes
+        FROM feed.commits ORDER BY seq LIMIT rows_max
+    ), gone AS (
+      DELETE FROM feed.commits WHERE seq <= (
+        SELECT max(seq) FROM oldest, feed.extent
+          WHERE at_ms < oldest_ms OR through_bytes <= extent.size_bytes - bytes_max)
+      RETURNING seq, size_bytes
+    )
+    UPDATE feed.extent SET first_seq = totals.last + 1, size_bytes = extent.size_bytes - totals.bytes
+      FROM (SELECT max(seq) AS last, sum(size_bytes) AS bytes, count(*)::integer AS count FROM gone) AS totals
+      WHERE totals.count > 0
+      RETURNING totals.count INTO removed;
+    RETURN coalesce(removed, 0);
+  END $$`;
+
+export const feedChannel = 'stoa_feed';
+
+export function migrateFeed(sql: PostgresSql): Promise<void> {
+  return migrate(sql, 'feed', [tables]);
+}

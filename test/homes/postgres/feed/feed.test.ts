@@ -1,0 +1,251 @@
+/** The change feed in a real PostgreSQL: one order for all servers, nothing skipped, nothing twice. */
+import { once } from 'node:events';
+import postgres from 'postgres';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { Change } from '../../../../src/core/change.js';
+import { limitsWith } from '../../../../src/core/settings/limits.js';
+import type { FeedPage } from '../../../../src/feed/port.js';
+import { type PostgresSql, closePostgres, openPostgres } from '../../../../src/homes/postgres/connection.js';
+import { PostgresFeed } from '../../../../src/homes/postgres/feed/feed.js';
+import { sharedPostgres } from '../../../servers/shared.js';
+
+let url: string;
+let admin: postgres.Sql;
+let feeds: { feed: PostgresFeed; sql: PostgresSql }[] = [];
+
+const limits = limitsWith({});
+
+beforeEach(async () => {
+  ({ url } = await sharedPostgres());
+  admin = postgres(url, { max: 20, onnotice: () => undefined });
+});
+
+afterEach(async () => {
+  for (const { feed, sql } of feeds) {
+    await feed.close();
+    await closePostgres(sql, 1);
+  }
+  feeds = [];
+  await admin.end();
+});
+
+async function server(options = limits): Promise<PostgresFeed> {
+  const sql = await openPostgres(new URL(url), { limits: options });
+  const feed = new PostgresFeed({
+    sql,
+    limits: options,
+    onError: (error, about) => expect.unreachable(`${about}: ${String(error)}`),
+  });
+  feeds.push({ feed, sql });
+  await feed.open();
+  return feed;
+}
+
+function change(id: string, version = 1): Change {
+  return { domain: 'registry', kind: 'agent.updated', id, user: 'ada', version };
+}
+
+/** A write as a server makes it: the row of the feed is the last statement of the transaction. */
+async function write(sql: postgres.Sql | postgres.TransactionSql, ...changes: Change[]): Promise<void> {
+  await sql`INSERT INTO feed.incoming (changes) VALUES (${JSON.stringify(changes)}::text::json)`;
+}
+
+function idsOf({ commits }: FeedPage): string[] {
+  return commits.flatMap(({ changes }) => changes.map(({ id }) => id));
+}
+
+async function collect(feed: PostgresFeed, count: number, since?: string): Promise<string[]> {
+  const stop = new AbortController();
+  const seen: string[] = [];
+  for await (const page of feed.follow({ since, signal: stop.signal, idleMs: 20_000 })) {
+    seen.push(...page.commits.flatMap((commit) => commit.changes.map(({ id }) => `${commit.seq} ${id}`)));
+    if (seen.length >= count) break;
+  }
+  stop.abort();
+  return seen;
+}
+
+describe('reading', () => {
+  test('pages hold whole commits, in order, with positions to go on from', async () => {
+    const feed = await server();
+    const start = await feed.newest();
+    await write(admin, change('a'), change('b'));
+    await write(admin, change('c'));
+    await feed.newest();
+    const first = await feed.read({ since: start, limit: 1 });
+    expect(idsOf(first)).toEqual(['a', 'b']);
+    expect(first.more).toBe(true);
+    const second = await feed.read({ since: first.position });
+    expect(idsOf(second)).toEqual(['c']);
+    expect(second.more).toBe(false);
+    expect(feed.distance(start, second.position)).toBe(2);
+    expect(idsOf(await feed.read({ since: start, until: first.position }))).toEqual(['a', 'b']);
+  });
+
+  test('"0" is the beginning of what is kept', async () => {
+    const feed = await server();
+    expect(idsOf(await feed.read({ since: '0' }))).toEqual(idsOf(await feed.read({})));
+  });
+
+  test('a position of another feed is refused', async () => {
+    const feed = await server();
+    for (const since of ['x', '1.2', '-1', '1-', '1-99999999999999999'])
+      await expect(feed.read({ since })).rejects.toMatchObject({ code: 'invalid_cursor' });
+  });
+
+  test('a position after the newest one asks for a new start', async () => {
+    const feed = await server();
+    await expect(feed.read({ since: '1-999999999' })).rejects.toMatchObject({ code: 'resync' });
+  });
+});
+
+describe('following', () => {
+  test('two servers show the same commits with the same numbers', async () => {
+    const [a, b] = [await server(), await server()];
+    const since = await a.newest();
+    const watching = [collect(a, 200, since), collect(b, 200, since)];
+    await Promise.all(Array.from({ length: 200 }, (_, at) => write(admin, change(`n${at}`))));
+    a.committed();
+    const [ofA, ofB] = await Promise.all(watching);
+    expect(ofA).toHaveLength(200);
+    expect(ofB).toEqual(ofA);
+  });
+
+  test('a reader that changes servers misses nothing and sees nothing twice', async () => {
+    const [a, b] = [await server(), await server()];
+    const since = await a.newest();
+    await write(admin, change('one'));
+    await write(admin, change('two'));
+    await a.newest();
+    const page = await a.read({ since, limit: 1 });
+    await write(admin, change('three'));
+    expect((await collect(b, 2, page.position)).map((text) => text.split(' ')[1])).toEqual(['two', 'three']);
+  });
+
+  test('a row that no server was told about arrives within a second', async () => {
+    const feed = await server();
+    const since = await feed.newest();
+    const watching = collect(feed, 1, since);
+    const startedMs = performance.now();
+    await write(admin, change('silent'));
+    expect(await watching).toHaveLength(1);
+    expect(performance.now() - startedMs).toBeLessThan(3_000);
+  });
+
+  test('readers that wait at different numbers are all shown everything after their own', async () => {
+    const feed = await server();
+    const since = await feed.newest();
+    const early = collect(feed, 3, since);
+    await vi.waitFor(async () => expect(await feed.newest()).toBe(since));
+    await write(admin, change('x'));
+    const middle = await feed.newest();
+    const late = collect(feed, 2, middle);
+    await write(admin, change('y'));
+    await write(admin, change('z'));
+    expect((await early).map((text) => text.split(' ')[1])).toEqual(['x', 'y', 'z']);
+    expect((await late).map((text) => text.split(' ')[1])).toEqual(['y', 'z']);
+  });
+});
+
+describe('order', () => {
+  test('of two writes to one row the second comes second, however long each takes', async () => {
+    const feed = await server();
+    await admin`CREATE TABLE IF NOT EXISTS feed_counter (id int PRIMARY KEY, version int NOT NULL)`;
+    await admin`INSERT INTO feed_counter VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET version = 0`;
+    const since = await feed.newest();
+    await Promise.all(
+      Array.from({ length: 60 }, (_, at) =>
+        admin.begin(async (tx) => {
+          await tx`SELECT pg_sleep(${Math.random() / 50})`;
+          const [row] = await tx<{ version: number }[]>`
+            UPDATE feed_counter SET version = version + 1 WHERE id = 1 RETURNING version`;
+          await write(tx, change('counter', row?.version ?? 0));
+          if (at % 3 === 0) await tx`SELECT pg_sleep(${Math.random() / 50})`;
+          feed.committed();
+        }),
+      ),
+    );
+    await feed.newest();
+    const { commits } = await feed.read({ since });
+    expect(commits.map(({ changes }) => changes[0]?.version)).toEqual(
+      Array.from({ length: 60 }, (_, at) => at + 1),
+    );
+  });
+
+  test('a transaction that stays open stops nobody, and is not skipped', async () => {
+    const feed = await server();
+    const since = await feed.newest();
+    const end = new AbortController();
+    const open = admin.begin(async (tx) => {
+      await write(tx, change('slow'));
+      await once(end.signal, 'abort');
+    });
+    await vi.waitFor(async () => {
+      await write(admin, change('quick'));
+      await feed.newest();
+      expect(idsOf(await feed.read({ since }))).toContain('quick');
+    });
+    const between = await feed.newest();
+    end.abort();
+    await open;
+    await feed.newest();
+    expect(idsOf(await feed.read({ since: between }))).toEqual(['slow']);
+  });
+
+  test('a write that is rolled back leaves nothing, and no gap', async () => {
+    const feed = await server();
+    const since = await feed.newest();
+    await admin
+      .begin(async (tx) => {
+        await write(tx, change('undone'));
+        throw new Error('rolled back');
+      })
+      .catch(() => undefined);
+    await write(admin, change('kept'));
+    const newest = await feed.newest();
+    expect(idsOf(await feed.read({ since }))).toEqual(['kept']);
+    expect(feed.distance(since, newest)).toBe(1);
+  });
+});
+
+describe('a position that is no longer valid', () => {
+  test('is refused once its commits were trimmed', async () => {
+    const feed = await server();
+    const since = await feed.newest();
+    await write(admin, change('old'));
+    await write(admin, change('new'));
+    const newest = await feed.newest();
+    await admin`SELECT feed.trim_commits((extract(epoch FROM clock_timestamp()) * 1000 + 60000)::bigint, 0, 100000)`;
+    await expect(feed.read({ since })).rejects.toMatchObject({
+      code: 'resync',
+      details: { position: newest },
+    });
+    expect((await feed.read({ since: newest })).commits).toEqual([]);
+  });
+
+  test('is refused after a restore, on every server', async () => {
+    const feed = await server();
+    const since = await feed.newest();
+    // A restored copy has another identity; the noted one is changed here in its place.
+    await admin`UPDATE feed.epochs SET database = 'before the restore' WHERE epoch = (SELECT max(epoch) FROM feed.epochs)`;
+    const [a, b] = [await server(), await server()];
+    for (const restored of [a, b])
+      await expect(restored.read({ since })).rejects.toMatchObject({ code: 'resync' });
+    expect(await a.newest()).toBe(await b.newest());
+  });
+});
+
+test('the oldest commits leave by size, and counts stay right', async () => {
+  const feed = await server();
+  for (let at = 0; at < 20; at += 1) await write(admin, change(`sized ${at}`));
+  await feed.newest();
+  const [before] = await admin<{ size_bytes: string }[]>`SELECT size_bytes FROM feed.extent`;
+  const half = Math.floor(Number(before?.size_bytes) / 2);
+  await admin`SELECT feed.trim_commits(0, ${half}, 100000)`;
+  const [after] = await admin<{ size: string; counted: string; first: string; lowest: string }[]>`
+    SELECT e.size_bytes AS size, (SELECT sum(size_bytes) FROM feed.commits) AS counted,
+      e.first_seq AS first, (SELECT min(seq) FROM feed.commits) AS lowest FROM feed.extent e`;
+  expect(after?.size).toBe(after?.counted);
+  expect(after?.first).toBe(after?.lowest);
+  expect(Number(after?.size)).toBeLessThanOrEqual(Number(before?.size_bytes) / 2 + 200);
+});
