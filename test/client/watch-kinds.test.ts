@@ -16,7 +16,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { linesOf } from '../transfer/kit.js';
 import { Watched } from './watched.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 const user = 'alice';
 const caller = operatorCaller(user);

@@ -12,7 +12,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { type Gate, startGate } from '../servers/gate.js';
 import { Watched } from './watched.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 let running: Running;
 let gate: Gate;

@@ -6,7 +6,7 @@ import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 /** Each opens messaging on a backend of its own. */
 const backends: { name: string; redis?: () => Promise<TestServer> }[] = [

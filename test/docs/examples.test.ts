@@ -18,7 +18,7 @@ const generated = join(here, 'generated');
 const entries: Record<string, string> = {
   stoa: 'index',
   'stoa/client': 'client/index',
-  'stoa/conformance': 'datastore/conformance/index',
+  'stoa/conformance': 'conformance',
   'stoa/langgraph': 'langgraph/index',
 };
 const pages = [

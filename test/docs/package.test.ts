@@ -67,8 +67,9 @@ test('the types of every entry are there, whole, for the strictest reader', asyn
     "import { openStoa } from 'stoa';",
     "import { Stoa, type Task } from 'stoa/client';",
     "import { StoaStore } from 'stoa/langgraph';",
-    "import { dataStoreConformance } from 'stoa/conformance';",
-    "export const used: [typeof openStoa, typeof dataStoreConformance, StoaStore, Task | undefined] = [openStoa, dataStoreConformance, new StoaStore({ client: new Stoa({ url: 'http://127.0.0.1' }) }), undefined];",
+    "import { dataStore, messaging, registry, workspaces } from 'stoa/conformance';",
+    "export const used: [typeof openStoa, typeof dataStore, StoaStore, Task | undefined] = [openStoa, dataStore, new StoaStore({ client: new Stoa({ url: 'http://127.0.0.1' }) }), undefined];",
+    'export const suites = [registry, workspaces, messaging];',
   ].join('\n');
   await writeFile(join(directory, 'reader.ts'), program);
   const compilerOptions = {

@@ -9,7 +9,7 @@ import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatur
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import type { CommitMessage } from '../../src/messaging/drafts.js';
 import { globalRoomId, uuidBytes } from '../../src/messaging/uuid.js';
-import { writtenPort } from './written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 const ada: Caller = { ...operatorCaller('ada', 'planner'), kind: 'user' };
 const key = 'a key of sixteen characters';

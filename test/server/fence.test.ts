@@ -9,7 +9,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 import { ReadyWaiters } from '../../src/workspaces/ready-waiters.js';
 import { sharedPostgres, sharedServer } from '../servers/shared.js';
 import { Running } from './running.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 let running: Running;
 let agentId: string;

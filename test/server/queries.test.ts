@@ -8,7 +8,7 @@ import type { Route } from '../../src/server/route.js';
 import { routeTable } from './rows/index.js';
 import type { RowRequest } from './rows/row.js';
 import { type Reply, Running } from './running.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 /** Values that no parameter is made for, as they stand in a URL. */
 const hostile: Readonly<Record<string, string>> = {

@@ -6,7 +6,7 @@ import { operatorCaller, fullScopes } from '../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { type AppOptions, createApp, stopApp } from '../../src/server/app.js';
 import type { Authenticator } from '../../src/server/authentication.js';
-import type { AnswerFields } from '../answer-fields.js';
+import type { AnswerFields } from '../../src/messaging/conformance/answer-fields.js';
 
 export interface Reply {
   status: number;

@@ -4,7 +4,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TransferDomain } from '../../src/transfer/model.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 export const secret = 'sk-ant-in-the-clear';
 export const configSecret = 'config-in-the-clear';

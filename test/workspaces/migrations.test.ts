@@ -15,7 +15,7 @@ import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';
-import { makePlace, makeTasks, userCaller } from './fixture.js';
+import { makePlace, makeTasks, userCaller } from '../../src/workspaces/conformance/bench.js';
 
 const ada = userCaller('ada');
 const limits = limitsWith();

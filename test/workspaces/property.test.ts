@@ -5,7 +5,8 @@ import { workspaceChecks } from '../../src/homes/directory/doctor/workspaces.js'
 import { StoaError } from '../../src/core/errors.js';
 import { examine } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
-import { type Bench, type EmbeddedBench, makePlace, openEmbedded, userCaller } from './fixture.js';
+import { type Bench, makePlace, userCaller } from '../../src/workspaces/conformance/bench.js';
+import { type EmbeddedBench, openEmbedded } from '../homes/directory/workspaces/fixture.js';
 import { openPostgresBench } from '../homes/postgres/workspaces/fixture.js';
 
 const ada = userCaller('ada');

@@ -11,7 +11,7 @@ import { uuidBytes } from '../../../src/messaging/uuid.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
 import { keepAnswer } from '../../../src/homes/directory/kept-answers.js';
-import { writtenPort } from '../../messaging/written-port.js';
+import { writtenPort } from '../../../src/messaging/conformance/written-port.js';
 
 /** Not at the end of a step of expiry: messages that follow each other share a timer. */
 export const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);

@@ -21,7 +21,8 @@ import {
 import { timerKey } from '../../../../src/homes/directory/kernel/timers.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import type { Transaction } from '../../../../src/homes/directory/kernel/transaction.js';
-import { type TestRegistry, openRegistry, operator, userCaller } from '../../../registry/open-registry.js';
+import { operator, userCaller } from '../../../../src/registry/conformance/bench.js';
+import { type TestRegistry, openRegistry } from '../registry/open-registry.js';
 
 const f = registryFamilies;
 const alice = userCaller('alice');

@@ -4,13 +4,8 @@ import { workspaceChecks } from '../../../../src/homes/directory/doctor/workspac
 import { buckets } from '../../../../src/homes/directory/workspaces/keys.js';
 import { examine } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
-import {
-  type EmbeddedBench,
-  makePlace,
-  makeTasks,
-  openEmbedded,
-  userCaller,
-} from '../../../workspaces/fixture.js';
+import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
+import { type EmbeddedBench, openEmbedded } from '../workspaces/fixture.js';
 
 const ada = userCaller('ada');
 let bench: EmbeddedBench;

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { decodeRegistryEntry, registryFamilies } from '../../../../src/homes/directory/registry/registry.js';
-import { openRegistry, operator, startMs, userCaller } from '../../../registry/open-registry.js';
+import { operator, startMs, userCaller } from '../../../../src/registry/conformance/bench.js';
+import { openRegistry } from './open-registry.js';
 
 const { records } = JSON.parse(
   readFileSync(new URL('../../../vectors/registry-cbor.json', import.meta.url), 'utf8'),

@@ -25,7 +25,7 @@ import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
-import { writtenPort } from '../../../messaging/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const bob = operatorCaller('bob');

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import * as vitest from 'vitest';
 import { Cluster } from 'ioredis';
 import { newUlid } from '../../../../src/messaging/ulid.js';
 import { globalRoomId } from '../../../../src/messaging/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
-import { messagingConformance } from '../../../messaging/conformance.js';
+import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
 import { Desk, roomy } from '../../../messaging/kit.js';
 
 let redis: TestServer;
@@ -134,4 +135,4 @@ it('on a cluster, a server that looks for such messages ends while others go on 
   }
 });
 
-messagingConformance({ name: 'PostgreSQL and a Redis cluster of three masters', open });
+messagingConformance(vitest, { name: 'PostgreSQL and a Redis cluster of three masters', open });

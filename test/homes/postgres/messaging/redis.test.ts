@@ -14,7 +14,7 @@ import { start as startPostgres } from '../../../servers/postgres.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
 import { Desk, Stream, roomy } from '../../../messaging/kit.js';
-import { writtenPort } from '../../../messaging/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 let redis: TestServer;
 

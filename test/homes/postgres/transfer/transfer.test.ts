@@ -11,7 +11,7 @@ import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from '../../../transfer/kit.js';
-import { writtenPort } from '../../../messaging/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 let directory: string;
 let redis: TestServer;

@@ -6,7 +6,7 @@ import {
   query,
   transaction,
 } from '../../../../src/homes/postgres/connection.js';
-import { makePlace, makeTasks, userCaller } from '../../../workspaces/fixture.js';
+import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
 import { type PostgresBench, openPostgresBench } from './fixture.js';
 
 const ada = userCaller('ada');

@@ -1,5 +1,6 @@
 /** The conformance suite of workspaces on PostgreSQL, and what only several servers on one database show. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as vitest from 'vitest';
 import { openPostgres, query } from '../../../../src/homes/postgres/connection.js';
 import {
   type TableMigration,
@@ -7,19 +8,11 @@ import {
 } from '../../../../src/homes/postgres/workspaces/schema.js';
 import type { WorkspacesService } from '../../../../src/workspaces/service.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
-import { describeHolders } from '../../../workspaces/conformance-holders.js';
-import { describeSecrets } from '../../../workspaces/conformance-secrets.js';
-import { describeSessions } from '../../../workspaces/conformance-sessions.js';
-import { describeTasks } from '../../../workspaces/conformance-tasks.js';
-import { describeWrites } from '../../../workspaces/conformance-writes.js';
-import { makePlace, makeTasks, userCaller } from '../../../workspaces/fixture.js';
+import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
+import { workspacesConformance } from '../../../../src/workspaces/conformance/index.js';
 import { type PostgresBench, openPostgresBench } from './fixture.js';
 
-describeHolders('PostgreSQL', openPostgresBench);
-describeSessions('PostgreSQL', openPostgresBench);
-describeTasks('PostgreSQL', openPostgresBench);
-describeSecrets('PostgreSQL', openPostgresBench);
-describeWrites('PostgreSQL', openPostgresBench);
+workspacesConformance(vitest, { name: 'PostgreSQL', open: (limits) => openPostgresBench(limits) });
 
 describe('workspaces of several servers on one PostgreSQL', () => {
   let benches: PostgresBench[];
