@@ -1,0 +1,228 @@
+/** PostgreSQL with Redis beside it as the home of one Stoa, shared by any number of servers. */
+import type { CommitHome } from '../../commit/home.js';
+import { StoaError } from '../../core/errors.js';
+import type { MessagingService } from '../../messaging/service.js';
+import { openKeyRing } from '../../secrets/key-ring.js';
+import { Secrets } from '../../secrets/secrets.js';
+import type { RecordStore } from '../../transfer/port.js';
+import type { Home, HomeOptions } from '../home.js';
+import { type PostgresBase, openPostgresBase } from './base.js';
+import { clearFact, readFact, writeFact } from './cluster/facts.js';
+import { checkKeys } from './cluster/key-checks.js';
+import { type OperatorCredentials, operatorCredentials } from './cluster/operator-token.js';
+import { migrateCluster } from './cluster/schema.js';
+import { Servers } from './cluster/servers.js';
+import { Sweeps } from './cluster/sweeps.js';
+import { type PostgresCommit, openPostgresCommit } from './commit/commit.js';
+import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
+import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
+import { KnownUsers } from './known-users.js';
+import { type PostgresMessaging, openPostgresMessaging } from './messaging/messaging.js';
+import { PostgresOperations } from './operations.js';
+import { checkCallerFence } from './registry/fence.js';
+import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
+import { PostgresStoreNotes } from './store-notes.js';
+import { registryRecords } from './transfer/registry.js';
+import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
+
+export interface PostgresHomeOptions extends HomeOptions {
+  readonly postgres: string;
+  /** One URL, or several of a cluster, separated by commas. */
+  readonly redis: string;
+  /** `STOA_SECRET_KEYS`: every server needs the same. */
+  readonly secretKeys: string | undefined;
+  /** `STOA_OPERATOR_TOKEN`; made at the first start unless given. */
+  readonly operatorToken: string | undefined;
+}
+
+/** Opens the home, or refuses with what to do. What was opened before a refusal is closed again. */
+export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
+  const { limits, onError, sweepIntervalMs } = options;
+  const opened: (() => Promise<void>)[] = [];
+  try {
+    const base = await openPostgresBase(new URL(options.postgres), {
+      limits,
+      onError,
+      checkFence: checkCallerFence,
+    });
+    opened.unshift(() => base.close());
+    const { sql, clock, writer, feed } = base;
+    const nowMs = (): number => clock.nowMs();
+    await migrateCluster(sql);
+    const storeId = (await readFact(sql, 'store_id')) ?? '';
+    const { secrets, servers } = await openSharedSecrets(base, options);
+    const credentials = await operatorCredentials(sql, options.operatorToken);
+    const registry = await openPostgresRegistry({ sql, limits });
+    const users = new KnownUsers((work, user) => registry.ensureUser(work, user), limits);
+    const identity = await openPostgresIdentity({
+      sql,
+      limits,
+      onRemoved: options.onTokenRemoved,
+      onMissed: options.onTokensMissed,
+      onError: (error) => onError(error, 'listening for removed tokens'),
+    });
+    opened.unshift(() => identity.removals.close());
+    const data = await openPostgresDataStore(sql, writer, { limits, nowMs, users, onError });
+    opened.unshift(() => data.close());
+    const workspaces = await openPostgresWorkspaces(sql, writer, {
+      limits,
+      clock,
+      sealer: secrets.sealer,
+      users,
+      onError,
+      sweepIntervalMs,
+    });
+    opened.unshift(() => workspaces.close());
+    // A lost agent's claims come back.
+    registry.onPresenceEnded.push((work, { user, record }) =>
+      workspaces.releaseClaims(work, user, [record.agent_id, record.name]),
+    );
+    const messaging = await openPostgresMessaging({ sql, writer, feed, redis: options.redis, storeId, limits, nowMs, onError });
+    opened.unshift(() => messaging.close());
+    base.bound();
+    await servers.start();
+    const parts: Parts = { storeId, registry, identity, data, workspaces, messaging, secrets, servers, credentials };
+    return new PostgresHome(base, parts, options);
+  } catch (error) {
+    for (const close of opened)
+      await close().catch((failure: unknown) => onError(failure, 'closing what was opened'));
+    throw error;
+  }
+}
+
+/** The key ring of all servers. Without one the first start refuses: a ring of its own would lock the other servers out. */
+async function openSharedSecrets(
+  { sql }: PostgresBase,
+  { secretKeys, onError }: PostgresHomeOptions,
+): Promise<{ secrets: Secrets; servers: Servers }> {
+  if (secretKeys === undefined || secretKeys.trim() === '')
+    throw new StoaError('invalid_config', 'A Stoa on PostgreSQL has no key ring: STOA_SECRET_KEYS is not set.', {
+      fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
+    });
+  const ring = await openKeyRing({ file: null, environment: secretKeys });
+  await checkKeys(sql, ring);
+  const servers = new Servers({ sql, keyIds: () => ring.keyIds, onError });
+  const mark = {
+    read: () => readFact(sql, 'rekeying'),
+    write: (keyId: string) => writeFact(sql, 'rekeying', keyId),
+    clear: (keyId: string) => clearFact(sql, 'rekeying', keyId),
+  };
+  const secrets = new Secrets(ring, mark, async (keyId) => {
+    const without = await servers.withoutKey(keyId);
+    if (without.length > 0)
+      throw new StoaError('conflict', `These servers do not have the key ${keyId} yet: ${without.join(', ')}.`, {
+        fix: 'Add the key to STOA_SECRET_KEYS on every server and restart them, then re-key.',
+      });
+  });
+  return { secrets, servers };
+}
+
+interface Parts {
+  readonly storeId: string;
+  readonly registry: PostgresRegistry;
+  readonly identity: PostgresIdentity;
+  readonly data: PostgresDataStore;
+  readonly workspaces: PostgresWorkspaces;
+  readonly messaging: PostgresMessaging;
+  readonly secrets: Secrets;
+  readonly servers: Servers;
+  readonly credentials: OperatorCredentials;
+}
+
+export class PostgresHome implements Home {
+  readonly name = 'postgres';
+  readonly id: string;
+  readonly writer: PostgresBase['writer'];
+  readonly feed: PostgresBase['feed'];
+  readonly identity: PostgresIdentity;
+  readonly registry: PostgresRegistry;
+  readonly data: PostgresDataStore;
+  readonly workspaces: PostgresWorkspaces;
+  readonly messaging: PostgresMessaging;
+  readonly secrets: Secrets;
+  readonly operations: PostgresOperations;
+  readonly storeNotes: PostgresStoreNotes;
+  readonly operatorToken: string | null;
+  readonly operatorTokenHash: string;
+  readonly syncWrites = true;
+  readonly #base: PostgresBase;
+  readonly #servers: Servers;
+  readonly #sweeps: Sweeps;
+  readonly #options: PostgresHomeOptions;
+  #commit: PostgresCommit | undefined;
+
+  constructor(base: PostgresBase, parts: Parts, options: PostgresHomeOptions) {
+    const { sql, writer, feed } = base;
+    this.#base = base;
+    this.#options = options;
+    this.id = parts.storeId;
+    this.writer = writer;
+    this.feed = feed;
+    this.identity = parts.identity;
+    this.registry = parts.registry;
+    this.data = parts.data;
+    this.workspaces = parts.workspaces;
+    this.messaging = parts.messaging;
+    this.secrets = parts.secrets;
+    this.operatorToken = parts.credentials.token;
+    this.operatorTokenHash = parts.credentials.hash;
+    this.#servers = parts.servers;
+    this.operations = new PostgresOperations({
+      sql,
+      writer,
+      feed,
+      servers: parts.servers,
+      storeId: parts.storeId,
+      health: () => parts.messaging.health(),
+    });
+    this.storeNotes = new PostgresStoreNotes(sql, writer, checkCallerFence);
+    this.#sweeps = new Sweeps({
+      sweeps: [
+        (isOver) => parts.registry.sweep(writer, isOver),
+        (isOver) => parts.identity.sweep(writer, isOver),
+      ],
+      sql,
+      intervalMs: options.sweepIntervalMs,
+      onError: options.onError,
+    });
+  }
+
+  nowMs(): number {
+    return this.#base.clock.nowMs();
+  }
+
+  liveLeases(): number {
+    return this.#sweeps.liveLeases;
+  }
+
+  commits(messaging: MessagingService): CommitHome {
+    const { limits, onError, sweepIntervalMs } = this.#options;
+    this.#commit = openPostgresCommit(this.#base, { limits, messaging, onError, sweepIntervalMs });
+    return this.#commit;
+  }
+
+  records(): [type: string, store: RecordStore][] {
+    return [
+      ...registryRecords(this.#base, this.registry),
+      ...this.workspaces.records(),
+      ...this.messaging.records(),
+    ];
+  }
+
+  /** Spans of the database's calls come from the calls themselves. */
+  onTransact(): void {}
+
+  start(): void {
+    this.#commit?.start();
+    this.#sweeps.start();
+  }
+
+  /** The ports are closed by their services. */
+  async close(): Promise<void> {
+    await this.#sweeps.close();
+    await this.#commit?.close();
+    await this.identity.removals.close();
+    await this.#servers.close();
+    await this.#base.close();
+  }
+}
