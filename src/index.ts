@@ -245,6 +245,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     identity.start();
     secrets.resume(onError);
     data.start();
+    let closing: Promise<void> | undefined;
     const stoa: Stoa = {
       limits,
       kernel,
@@ -274,7 +275,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         callListeners.add(listener);
         return () => callListeners.delete(listener);
       },
-      close: () => closeAll(opened),
+      // Once: a part that is closed again would write into a store that is closed.
+      close: () => (closing ??= closeAll(opened)),
     };
     return stoa;
   } catch (error) {

@@ -13,7 +13,6 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
     datastore: config.datastore ?? config.backend,
     storeConfig: {
       sync_writes: config.syncWrites,
-      max_open_files: config.maxOpenFiles,
       block_cache_bytes: config.blockCacheBytes,
     },
     // The one database server that holds workspaces; others serve the data store only.

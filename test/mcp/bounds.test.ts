@@ -111,7 +111,9 @@ const listen = (count: number) =>
 test('a client that listens names at most as many resources as it may subscribe to', async () => {
   const refused = await listen(1_001);
   expect([refused.status, refused.json.id, refused.json.error.code]).toEqual([400, 7, -32_602]);
-  expect(refused.json.error.message).toContain('1001 resources; the limit is 1000 (mcpSubscriptionsMax)');
+  expect(refused.json.error.message).toContain(
+    '1,001 resources to subscribe to, which exceeds 1,000 (mcpSubscriptionsMax)',
+  );
   const open = await listen(1_000);
   expect([open.status, open.headers.get('content-type')]).toEqual([
     200,

@@ -343,7 +343,7 @@ describe('documents', () => {
     const lines = await linesOf(generous, { domains: ['data'] });
     expect(await run(generous, await save(lines))).toMatchObject({ bad_total: 0, same: 2 });
     const usual = await open('usual');
-    await expect(run(usual, await save(lines))).rejects.toThrow('this one has 1100');
+    await expect(run(usual, await save(lines))).rejects.toThrow('has 1,100 bytes, which exceeds 1,024');
     expect(comparable(await linesOf(usual))).toEqual([]);
     expect(await run(usual, await save(lines), { keepGoing: true })).toMatchObject({
       bad_total: 1,

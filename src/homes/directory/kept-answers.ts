@@ -1,5 +1,5 @@
 /** Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's bytes. */
-import type { Idempotency } from '../../core/idempotency.js';
+import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../core/errors.js';
 import { blake3 } from '../../core/blake3.js';
@@ -157,18 +157,6 @@ function encoded(
 
 function expiryOf({ nowMs }: Transaction, { seconds }: Idempotency): number {
   return nowMs + seconds * 1_000;
-}
-
-function checkAnswerBytes(bytes: number, { idempotencyAnswerBytesMax }: Limits): void {
-  if (bytes <= idempotencyAnswerBytesMax) return;
-  throw new StoaError(
-    'too_large',
-    `The answer to this request has ${bytes} bytes. An answer kept under an Idempotency-Key can have ${idempotencyAnswerBytesMax} (idempotencyAnswerBytesMax). Nothing was written.`,
-    {
-      fix: 'Send the request without the Idempotency-Key, or split it.',
-      details: { idempotencyAnswerBytesMax },
-    },
-  );
 }
 
 /** Removes an answer whose time is over. */

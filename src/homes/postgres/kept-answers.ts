@@ -2,7 +2,7 @@
 import { type PostgresSql, type Queryable, query } from './connection.js';
 import { migrate } from './migrate.js';
 import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
+import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../core/errors.js';
 import { lockUser } from './locks.js';
@@ -77,16 +77,7 @@ export async function keepAnswer(
   if (idempotency === null || idempotency === undefined) return;
   const text = idempotency.holdsSecret === true ? null : JSON.stringify(results);
   const sizeBytes = Buffer.byteLength(text ?? '');
-  const { idempotencyAnswerBytesMax } = work.limits;
-  if (sizeBytes > idempotencyAnswerBytesMax)
-    throw new StoaError(
-      'too_large',
-      `The answer to this request has ${sizeBytes} bytes. An answer kept under an Idempotency-Key can have ${idempotencyAnswerBytesMax} (idempotencyAnswerBytesMax). Nothing was written.`,
-      {
-        fix: 'Send the request without the Idempotency-Key, or split it.',
-        details: { idempotencyAnswerBytesMax },
-      },
-    );
+  checkAnswerBytes(sizeBytes, work.limits);
   await checkAnswerQuota(work, caller.user, sizeBytes, documentsOf);
   await work.rows(
     `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at)

@@ -1,6 +1,5 @@
 /** Tokens in the kernel's first shard: by id, and by user for lists. */
 import type { Step } from '../../../core/write.js';
-import { StoaError } from '../../../core/errors.js';
 import { step } from '../step.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
 import { type TokenRecord, isExpired } from '../../../identity/tokens.js';
@@ -10,6 +9,7 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { IndexedFamily } from '../indexed-family.js';
 import { isKnownUser } from '../registry/users.js';
+import { limitError } from '../../../core/settings/exceeds.js';
 
 export const tokenFamilies = {
   /** Token id (10 bytes) → record as JSON. */
@@ -107,11 +107,15 @@ export class DirectoryIdentity implements IdentityPort {
 }
 
 function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
-  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) {
-    throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, {
-      fix: 'Revoke one that is no longer used.',
+  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax)
+    throw limitError('quota_exceeded', {
+      subject: 'With this token the user',
+      unit: 'valid tokens',
+      limit: 'tokensPerUserMax',
+      limits: { tokensPerUserMax: perUserMax },
+      received: perUserMax + 1,
+      advice: 'Revoke a token that is no longer used',
     });
-  }
   const id = Buffer.from(record.id, 'hex');
   tokenRecords.put(tx, undefined, record);
   if (record.expiresAtMs !== null)

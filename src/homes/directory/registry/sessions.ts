@@ -15,6 +15,7 @@ import type { AgentVerbs } from './agents.js';
 import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
 import { readSession } from './rows.js';
+import { limitError } from '../../../core/settings/exceeds.js';
 
 export class SessionVerbs {
   readonly #limits: Limits;
@@ -94,14 +95,15 @@ export class SessionVerbs {
   #checkRoom(agent: StoredAgent): void {
     const { sessionsPerAgentMax } = this.#limits;
     if (sessionsPerAgentMax === 0 || agent.activeSessions < sessionsPerAgentMax) return;
-    throw new StoaError(
-      'quota_exceeded',
-      `The agent has ${agent.activeSessions} active sessions; the limit is ${sessionsPerAgentMax} (sessionsPerAgentMax).`,
-      {
-        fix: 'Close a session first.',
-        details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },
-      },
-    );
+    throw limitError('quota_exceeded', {
+      subject: 'With this session the agent',
+      unit: 'active sessions',
+      limit: 'sessionsPerAgentMax',
+      limits: this.#limits,
+      received: agent.activeSessions + 1,
+      advice: 'Close a session first',
+      details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },
+    });
   }
 
   #announce(tx: Transaction, { record, meta }: StoredAgent, kind: string, session: string): void {

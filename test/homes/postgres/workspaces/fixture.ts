@@ -32,6 +32,7 @@ export async function openPostgresBench(
   limits: Partial<Limits> = {},
   existing?: URL,
   migrations?: readonly TableMigration[],
+  onError?: (error: unknown) => void,
 ): Promise<PostgresBench> {
   const url = existing ?? new URL((await sharedPostgres()).url);
   const allLimits = limitsWith(limits);
@@ -46,6 +47,7 @@ export async function openPostgresBench(
     sweepIntervalMs: 3_600_000,
     checkFence: () => undefined,
     ...(migrations && { migrations }),
+    ...(onError && { onError }),
     announce: async (announced) => {
       changes.push(...announced.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts })));
     },
