@@ -10,7 +10,7 @@ const light = [
   'core/**/*.test.ts',
   '{identity,langgraph,registry,server}/*.test.ts',
   'backup/leases.test.ts',
-  'cli/{connection,merge-settings,output,progress}.test.ts',
+  'cli/{connection,editors,output}/*.test.ts',
   'client/!(browser).test.ts',
   'commit/{delivery,places,service}.test.ts',
   'datastore/{code-point-order,document-id,http,idempotency,quota-support,same-verbs,times,tracking,value,watch}.test.ts',

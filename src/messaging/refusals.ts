@@ -77,22 +77,21 @@ const refusals = {
 
 export type Refusal = keyof typeof refusals;
 
-/** The error for a refusal, ready to throw. */
+/** The error for a refusal, ready to throw. Programs tell it from others by `details.reason`. */
 export function refuse(refusal: Refusal, options?: ErrorOptions): StoaError {
   const [code, sentence] = refusals[refusal];
-  return new StoaError(code, sentence, options);
+  return new StoaError(code, sentence, { ...options, details: { ...options?.details, reason: refusal } });
 }
 
 export function refuseMoreKeys({ identityKeysMax }: Pick<Limits, 'identityKeysMax'>): StoaError {
   return refuse('keysMany', {
-    fix: `Register a new identity, or raise the limit of ${identityKeysMax} keys (identityKeysMax).`,
+    fix: `Register a new identity: an identity can have ${identityKeysMax} keys (identityKeysMax).`,
     details: { identityKeysMax },
   });
 }
 
-const sentences: ReadonlySet<string> = new Set(Object.values(refusals).map(([, sentence]) => sentence));
-
-/** Whether an error speaks in the words of this table. */
-export function isRefusal(error: StoaError): boolean {
-  return sentences.has(error.message);
+/** Whether an error is one of this table. */
+export function isRefusal({ details }: StoaError): boolean {
+  const reason = details?.['reason'];
+  return typeof reason === 'string' && Object.hasOwn(refusals, reason);
 }

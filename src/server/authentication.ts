@@ -47,8 +47,12 @@ function tokenOf(header: string): string | undefined {
     : bearer.exec(header)?.[1];
 }
 
+/** `details.reason` of a request without credentials: AICQ has a sentence of its own for it. */
+export const noCredentials = 'noCredentials';
+
 export function missingCredentials(): StoaError {
-  return new StoaError('unauthenticated', 'This needs credentials.', {
+  return new StoaError('unauthenticated', 'The request has no credentials.', {
+    details: { reason: noCredentials },
     fix: 'Send "Authorization: Bearer" and a token: the operator\'s is in operator.token of the data directory, others are made with "stoa token create".',
   });
 }

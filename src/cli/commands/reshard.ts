@@ -2,8 +2,8 @@
 import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
-import { type Action, numberOption, textOption } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, numberOption, textOption } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 export const reshard: Action = async ({ output, globals }, _args, options) => {
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });

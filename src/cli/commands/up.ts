@@ -14,10 +14,10 @@ import { LogDestination } from '../../server/log-destination.js';
 import { createLogger } from '../../server/log.js';
 import { settleProcess } from '../../server/process-settings.js';
 import { loadTracing } from '../../server/tracing.js';
-import { lockWaitMsMax } from '../connection.js';
-import type { Action } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
-import { scheduleOf, stoaOptions } from '../stoa-options.js';
+import { lockWaitMsMax } from '../connection/connection.js';
+import type { Action } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
+import { scheduleOf, stoaOptions } from '../connection/stoa-options.js';
 
 export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, warnings } = loadConfig({
@@ -50,9 +50,9 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       tracing,
     });
     const url = await listen(app, config);
-    await stoa.kernel.lock?.update({ url });
+    await stoa.operations.announce(url);
     const tokenPath = operatorTokenPath(resolve(config.data));
-    const isKept = stoa.kernel.manifest.engine !== 'memory';
+    const isKept = stoa.operations.facts().engine !== 'memory';
     // What is kept nowhere else a program has to be told here.
     const credentials = isKept
       ? { operator_token_file: tokenPath }

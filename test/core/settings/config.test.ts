@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { stoaOptions } from '../../../src/cli/stoa-options.js';
+import { stoaOptions } from '../../../src/cli/connection/stoa-options.js';
 import { type ConfigSources, loadConfig } from '../../../src/core/settings/config.js';
 import { StoaError } from '../../../src/core/errors.js';
 import { openStoa, operatorCaller } from '../../../src/index.js';

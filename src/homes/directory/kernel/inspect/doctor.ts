@@ -4,29 +4,7 @@ import type { Entry, RangeOptions } from '../engine.js';
 import type { Store } from '../store.js';
 import type { Reader, Transaction } from '../transaction.js';
 import { Slices } from '../../../../core/waiting/yielding.js';
-
-export type DamageKind =
-  /** A row that follows from another is not there. */
-  | 'missing'
-  /** A row speaks of something that is not there. */
-  | 'dangling'
-  /** A second row of an index where one belongs. */
-  | 'duplicate'
-  /** A row says something that is not so. */
-  | 'wrong'
-  /** A row cannot be decoded. */
-  | 'unreadable';
-
-export interface Finding {
-  family: string;
-  /** The key of the damaged or missing row, in hex. */
-  key: string;
-  kind: DamageKind;
-  /** One sentence. */
-  problem: string;
-  /** What mending does, or null where only a backup can help. */
-  repair: string | null;
-}
+import type { ExaminedFinding, Finding } from '../../../../operations/model.js';
 
 export interface Damage extends Finding {
   /** Mends it inside a transaction of `store`, or of the store that was looked through. */
@@ -83,7 +61,7 @@ export async function* examineAll(
   stores: readonly Store[],
   checks: readonly Check[],
   options: ExamineOptions = {},
-): AsyncGenerator<Finding & { repaired: boolean; shard: number }> {
+): AsyncGenerator<ExaminedFinding> {
   for (const [shard, store] of [...stores.entries()].toReversed()) {
     for await (const finding of examine(store, checks, options)) yield { ...finding, shard };
   }

@@ -6,15 +6,7 @@ import { type FamilyStats, prefixRange } from '../engine.js';
 import { kernelFamilies } from '../families.js';
 import type { Store } from '../store.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
-
-export interface InspectedEntry {
-  /** In hex, as is the value. */
-  key: string;
-  /** Empty where it is not for showing. */
-  value: string;
-  /** What the row says, as JSON; null where it cannot be read. */
-  decoded: unknown;
-}
+import type { InspectedEntry } from '../../../../operations/model.js';
 
 /** Where a page ended: the next one begins after this entry. */
 export interface InspectPosition {

@@ -1,7 +1,6 @@
 import { afterAll, expect, test } from 'vitest';
 import {
   type Check,
-  type Finding,
   eachRow,
   examine,
   missingRow,
@@ -9,6 +8,7 @@ import {
 } from '../../../../../src/homes/directory/kernel/inspect/doctor.js';
 import type { Store } from '../../../../../src/homes/directory/kernel/store.js';
 import { bytes, items, openStore, others, removeDirectories, text } from '../open-store.js';
+import type { Finding } from '../../../../../src/operations/model.js';
 
 afterAll(removeDirectories);
 
