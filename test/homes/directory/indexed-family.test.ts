@@ -40,6 +40,9 @@ beforeEach(async () => {
 });
 afterAll(removeDirectories);
 
+const key = (text: string): Buffer => Buffer.from(text);
+const found = (damages: Iterable<Damage>): string[] =>
+  Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex').toString()}`);
 const rows = (): string[] => Array.from(store.range(others, {}), ({ key, value }) => `${key} ${value}`);
 
 it('a new record has every row that is declared', () => {
