@@ -104,6 +104,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     onError,
     onCall: (call) => calls.tell(call),
     onTokenRemoved: (id) => identity?.forget(id),
+    onTokensMissed: () => identity?.forgetAll(),
     onGroup: (group) => groups.tell(group),
     sweepIntervalMs: options.sweepIntervalMs,
   });

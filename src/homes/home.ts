@@ -32,6 +32,8 @@ export interface HomeOptions {
   readonly onCall: (call: BackendCall) => void;
   /** Called with the id of each token that was revoked or has expired, once that is durable. */
   readonly onTokenRemoved: (id: string) => void;
+  /** Called when tokens may have been removed without a notice: nothing remembered of tokens counts any more. */
+  readonly onTokensMissed: () => void;
   readonly sweepIntervalMs?: number | undefined;
 }
 

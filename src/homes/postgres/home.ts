@@ -13,7 +13,8 @@ import { type OperatorCredentials, operatorCredentials } from './cluster/operato
 import { migrateCluster } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
-import { type PostgresCommit, openPostgresCommit } from './commit/commit.js';
+import { PostgresCommit } from './commit/commit.js';
+import { migrateCommitsUp } from './commit/schema.js';
 import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { KnownUsers } from './known-users.js';
@@ -77,11 +78,31 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     registry.onPresenceEnded.push((work, { user, record }) =>
       workspaces.releaseClaims(work, user, [record.agent_id, record.name]),
     );
-    const messaging = await openPostgresMessaging({ sql, writer, feed, redis: options.redis, storeId, limits, nowMs, onError });
+    const messaging = await openPostgresMessaging({
+      sql,
+      writer,
+      feed,
+      redis: options.redis,
+      storeId,
+      limits,
+      nowMs,
+      onError,
+    });
     opened.unshift(() => messaging.close());
+    await migrateCommitsUp(sql);
     base.bound();
     await servers.start();
-    const parts: Parts = { storeId, registry, identity, data, workspaces, messaging, secrets, servers, credentials };
+    const parts: Parts = {
+      storeId,
+      registry,
+      identity,
+      data,
+      workspaces,
+      messaging,
+      secrets,
+      servers,
+      credentials,
+    };
     return new PostgresHome(base, parts, options);
   } catch (error) {
     for (const close of opened)
@@ -96,9 +117,13 @@ async function openSharedSecrets(
   { secretKeys, onError }: PostgresHomeOptions,
 ): Promise<{ secrets: Secrets; servers: Servers }> {
   if (secretKeys === undefined || secretKeys.trim() === '')
-    throw new StoaError('invalid_config', 'A Stoa on PostgreSQL has no key ring: STOA_SECRET_KEYS is not set.', {
-      fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
-    });
+    throw new StoaError(
+      'invalid_config',
+      'A Stoa on PostgreSQL has no key ring: STOA_SECRET_KEYS is not set.',
+      {
+        fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
+      },
+    );
   const ring = await openKeyRing({ file: null, environment: secretKeys });
   await checkKeys(sql, ring);
   const servers = new Servers({ sql, keyIds: () => ring.keyIds, onError });
@@ -110,9 +135,13 @@ async function openSharedSecrets(
   const secrets = new Secrets(ring, mark, async (keyId) => {
     const without = await servers.withoutKey(keyId);
     if (without.length > 0)
-      throw new StoaError('conflict', `These servers do not have the key ${keyId} yet: ${without.join(', ')}.`, {
-        fix: 'Add the key to STOA_SECRET_KEYS on every server and restart them, then re-key.',
-      });
+      throw new StoaError(
+        'conflict',
+        `These servers do not have the key ${keyId} yet: ${without.join(', ')}.`,
+        {
+          fix: 'Add the key to STOA_SECRET_KEYS on every server and restart them, then re-key.',
+        },
+      );
   });
   return { secrets, servers };
 }
@@ -197,13 +226,17 @@ export class PostgresHome implements Home {
 
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
-    this.#commit = openPostgresCommit(this.#base, { limits, messaging, onError, sweepIntervalMs });
+    this.#commit = new PostgresCommit(this.#base, { limits, messaging, onError, sweepIntervalMs });
     return this.#commit;
   }
 
   records(): [type: string, store: RecordStore][] {
     return [
-      ...registryRecords(this.#base, this.registry),
+      ...registryRecords({
+        sql: this.#base.sql,
+        transact: (body) => this.writer.transact(body),
+        registry: this.registry,
+      }),
       ...this.workspaces.records(),
       ...this.messaging.records(),
     ];

@@ -4,55 +4,19 @@ import type { MessageOperation } from '../../../commit/operations.js';
 import type { CommitHome, MessageStep } from '../../../commit/home.js';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Caller } from '../../../core/caller.js';
-import { migrateAnswers } from '../kept-answers.js';
 import { PostgresStep } from '../step.js';
-import { PostgresWriter } from '../writer.js';
+import type { PostgresBase } from '../base.js';
+import type { PostgresWriter } from '../writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { MessagingService } from '../../../messaging/service.js';
 import { CommitOutbox, type DeliveryState, type Promised, placeOf } from './outbox.js';
-import { migrateCommitsUp } from './schema.js';
-import { type PostgresSql, boundStatements, closePostgres, openPostgres } from '../connection.js';
-import { DatabaseClock } from '../database-clock.js';
-import { documentsOf } from '../datastore/counts.js';
 
 export interface PostgresCommitOptions {
   limits: Limits;
   messaging: MessagingService;
-  /** Refuses a caller whose lease has passed on. */
-  checkFence: (caller: Caller) => void;
-  /** Whether the documents of the data store are in this database. */
-  hasDocuments: boolean;
-  /** Names the messaging that this server has. */
-  messagingStore: string;
-  onError: (error: unknown) => void;
+  onError: (error: unknown, about: string) => void;
   sweepIntervalMs?: number | undefined;
-}
-
-/** Opens a pool of its own, makes the tables where they are missing, and begins to deliver what waits. */
-export async function openPostgresCommit(url: URL, options: PostgresCommitOptions): Promise<PostgresCommit> {
-  const { limits, messaging, messagingStore, onError, sweepIntervalMs } = options;
-  const sql = await openPostgres(url, { idleTransactionSecondsMax: limits.commitIdleSecondsMax, limits });
-  const clock = new DatabaseClock(sql);
-  try {
-    await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
-    boundStatements(sql, limits);
-    await clock.keepRight();
-  } catch (error) {
-    await closePostgres(sql, 1);
-    throw error;
-  }
-  const outbox = new CommitOutbox({
-    sql,
-    store: messagingStore,
-    port: messaging.port,
-    limits,
-    onError,
-    sweepIntervalMs,
-  });
-  outbox.start();
-  return new PostgresCommit(sql, clock, outbox, options);
 }
 
 /** The answer of a message that is still on its way. */
@@ -64,22 +28,25 @@ interface Queued {
 
 export class PostgresCommit implements CommitHome {
   readonly writer: PostgresWriter;
-  readonly #sql: PostgresSql;
   readonly #outbox: CommitOutbox;
   readonly #options: PostgresCommitOptions;
 
-  constructor(sql: PostgresSql, clock: DatabaseClock, outbox: CommitOutbox, options: PostgresCommitOptions) {
-    this.#sql = sql;
-    this.#outbox = outbox;
+  constructor({ sql, writer }: Pick<PostgresBase, 'sql' | 'writer'>, options: PostgresCommitOptions) {
+    const { limits, messaging, onError, sweepIntervalMs } = options;
+    this.writer = writer;
     this.#options = options;
-    const { limits, checkFence, hasDocuments } = options;
-    this.writer = new PostgresWriter({
+    this.#outbox = new CommitOutbox({
       sql,
+      port: messaging.port,
       limits,
-      checkFence,
-      nowMs: () => clock.nowMs(),
-      documentsOf: hasDocuments ? documentsOf : undefined,
+      onError: (error) => onError(error, 'delivering messages of commits'),
+      sweepIntervalMs,
     });
+  }
+
+  /** Begins to deliver what waits. */
+  start(): void {
+    this.#outbox.start();
   }
 
   /** The messages of one author count together against the bytes that it has left. */
@@ -115,7 +82,7 @@ export class PostgresCommit implements CommitHome {
       work.beforeCommit(async () => {
         const { fresh, durable, release } = await messaging.port.claimNonce(agentId, nonce);
         if (!fresh) throw refuse('nonceUsed');
-        work.afterRollback(() => release().catch(onError));
+        work.afterRollback(() => release().catch((error: unknown) => onError(error, 'freeing a nonce')));
         await durable;
       });
     });
@@ -136,7 +103,7 @@ export class PostgresCommit implements CommitHome {
       return await this.#outbox.deliver(deliveries);
     } catch (error) {
       // The commit stands, and so do its promises: a sweep keeps them.
-      this.#options.onError(error);
+      this.#options.onError(error, 'delivering messages of commits');
       return new Map();
     }
   }
@@ -145,9 +112,8 @@ export class PostgresCommit implements CommitHome {
     return this.#outbox.facts();
   }
 
-  async close(): Promise<void> {
-    await this.#outbox.close();
-    await closePostgres(this.#sql, 5);
+  close(): Promise<void> {
+    return this.#outbox.close();
   }
 }
 

@@ -22,8 +22,6 @@ export type DeliveryState =
 
 export interface CommitOutboxOptions {
   sql: PostgresSql;
-  /** Names the messaging that `port` leads to: only its messages are delivered here. */
-  store: string;
   port: Pick<MessagingPort, 'deliver'>;
   limits: Limits;
   onError: (error: unknown) => void;
@@ -89,8 +87,8 @@ export class CommitOutbox {
   async add(tx: TransactionSql, user: string, { delivery, message }: Promised): Promise<void> {
     await query(
       tx,
-      'INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ($1::uuid, $2, $3, $4::json, $5)',
-      [delivery, this.#options.store, placeOf(message), JSON.stringify(message), user],
+      'INSERT INTO commit_outbox (delivery, place, message, user_id) VALUES ($1::uuid, $2, $3::json, $4)',
+      [delivery, placeOf(message), JSON.stringify(message), user],
     );
   }
 
@@ -161,14 +159,13 @@ export class CommitOutbox {
   }
 
   async #sweepOnce(): Promise<void> {
-    const { sql, store } = this.#options;
+    const { sql } = this.#options;
     if (this.#sweeps % sweepsBetweenTidying === 0) await this.#tidy();
     this.#sweeps += 1;
     const heads = await query<{ place: string; due: boolean }>(
       sql,
       `SELECT DISTINCT ON (place) place, next_attempt_at <= clock_timestamp() AS due FROM commit_outbox
-        WHERE store = $1 AND state = 'waiting' ORDER BY place, seq LIMIT ${sweptPlacesMax}`,
-      [store],
+        WHERE state = 'waiting' ORDER BY place, seq LIMIT ${sweptPlacesMax}`,
     );
     const due = heads.filter((head) => head.due).map(({ place }) => place);
     for (let at = 0; at < due.length && !this.#closing; at += sweptAtOnce)
@@ -222,19 +219,19 @@ export class CommitOutbox {
   }
 
   async #emptyNow(place: string): Promise<boolean> {
-    const { sql, store } = this.#options;
+    const { sql } = this.#options;
     for (;;) {
       const step = await transaction(sql, async (tx) => {
         const [lock] = await query<{ got: boolean }>(
           tx,
           'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 6)) AS got',
-          [`${store} ${place}`],
+          [place],
         );
         if (lock?.got !== true) return 'busy';
         const rows = await query<WaitingRow>(
           tx,
-          `SELECT seq, delivery, message, attempts FROM commit_outbox WHERE store = $1 AND place = $2 AND state = 'waiting' ORDER BY seq LIMIT ${batchRows}`,
-          [store, place],
+          `SELECT seq, delivery, message, attempts FROM commit_outbox WHERE place = $1 AND state = 'waiting' ORDER BY seq LIMIT ${batchRows}`,
+          [place],
         );
         const outcomes = await this.#deliverRows(rows);
         await noteOutcomes(tx, outcomes);

@@ -7,8 +7,6 @@ const outboxTables = `
   CREATE TABLE commit_outbox (
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     delivery uuid NOT NULL UNIQUE,
-    -- The messaging that it is meant for: servers with the same one deliver for each other.
-    store text NOT NULL,
     -- The room or inbox, within which the order is kept.
     place text NOT NULL,
     message json NOT NULL,
@@ -23,7 +21,7 @@ const outboxTables = `
     message_id text,
     ts_ms bigint
   );
-  CREATE INDEX commit_outbox_waiting ON commit_outbox (store, place, seq) WHERE state = 'waiting';
+  CREATE INDEX commit_outbox_waiting ON commit_outbox (place, seq) WHERE state = 'waiting';
   CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;`;
 
 export function migrateCommitsUp(sql: PostgresSql): Promise<void> {

@@ -1,5 +1,7 @@
 /** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
 import { randomUUID } from 'node:crypto';
+import { StoaError } from '../../../core/errors.js';
+import { checkRedis } from '../cluster/requirements.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importNotice } from '../../../messaging/imports.js';
 import type {
@@ -63,6 +65,8 @@ export interface PostgresMessagingOptions {
   feed: PostgresFeed;
   /** One URL, or several of a cluster, separated by commas. */
   redis: string;
+  /** Names the Stoa: a Redis belongs to one of them. */
+  storeId: string;
   limits: Limits;
   nowMs: () => number;
   onError: (error: unknown, about: string) => void;
@@ -72,6 +76,8 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
   await migrateMessaging(options.sql);
   const redis = await openRedis(options.redis, options.onError);
   try {
+    await checkRedis(redis);
+    await claimRedis(redis, options.storeId);
     const durable = await isSynced(redis);
     if (!durable)
       options.onError(
@@ -86,6 +92,20 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
     throw error;
   }
 }
+
+/** Two Stoas on one Redis would read each other's messages. */
+async function claimRedis({ commands }: RedisConnection, storeId: string): Promise<void> {
+  const owner = await withRedis(async () => {
+    await commands.set(storeKey, storeId, 'NX');
+    return commands.get(storeKey);
+  });
+  if (owner === storeId) return;
+  throw new StoaError('conflict', `This Redis belongs to another Stoa (${owner}). This one is ${storeId}.`, {
+    fix: `Use another Redis or another database number (redis://host/1). After a restore into a new database, set "${storeKey}" to ${storeId}.`,
+  });
+}
+
+const storeKey = 'stoa:store';
 
 /** Whether every write is on Redis's disk before it answers. A server that hides its settings counts as not. */
 async function isSynced({ commands }: RedisConnection): Promise<boolean> {
