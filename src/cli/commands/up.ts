@@ -16,6 +16,7 @@ import { settleProcess } from '../../server/process-settings.js';
 import { loadTracing } from '../../server/tracing.js';
 import { lockWaitMsMax } from '../connection/connection.js';
 import type { Action } from '../definitions/definition.js';
+import { withoutPassword } from '../../core/text/printable-url.js';
 import { settingFlags } from '../definitions/setting-flags.js';
 import { scheduleOf, stoaOptions } from '../connection/stoa-options.js';
 
@@ -51,20 +52,19 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     });
     const url = await listen(app, config);
     await stoa.operations.announce(url);
-    const tokenPath = operatorTokenPath(resolve(config.data));
-    const isKept = stoa.operations.facts().engine !== 'memory';
-    // What is kept nowhere else a program has to be told here.
-    const credentials = isKept
-      ? { operator_token_file: tokenPath }
-      : { operator_token_file: null, operator_token: stoa.operatorToken };
-    if (output.json) output.line({ url, data: resolve(config.data), ...credentials, pid: process.pid }, '');
-    else
-      greet(output.say.bind(output), {
-        url,
-        data: isKept ? resolve(config.data) : 'memory only',
-        token: isKept ? tokenPath : undefined,
-        secret: stoa.operatorToken,
-      });
+    const { place, tokenFile, token } = credentialsOf(stoa, config);
+    if (output.json)
+      output.line(
+        {
+          url,
+          data: place,
+          operator_token_file: tokenFile,
+          ...(token && { operator_token: token }),
+          pid: process.pid,
+        },
+        '',
+      );
+    else greet(output.say.bind(output), { url, place, tokenFile, token });
     const signal = await untilSignal();
     log.write(`Stopping (${signal}) …\n`);
   } finally {
@@ -73,6 +73,28 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   }
 };
 
+interface Credentials {
+  /** Where the state is kept, for people. */
+  place: string;
+  /** The file with the operator's token, or null where no file holds it. */
+  tokenFile: string | null;
+  /** The token itself, where it is new and kept nowhere in clear text. */
+  token: string | undefined;
+}
+
+function credentialsOf({ home }: Stoa, config: Config): Credentials {
+  if (home.name === 'postgres')
+    return {
+      place: withoutPassword(config.postgres ?? ''),
+      tokenFile: null,
+      token: config.operatorToken === null ? (home.operatorToken ?? undefined) : undefined,
+    };
+  const isKept = home.operations.facts().engine !== 'memory';
+  return isKept
+    ? { place: resolve(config.data), tokenFile: operatorTokenPath(resolve(config.data)), token: undefined }
+    : { place: 'memory only', tokenFile: null, token: home.operatorToken ?? undefined };
+}
+
 /** A command that came first holds the directory for a moment; a server that serves it holds it for good. */
 async function openWhenFree(options: StoaOptions): Promise<Stoa> {
   for (const deadlineMs = Date.now() + lockWaitMsMax; ; await sleep(50)) {
@@ -80,7 +102,7 @@ async function openWhenFree(options: StoaOptions): Promise<Stoa> {
       return await openStoa(options);
     } catch (error) {
       const isHeld = error instanceof StoaError && error.code === 'locked';
-      if (!isHeld || Date.now() > deadlineMs || (await readLock(options.data))?.url !== undefined)
+      if (!isHeld || Date.now() > deadlineMs || (await readLock(options.data ?? ''))?.url !== undefined)
         throw error;
     }
   }
@@ -89,12 +111,12 @@ async function openWhenFree(options: StoaOptions): Promise<Stoa> {
 /** Everything that a first-time user needs, in five lines. */
 function greet(
   say: (line: string) => void,
-  { url, data, token, secret }: { url: string; data: string; token: string | undefined; secret: string },
+  { url, place, tokenFile, token }: Credentials & { url: string },
 ): void {
-  const bearer = token === undefined ? secret : `$(cat ${shellQuoted(token)})`;
+  const bearer = tokenFile === null ? (token ?? '$STOA_OPERATOR_TOKEN') : `$(cat ${shellQuoted(tokenFile)})`;
   say(`Stoa is up at ${url}`);
-  say(`  data            ${data}`);
-  say(`  operator token  ${token ?? secret}`);
+  say(`  data            ${place}`);
+  say(`  operator token  ${tokenFile ?? token ?? 'as it was given or shown at the first start'}`);
   say(`  reference       ${url}/reference`);
   say(`  try it          curl ${url}/v1/status -H "Authorization: Bearer ${bearer}"`);
 }

@@ -80,6 +80,8 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
   const identity = identityHeaders(options);
   if (options.url !== undefined) return remote(options.url, { ...identity, ...bearer(options.token) });
   const config = options.loadConfig();
+  // Any number of processes may open it: this one is for a moment one of its servers.
+  if (config.postgres !== null) return local(config, options, identity);
   const dataDir = resolve(config.data);
   const deadlineMs = Date.now() + lockWaitMsMax;
   for (;;) {

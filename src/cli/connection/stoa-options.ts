@@ -17,6 +17,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
       block_cache_bytes: config.blockCacheBytes,
     },
     secretKeys: config.secretKeys,
+    operatorToken: config.operatorToken,
     limits: config.limits,
     messagingSettings: {
       rateLimitAllow: config.rateLimitAllow,

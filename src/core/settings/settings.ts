@@ -123,6 +123,12 @@ export const settingGroups = {
     ),
   },
   security: {
+    operatorToken: setting(
+      orNone(text),
+      null,
+      "The operator's token with --postgres: 32 or more printable characters. Without it the first start makes one.",
+      true,
+    ),
     secretKeys: setting(
       orNone(text),
       null,
