@@ -14,7 +14,6 @@ import { openCommit } from './open/commit.js';
 import { openMessagingBackend } from './open/messaging.js';
 import { openWorkspaces } from './open/workspaces.js';
 import { DirectoryMessaging } from './homes/directory/messaging/messaging.js';
-import { DirectoryOutboxGate } from './homes/directory/outbox-gate.js';
 import { DirectoryRegistry } from './homes/directory/registry/registry.js';
 import { messagingRecords } from './homes/directory/transfer/messaging.js';
 import { registryRecords } from './homes/directory/transfer/registry.js';
@@ -33,13 +32,11 @@ import { IdentityLinks } from './messaging/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
-import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './core/settings/store-config.js';
 import { type BackupSchedule, BackupScheduler } from './homes/directory/kernel/backup/schedule.js';
 import { type Kernel, openKernel } from './homes/directory/kernel/kernel.js';
 import type { GroupFacts } from './homes/directory/kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
-import type { Change } from './core/change.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { RegistryService } from './registry/service.js';
@@ -178,7 +175,6 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       url: options.workspaces ?? 'embedded',
       sealer: secrets.sealer,
       onOwner: (tx, user) => void users.ensure(tx, user),
-      announce: (changes) => announceEach(kernel, users, changes),
       onCall,
       onError: (error) => onError(error, 'background work on workspaces'),
     });
@@ -318,21 +314,7 @@ async function openMessaging(
   return { writer: timed(backend.writer), port: timed(backend.port) };
 }
 
-/** Puts changes of another database into this directory's feed, each in the shard of its user. */
-async function announceEach(kernel: Kernel, users: UserVerbs, changes: readonly Change[]): Promise<void> {
-  await Promise.all(
-    changes.map((change) => {
-      const { user } = change;
-      if (user === null) return undefined;
-      return kernel.storeOf(userKey(user)).transact((tx) => {
-        users.ensure(tx, user);
-        tx.change(change);
-      });
-    }),
-  );
-}
-
-/** The data store on its backend. What happens in another database is told in this directory's feed: through its outbox where it has one, else right after each write. */
+/** The data store on its backend. */
 async function openData(
   kernel: Kernel,
   url: string,
@@ -356,7 +338,6 @@ async function openData(
       : await openDataBackend(url, {
           limits,
           nowMs,
-          gate: new DirectoryOutboxGate(kernel),
           notes: new DirectoryStoreNotes(kernel),
           checkFence: (caller) => checkFenceFromOutside(kernel, caller),
           onCall,

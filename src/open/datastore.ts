@@ -1,11 +1,12 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
 import type { Caller } from '../core/caller.js';
-import type { DataCapabilities, Documents, DocumentStore, OutboxGate } from '../datastore/port.js';
+import type { DataCapabilities, Documents, DocumentStore } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
 import { type StoreNotes, storeDocuments } from '../datastore/store-documents.js';
-import { StoaError } from '../core/errors.js';
+import { StoaError, messageOf } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { hasStrayAt, withoutPassword } from '../core/text/printable-url.js';
+import { closingAfter, openBase } from './postgres.js';
 import { type BackendCall, backendName, timedPort } from './timed.js';
 
 export interface DataBackendOptions {
@@ -13,8 +14,6 @@ export interface DataBackendOptions {
   nowMs: () => number;
   /** False where documents are only exported: nothing is made that is missing. */
   prepare?: boolean;
-  /** The feed, for a backend that tells it through an outbox of its own. */
-  gate?: OutboxGate;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;
   /** Refuses a caller whose lease has passed on, for a backend with transactions. */
@@ -36,10 +35,19 @@ const store =
   };
 
 const postgres: OpenBackend = async (url, options) => {
-  const port = await (
-    await import('../homes/postgres/datastore/datastore.js')
-  ).openPostgresDataStore(url, options);
-  return { port: timed(port, url.href, options), writer: timed(port.writer, url.href, options) };
+  const {
+    limits,
+    nowMs,
+    onError = (error) => process.emitWarning(`PostgreSQL: ${messageOf(error)}`),
+  } = options;
+  const base = await openBase(url, { ...options, onError });
+  const { openPostgresDataStore } = await import('../homes/postgres/datastore/datastore.js');
+  const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, onError });
+  base.bound();
+  return {
+    port: closingAfter(timed(port, url.href, options), () => base.close()),
+    writer: timed(base.writer, url.href, options),
+  };
 };
 
 const couchdb = store(async (url, options) =>

@@ -1,5 +1,4 @@
 /** Workspaces on their home: in the data directory, or in PostgreSQL. */
-import type { Change } from '../core/change.js';
 import { DirectoryWriter } from '../homes/directory/writer.js';
 import type { Kernel } from '../homes/directory/kernel/kernel.js';
 import type { Transaction } from '../homes/directory/kernel/transaction.js';
@@ -9,6 +8,7 @@ import { WorkspacesService } from '../workspaces/service.js';
 import { checkFenceFromOutside } from '../homes/directory/fence.js';
 import { workspacesRecords } from '../homes/directory/transfer/workspaces.js';
 import { openDirectoryWorkspaces } from '../homes/directory/workspaces/workspaces.js';
+import { closingAfter, openBase } from './postgres.js';
 import { type BackendCall, backendName, timedPort } from './timed.js';
 
 export interface OpenWorkspacesOptions {
@@ -18,8 +18,6 @@ export interface OpenWorkspacesOptions {
   sealer: Sealer;
   /** Called in the transaction of an owner's new workspace: a user exists from its first write. */
   onOwner: (tx: Transaction, user: string) => void;
-  /** Puts changes of another database into the feed. */
-  announce: (changes: readonly Change[]) => Promise<void>;
   onCall: (call: BackendCall) => void;
   /** Faults that no caller waits for. */
   onError: (error: unknown) => void;
@@ -49,16 +47,31 @@ async function openInDirectory(options: OpenWorkspacesOptions): Promise<OpenedWo
 }
 
 async function openInPostgres(options: OpenWorkspacesOptions): Promise<OpenedWorkspaces> {
-  const { kernel, url, sealer, announce, onCall, onError } = options;
+  const { kernel, url, sealer, onCall, onError } = options;
   const { limits } = kernel;
+  const base = await openBase(new URL(url), {
+    limits,
+    nowMs: () => kernel.nowMs(),
+    checkFence: (caller) => checkFenceFromOutside(kernel, caller),
+    onError,
+  });
   // Loaded only when it is chosen: most directories need no database server.
   const { openPostgresWorkspaces } = await import('../homes/postgres/workspaces/workspaces.js');
-  const checkFence = checkFenceFromOutside.bind(undefined, kernel);
-  const port = await openPostgresWorkspaces(new URL(url), { limits, sealer, announce, checkFence, onError });
+  const { sql, writer, clock } = base;
+  const port = await openPostgresWorkspaces(sql, writer, { limits, clock, sealer, onError });
+  base.bound();
   const timed = <T extends object>(one: T): T => timedPort(one, 'workspaces', backendName(url), onCall);
   return {
-    service: new WorkspacesService({ writer: timed(port.writer), port: timed(port), limits, sealer }),
+    service: new WorkspacesService({
+      writer: timed(writer),
+      port: closingAfter(timed(port), () => base.close()),
+      limits,
+      sealer,
+    }),
     records: port.records(),
-    releaseClaims: (tx, owner, names) => tx.onDurable(() => port.releaseClaims(owner, names)),
+    releaseClaims: (tx, owner, names) =>
+      tx.onDurable(() => {
+        writer.transact((work) => port.releaseClaims(work, owner, names)).catch(onError);
+      }),
   };
 }

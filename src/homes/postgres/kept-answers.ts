@@ -4,42 +4,51 @@ import { migrate } from './migrate.js';
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import { StoaError } from '../../core/errors.js';
+import { hasQuota } from '../../datastore/quota.js';
+import { checkAnswerQuota } from './datastore/usage.js';
 import type { Work } from './work.js';
 
 const answerTables = `
   CREATE TABLE kept_answers (
-    key text PRIMARY KEY,
     -- Whose bytes the answer counts as.
     user_id text NOT NULL,
+    key text NOT NULL,
     fingerprint text NOT NULL,
     -- Null where the answer holds a secret: only the fact is kept.
     results json,
     size_bytes integer NOT NULL,
-    expires_at timestamptz NOT NULL
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (user_id, key)
   );
-  CREATE INDEX kept_answers_expiry ON kept_answers (expires_at);
-  CREATE INDEX kept_answers_user ON kept_answers (user_id)`;
+  CREATE INDEX kept_answers_expiry ON kept_answers (expires_at)`;
 
 export function migrateAnswers(sql: PostgresSql): Promise<void> {
   return migrate(sql, 'answers', [answerTables]);
 }
 
 /** Two requests with one key wait for each other here. */
-export async function lockAnswer(work: Work, idempotency: Idempotency | null | undefined): Promise<void> {
+export async function lockAnswer(
+  work: Work,
+  { user }: Caller,
+  idempotency: Idempotency | null | undefined,
+): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
-  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [keyOf(idempotency)]);
+  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [
+    `${user}\n${keyOf(idempotency)}`,
+  ]);
 }
 
 /** What was answered under the key before, or undefined. Throws where the key came with another request. */
 export async function findAnswer(
   sql: Queryable,
+  { user }: Caller,
   idempotency: Idempotency | null | undefined,
 ): Promise<unknown[] | undefined> {
   if (idempotency === null || idempotency === undefined) return undefined;
   const [kept] = await query<{ fingerprint: string; results: string | null }>(
     sql,
-    'SELECT fingerprint, results FROM kept_answers WHERE key = $1 AND expires_at > clock_timestamp()',
-    [keyOf(idempotency)],
+    'SELECT fingerprint, results FROM kept_answers WHERE user_id = $1 AND key = $2 AND expires_at > clock_timestamp()',
+    [user, keyOf(idempotency)],
   );
   if (kept === undefined) return undefined;
   if (kept.fingerprint !== idempotency.fingerprint)
@@ -58,16 +67,12 @@ export async function findAnswer(
   return JSON.parse(kept.results) as unknown[];
 }
 
-/** Refuses to keep an answer of so many more bytes for a user. */
-export type CheckAnswer = (work: Work, user: string, difference: number) => Promise<void>;
-
 /** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
 export async function keepAnswer(
   work: Work,
   caller: Caller,
   idempotency: Idempotency | null | undefined,
   results: readonly unknown[],
-  check?: CheckAnswer,
 ): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
   const text = idempotency.holdsSecret === true ? null : JSON.stringify(results);
@@ -82,32 +87,13 @@ export async function keepAnswer(
         details: { idempotencyAnswerBytesMax },
       },
     );
-  await check?.(work, caller.user, sizeBytes);
+  if (hasQuota(work.limits)) await checkAnswerQuota(work, caller.user, sizeBytes);
   await work.rows(
-    `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at)
+    `INSERT INTO kept_answers (user_id, key, fingerprint, results, size_bytes, expires_at)
       VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 second')
-      ON CONFLICT (key) DO UPDATE SET user_id = excluded.user_id, fingerprint = excluded.fingerprint,
+      ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint,
         results = excluded.results, size_bytes = excluded.size_bytes, expires_at = excluded.expires_at`,
-    [keyOf(idempotency), caller.user, idempotency.fingerprint, text, sizeBytes, idempotency.seconds],
-  );
-}
-
-/** Bytes of all answers that are kept for a user. */
-export async function keptBytes(sql: Queryable, user: string): Promise<number> {
-  const [kept] = await query<{ bytes: string }>(
-    sql,
-    'SELECT coalesce(sum(size_bytes), 0) AS bytes FROM kept_answers WHERE user_id = $1 AND expires_at > clock_timestamp()',
-    [user],
-  );
-  return Number(kept?.bytes ?? 0);
-}
-
-/** Removes answers whose time is over, so many at a time. */
-export async function forgetAnswers(sql: Queryable, limit: number): Promise<void> {
-  await query(
-    sql,
-    'DELETE FROM kept_answers WHERE key IN (SELECT key FROM kept_answers WHERE expires_at <= clock_timestamp() LIMIT $1 FOR UPDATE SKIP LOCKED)',
-    [limit],
+    [caller.user, keyOf(idempotency), idempotency.fingerprint, text, sizeBytes, idempotency.seconds],
   );
 }
 

@@ -2,22 +2,34 @@
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../core/change.js';
 import { type Parameter, query } from './connection.js';
+import type { DatabaseClock } from './database-clock.js';
 import type { Limits } from '../../core/settings/limits.js';
 
 export class Work {
   readonly sql: TransactionSql;
-  /** The clock that all steps of the write share. */
-  readonly nowMs: number;
   readonly limits: Limits;
+  readonly clock: DatabaseClock;
+  #nowMs: number;
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
   readonly #changes: Change[] = [];
 
-  constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
+  constructor(sql: TransactionSql, clock: DatabaseClock, limits: Limits) {
     this.sql = sql;
-    this.nowMs = nowMs;
+    this.clock = clock;
     this.limits = limits;
+    this.#nowMs = clock.nowMs();
+  }
+
+  /** The clock of the write: what this server takes the database's to be, until a step has read that one. */
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /** Goes by a reading of the database's clock (`clockColumn`) from here on. Leases are decided by one that was made under their lock. */
+  readClock(databaseMs: unknown): void {
+    this.#nowMs = this.clock.ofReading(Number(databaseMs));
   }
 
   rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
@@ -29,6 +41,10 @@ export class Work {
     if (!this.#parts.has(make)) this.#parts.set(make, make(this));
     // Stored under the function that made it.
     return this.#parts.get(make) as Part;
+  }
+
+  get hasChanges(): boolean {
+    return this.#changes.length > 0;
   }
 
   /** Announces changes in the feed: all changes of a write are one commit there. */

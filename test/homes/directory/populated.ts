@@ -1,5 +1,4 @@
 /** A store with something in every family. */
-import { dataFamilies } from '../../../src/homes/directory/datastore/rows.js';
 import { readRoom, restoreMessage } from '../../../src/homes/directory/messaging/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
@@ -119,8 +118,6 @@ export async function populate(stoa: Stoa): Promise<void> {
       [1],
       stoa.limits,
     );
-    // As if the data store were kept in PostgreSQL.
-    tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), Buffer.alloc(0));
     tx.put(messaging.rateWindows, Buffer.from('violations'), Buffer.from('[]'));
   });
 }

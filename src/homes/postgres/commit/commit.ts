@@ -71,7 +71,14 @@ export class PostgresCommit implements CommitHome {
     this.#outbox = outbox;
     this.#options = options;
     const { limits, checkFence } = options;
-    this.writer = new PostgresWriter({ sql, limits, checkFence, nowMs: () => clock.nowMs() });
+    this.writer = new PostgresWriter({
+      sql,
+      limits,
+      clock,
+      checkFence: async (_work, caller) => checkFence(caller),
+      onCommitted: () => undefined,
+      onError: options.onError,
+    });
   }
 
   /** The messages of one author count together against the bytes that it has left. */

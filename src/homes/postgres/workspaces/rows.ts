@@ -111,13 +111,26 @@ export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Ite
   return Object.fromEntries(entries) as Item;
 }
 
+/** Which row an id names: the owner's own, or for the operator whoever has it. */
+export function rowAt(
+  alias: string,
+  owner: string | null,
+  id: string,
+): [where: string, parameters: Parameter[]] {
+  return owner === null
+    ? [`${alias}.id = $1`, [id]]
+    : [`${alias}.owner_id = $2 AND ${alias}.id = $1`, [id, owner]];
+}
+
+/** Writes a new row of an owner; a workspace names its owner itself. */
 export async function insertRecord<Item extends object>(
   sql: Queryable,
   table: Table<Item>,
+  owner: string,
   record: Item,
   more: Record<string, Parameter> = {},
 ): Promise<void> {
-  const columns = { ...columnValues(table, record), ...more };
+  const columns = { ...columnValues(table, record), ...more, owner_id: owner };
   const names = Object.keys(columns);
   await query(
     sql,
@@ -130,15 +143,24 @@ export async function insertRecord<Item extends object>(
 export async function updateRecord<Item extends { id: string }>(
   sql: Queryable,
   table: Table<Item>,
+  owner: string,
   record: Item,
   more: Record<string, Parameter> = {},
 ): Promise<void> {
-  const { id, active_tasks: _derived, ...columns } = { ...columnValues(table, record), ...more };
+  const {
+    id: _id,
+    owner_id: _owner,
+    active_tasks: _derived,
+    ...columns
+  } = {
+    ...columnValues(table, record),
+    ...more,
+  };
   const names = Object.keys(columns);
   await query(
     sql,
-    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 2}`).join(', ')} WHERE id = $1`,
-    [id as string, ...Object.values(columns)],
+    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 3}`).join(', ')} WHERE owner_id = $1 AND id = $2`,
+    [owner, record.id, ...Object.values(columns)],
   );
 }
 
@@ -164,14 +186,15 @@ export function leaseOf(row: Row): TaskLease | undefined {
  */
 export async function putLease(
   sql: Queryable,
+  owner: string,
   taskId: string,
   lease: TaskLease,
   before: TaskLease | undefined,
 ): Promise<void> {
   const written = await query(
     sql,
-    `INSERT INTO workspaces.leases AS l (task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest) VALUES ($1, $2, $3, $4, $5, $6, $7)
-      ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence, lease_seconds = excluded.lease_seconds,
+    `INSERT INTO workspaces.leases AS l (owner_id, task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest) VALUES ($10, $1, $2, $3, $4, $5, $6, $7)
+      ON CONFLICT (owner_id, task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence, lease_seconds = excluded.lease_seconds,
         renewed_at = excluded.renewed_at, expires_at = excluded.expires_at, result_digest = excluded.result_digest
         WHERE l.fence = $8 AND l.renewed_at = $9 RETURNING task_id`,
     [
@@ -184,6 +207,7 @@ export async function putLease(
       lease.resultDigest,
       before?.fence ?? null,
       before === undefined ? null : timeText(before.renewedAtMs),
+      owner,
     ],
   );
   if (written.length === 0) throw new TryAgain();
