@@ -32,6 +32,7 @@ import { IdentityLinks } from './messaging/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
 import { IdentityService } from './identity/service.js';
 import { newOperatorToken } from './identity/tokens.js';
+import { userKey } from './identity/user-key.js';
 import type { EngineName, StoreConfig } from './core/settings/store-config.js';
 import { type BackupSchedule, BackupScheduler } from './homes/directory/kernel/backup/schedule.js';
 import { type Kernel, openKernel } from './homes/directory/kernel/kernel.js';
@@ -339,6 +340,7 @@ async function openData(
           limits,
           nowMs,
           notes: new DirectoryStoreNotes(kernel),
+          ensureUser: (user) => kernel.storeOf(userKey(user)).transact((tx) => void users.ensure(tx, user)),
           checkFence: (caller) => checkFenceFromOutside(kernel, caller),
           onCall,
           onError: (error) => onError(error, 'announcing changes of the data store'),

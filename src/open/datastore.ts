@@ -16,6 +16,8 @@ export interface DataBackendOptions {
   prepare?: boolean;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;
+  /** Makes the user of a first write. */
+  ensureUser?: (user: string) => Promise<void>;
   /** Refuses a caller whose lease has passed on, for a backend with transactions. */
   checkFence?: (caller: Caller) => void;
   /** The home, for a store that has no transactions to share with it. */
@@ -42,7 +44,9 @@ const postgres: OpenBackend = async (url, options) => {
   } = options;
   const base = await openBase(url, { ...options, onError });
   const { openPostgresDataStore } = await import('../homes/postgres/datastore/datastore.js');
-  const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, onError });
+  const { KnownUsers } = await import('../homes/postgres/known-users.js');
+  const users = new KnownUsers(async (_work, user) => options.ensureUser?.(user), limits);
+  const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, users, onError });
   base.bound();
   return {
     port: closingAfter(timed(port, url.href, options), () => base.close()),

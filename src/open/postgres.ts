@@ -17,7 +17,8 @@ export async function openBase(
   const { openPostgresBase } = await import('../homes/postgres/base.js');
   return openPostgresBase(url, {
     limits,
-    checkFence: async (_work, caller) => checkFence?.(caller),
+    // The lease is not in this database: the check comes as late as it can.
+    checkFence: async (work, caller) => work.beforeCommit(async () => checkFence?.(caller)),
     onError,
     skewMs: () => nowMs() - Date.now(),
   });

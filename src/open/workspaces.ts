@@ -5,6 +5,7 @@ import type { Transaction } from '../homes/directory/kernel/transaction.js';
 import type { Sealer } from '../secrets/sealer.js';
 import type { RecordStore } from '../transfer/port.js';
 import { WorkspacesService } from '../workspaces/service.js';
+import { userKey } from '../identity/user-key.js';
 import { checkFenceFromOutside } from '../homes/directory/fence.js';
 import { workspacesRecords } from '../homes/directory/transfer/workspaces.js';
 import { openDirectoryWorkspaces } from '../homes/directory/workspaces/workspaces.js';
@@ -47,7 +48,7 @@ async function openInDirectory(options: OpenWorkspacesOptions): Promise<OpenedWo
 }
 
 async function openInPostgres(options: OpenWorkspacesOptions): Promise<OpenedWorkspaces> {
-  const { kernel, url, sealer, onCall, onError } = options;
+  const { kernel, url, sealer, onOwner, onCall, onError } = options;
   const { limits } = kernel;
   const base = await openBase(new URL(url), {
     limits,
@@ -58,7 +59,12 @@ async function openInPostgres(options: OpenWorkspacesOptions): Promise<OpenedWor
   // Loaded only when it is chosen: most directories need no database server.
   const { openPostgresWorkspaces } = await import('../homes/postgres/workspaces/workspaces.js');
   const { sql, writer, clock } = base;
-  const port = await openPostgresWorkspaces(sql, writer, { limits, clock, sealer, onError });
+  const { KnownUsers } = await import('../homes/postgres/known-users.js');
+  const users = new KnownUsers(
+    (_work, user) => kernel.storeOf(userKey(user)).transact((tx) => onOwner(tx, user)),
+    limits,
+  );
+  const port = await openPostgresWorkspaces(sql, writer, { limits, clock, sealer, users, onError });
   base.bound();
   const timed = <T extends object>(one: T): T => timedPort(one, 'workspaces', backendName(url), onCall);
   return {

@@ -137,7 +137,7 @@ export class PostgresWriter implements Writer {
     checks: readonly PostgresStep<unknown>[],
     steps: readonly PostgresStep<unknown>[],
   ): Promise<unknown[]> {
-    await lockAnswer(work, caller, idempotency);
+    await lockAnswer(work, idempotency);
     const before = await findAnswer(work.sql, caller, idempotency);
     if (before !== undefined) return before;
     if (hasFence(caller)) await this.#options.checkFence(work, caller);

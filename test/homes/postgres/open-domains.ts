@@ -1,5 +1,6 @@
 /** Domains of the PostgreSQL home as suites open them: on a pool, a feed and a writer of their own. */
 import { messageOf } from '../../../src/core/errors.js';
+import type { Limits } from '../../../src/core/settings/limits.js';
 import type { Writer } from '../../../src/core/write.js';
 import type { OpenOptions } from '../../../src/datastore/conformance/context.js';
 import type { DataPort } from '../../../src/datastore/port.js';
@@ -12,6 +13,7 @@ import {
   type PostgresDataStore,
   openPostgresDataStore,
 } from '../../../src/homes/postgres/datastore/datastore.js';
+import { KnownUsers } from '../../../src/homes/postgres/known-users.js';
 
 export function openBase(
   url: string | URL,
@@ -22,6 +24,11 @@ export function openBase(
     onError: (error, about) => process.emitWarning(`${about}: ${messageOf(error)}`),
     ...options,
   });
+}
+
+/** Nobody notes which users there are. */
+export function anyUser(limits: Limits): KnownUsers {
+  return new KnownUsers(async () => undefined, limits);
 }
 
 export interface OpenedData {
@@ -39,7 +46,8 @@ export async function openData(
   const onError = more.onError ?? (() => undefined);
   const base = await openBase(url, { limits, onError, skewMs: () => nowMs() - Date.now(), ...more });
   try {
-    const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, onError });
+    const users = anyUser(limits);
+    const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, users, onError });
     base.bound();
     const closePort = port.close.bind(port);
     port.close = async () => {

@@ -6,6 +6,9 @@ import { limitsWith } from '../../../src/core/settings/limits.js';
 import { writeOne } from '../../../src/core/write.js';
 import { DataService } from '../../../src/datastore/service.js';
 import { type PostgresSql, query } from '../../../src/homes/postgres/connection.js';
+import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
+import { beginAnswer, dropAnswer, endAnswer, findAnswer } from '../../../src/homes/postgres/kept-answers.js';
+import { KnownUsers } from '../../../src/homes/postgres/known-users.js';
 import { PostgresStep } from '../../../src/homes/postgres/step.js';
 import { takeTurn } from '../../../src/homes/postgres/turns.js';
 import { refuseLargeStatements } from '../../servers/bounded-statements.js';
@@ -76,6 +79,47 @@ it('a repeat gets its answer although the lease has passed on since', async () =
   await query(sql, 'UPDATE test_leases SET fence = 2');
   expect(await data.set(fenced, 'n', 'repeated', 1, options)).toEqual(first);
   await query(sql, 'UPDATE test_leases SET fence = 1');
+});
+
+it('a user is made by the transaction of its first write, which one that is refused leaves to the next', async () => {
+  await query(sql, 'CREATE TABLE test_users (name text PRIMARY KEY)');
+  const asked: string[] = [];
+  const users = new KnownUsers(async (work, user) => {
+    asked.push(user);
+    await work.rows('INSERT INTO test_users VALUES ($1)', [user]);
+  }, limits);
+  const { writer } = opened.base;
+  const port = new PostgresDataStore(sql, writer, {
+    limits,
+    users,
+    nowMs: Date.now,
+    onError: () => undefined,
+  });
+  const service = new DataService({ port, writer, limits });
+  const newcomer = operatorCaller('newcomer');
+  const made = (): Promise<unknown> => query(sql, 'SELECT name FROM test_users');
+  await expect(service.set(newcomer, 'n', 'k', 1, { ifVersion: 3 })).rejects.toMatchObject({
+    code: 'version_conflict',
+  });
+  expect(await made()).toEqual([]);
+  for (const value of [1, 2]) await service.set(newcomer, 'n', 'k', value);
+  await service.increment(newcomer, 'n', 'k');
+  expect([await made(), asked]).toEqual([[{ name: 'newcomer' }], ['newcomer', 'newcomer']]);
+  await service.tracker.close();
+});
+
+it('a request whose effects are in a store beside the home is noted from its beginning to its end', async () => {
+  const { writer } = opened.base;
+  const beside = key('beside');
+  const act = (body: Parameters<typeof writer.transact>[0]): Promise<unknown> => writer.transact(body);
+  await act((work) => beginAnswer(work, ada, beside));
+  await expect(findAnswer(sql, ada, beside)).rejects.toMatchObject({ code: 'idempotency_unrepeatable' });
+  await dropAnswer(sql, ada, beside);
+  expect(await findAnswer(sql, ada, beside)).toBeUndefined();
+  await act((work) => endAnswer(work, ada, beside, [{ version: 1 }]));
+  expect(await findAnswer(sql, ada, beside)).toEqual([{ version: 1 }]);
+  await act((work) => endAnswer(work, ada, beside, ['x'.repeat(limits.idempotencyAnswerBytesMax)]));
+  await expect(findAnswer(sql, ada, beside)).rejects.toThrow('too large to be kept');
 });
 
 it('answers of every domain count in the bytes of their user', async () => {

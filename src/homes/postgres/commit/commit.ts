@@ -75,7 +75,7 @@ export class PostgresCommit implements CommitHome {
       sql,
       limits,
       clock,
-      checkFence: async (_work, caller) => checkFence(caller),
+      checkFence: async (work, caller) => work.beforeCommit(async () => checkFence(caller)),
       onCommitted: () => undefined,
       onError: options.onError,
     });

@@ -5,6 +5,7 @@ import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
 import {
   type AccessRead,
+  type BatchResult,
   type ClearStep,
   type DataBatch,
   type DataBatchResult,
@@ -20,6 +21,7 @@ import {
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../../datastore/times.js';
+import type { KnownUsers } from '../known-users.js';
 import { PostgresStep, type RowName } from '../step.js';
 import type { Work } from '../work.js';
 import type { PostgresWriter } from '../writer.js';
@@ -31,7 +33,12 @@ import { AccessWrites } from './access.js';
 import { type CountedNamespace, countedNamespaces, foldCounts } from './counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './sql.js';
 import { PlainSets, isPlainSet, nameOf } from './plain-sets.js';
-import { requireDocumentVersion, restoreDocuments, writeDocuments } from './transaction.js';
+import {
+  type TransactionWork,
+  requireDocumentVersion,
+  restoreDocuments,
+  writeDocuments,
+} from './transaction.js';
 import { wholeUsage } from './usage.js';
 import { migrate } from '../migrate.js';
 
@@ -39,6 +46,7 @@ export interface PostgresDataStoreOptions {
   readonly limits: Limits;
   /** Milliseconds since 1970 by the database's clock. */
   readonly nowMs: () => number;
+  readonly users: KnownUsers;
   /** Faults that no caller waits for. */
   readonly onError: (error: unknown, about: string) => void;
 }
@@ -79,6 +87,7 @@ export class PostgresDataStore implements DataPort {
   readonly #access: AccessWrites;
   readonly #nowMs: () => number;
   readonly #hasQuota: boolean;
+  readonly #users: KnownUsers;
   readonly #onError: PostgresDataStoreOptions['onError'];
   readonly #plainSets: PlainSets;
   readonly #queue = new KeyQueue();
@@ -91,13 +100,14 @@ export class PostgresDataStore implements DataPort {
   constructor(
     sql: PostgresSql,
     writer: PostgresWriter,
-    { limits, nowMs, onError }: PostgresDataStoreOptions,
+    { limits, nowMs, users, onError }: PostgresDataStoreOptions,
   ) {
     this.#sql = sql;
     this.#writer = writer;
     this.#access = new AccessWrites(sql);
     this.#nowMs = nowMs;
     this.#hasQuota = hasQuota(limits);
+    this.#users = users;
     this.#onError = onError;
     this.#plainSets = new PlainSets(sql, nowMs);
   }
@@ -117,11 +127,14 @@ export class PostgresDataStore implements DataPort {
   write(scope: Scope, batch: DataBatch): PostgresStep<DataBatchResult> {
     const locks = [...batch.sets, ...batch.deletes].map(({ key }) => lockOf(scope, key));
     const isPlain =
-      batch.deletes.length + batch.gets.length === 0 && !this.#hasQuota && batch.sets.every(isPlainSet);
+      batch.deletes.length + batch.gets.length === 0 &&
+      !this.#hasQuota &&
+      this.#users.has(scope.user) &&
+      batch.sets.every(isPlainSet);
     return new PostgresStep(
       locks,
       async (work) => ({
-        ...(await writeDocuments(work, scope, batch)),
+        ...(await this.#writeIn(work, scope, batch)),
         read: await this.#readFrom(work, scope, batch.gets),
       }),
       isPlain ? () => this.#setPlain(scope, batch.sets) : undefined,
@@ -130,7 +143,7 @@ export class PostgresDataStore implements DataPort {
 
   modify(scope: Scope, key: string, decide: Decide): PostgresStep<WriteResult> {
     const run = async (work: Work): Promise<WriteResult> => {
-      const { sets } = await writeDocuments(work, scope, { key, decide });
+      const { sets } = await this.#writeIn(work, scope, { key, decide });
       return succeeded(sets[0]);
     };
     // Writers of this process line up, so that they do not hold every connection waiting for one row.
@@ -251,7 +264,13 @@ export class PostgresDataStore implements DataPort {
 
   restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): PostgresStep<void>[] {
     const locks = documents.map(({ userId: user, namespace, key }) => lockOf({ user, namespace }, key));
-    return [new PostgresStep(locks, (work) => restoreDocuments(work, documents, { isCounted }))];
+    return [
+      new PostgresStep(locks, async (work) => {
+        for (const user of new Set(documents.map(({ userId }) => userId)))
+          await this.#users.ensure(work, user);
+        await restoreDocuments(work, documents, { isCounted });
+      }),
+    ];
   }
 
   /** The primary key begins with the owner. */
@@ -278,6 +297,11 @@ export class PostgresDataStore implements DataPort {
   /** Hands over what is counted. The pool is its opener's. */
   async close(): Promise<void> {
     await this.#access.settle().catch((error: unknown) => this.#onError(error, 'adding up counted reads'));
+  }
+
+  async #writeIn(work: Work, scope: Scope, documents: TransactionWork): Promise<BatchResult> {
+    if (!('sets' in documents) || documents.sets.length > 0) await this.#users.ensure(work, scope.user);
+    return writeDocuments(work, scope, documents);
   }
 
   async #readFrom(work: Work, scope: Scope, keys: readonly string[]): Promise<DocumentRecord[]> {

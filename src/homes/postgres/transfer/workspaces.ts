@@ -51,6 +51,8 @@ export interface WorkspacesRecordsOptions {
   sql: PostgresSql;
   sealer: Sealer;
   transact: <T>(body: (work: WorkspacesWork) => Promise<T>) => Promise<T>;
+  /** A user exists from its first workspace on. */
+  ensureUser: (work: WorkspacesWork, user: string) => Promise<void>;
 }
 
 const sessionsAbove = `JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id AND NOT p.removed ${workspaceOfProject} AND NOT w.removed`;
@@ -69,6 +71,7 @@ export function workspacesRecords({
   sql,
   sealer,
   transact,
+  ensureUser,
 }: WorkspacesRecordsOptions): [type: string, store: RecordStore][] {
   const reader: Reads = { sql, rows: (text, parameters) => query(sql, text, parameters) };
   const access: TableAccess<Reads, WorkspacesWork> = { reader, transact };
@@ -117,6 +120,7 @@ export function workspacesRecords({
           put: async (work, line) => {
             const before = await find(work, 'w', workspaceTable, line.id);
             const after = workspaceOf(line, before?.record, sealer);
+            await ensureUser(work, line.user);
             await (before === undefined
               ? insertRecord(work.sql, workspaceTable, line.user, after)
               : updateRecord(work.sql, workspaceTable, line.user, after));

@@ -1,6 +1,7 @@
 /** What workspaces keep for the length of one transaction: claims to wake, and work left behind. */
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../../core/change.js';
+import type { KnownUsers } from '../known-users.js';
 import type { Work } from '../work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Parameter } from '../connection.js';
@@ -45,6 +46,10 @@ export class WorkspacesWork {
     parameters: readonly Parameter[] = [],
   ): Promise<readonly Found[]> {
     return this.#work.rows<Found>(text, parameters);
+  }
+
+  ensureUser(users: KnownUsers, user: string): Promise<void> {
+    return users.ensure(this.#work, user);
   }
 
   /** Goes by the database's clock from here on, as a row has it under `clock_ms`. */

@@ -40,6 +40,7 @@ import type {
 import type { PostgresSql } from '../connection.js';
 import type { DatabaseClock } from '../database-clock.js';
 import { newerTables } from '../migrate.js';
+import type { KnownUsers } from '../known-users.js';
 import { takeTurn } from '../turns.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
 import { bulkStep } from './bulk.js';
@@ -56,6 +57,7 @@ export interface PostgresWorkspacesOptions {
   readonly limits: Limits;
   readonly clock: DatabaseClock;
   readonly sealer: Sealer;
+  readonly users: KnownUsers;
   /** Faults that no caller waits for. */
   readonly onError: (error: unknown, about: string) => void;
   readonly sweepIntervalMs?: number | undefined;
@@ -112,7 +114,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   createWorkspace(owner: string, id: string, input: NewWorkspace): PostgresStep<Workspace> {
-    return this.#step((work) => holders.createWorkspace(work, owner, id, input));
+    return new PostgresStep([], async (work) => {
+      await this.#options.users.ensure(work, owner);
+      return holders.createWorkspace(work.part(this.#part), owner, id, input);
+    });
   }
 
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
@@ -359,6 +364,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
       sql: this.#sql,
       sealer: this.#options.sealer,
       transact: (body) => this.#transact(body),
+      ensureUser: (work, user) => work.ensureUser(this.#options.users, user),
     });
   }
 

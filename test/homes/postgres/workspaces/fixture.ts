@@ -11,7 +11,7 @@ import { messageOf } from '../../../../src/core/errors.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import { openSecrets } from '../../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../../src/workspaces/service.js';
-import { openBase } from '../open-domains.js';
+import { anyUser, openBase } from '../open-domains.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import type { Bench, ChangeSeen } from '../../../workspaces/fixture.js';
 
@@ -49,14 +49,21 @@ export async function openPostgresBench(
   let offsetMs = 0;
   const base = await openBase(url, { limits: allLimits, skewMs: () => offsetMs });
   const { sql, writer, clock, feed } = base;
+  const users = anyUser(allLimits);
   let port: PostgresWorkspaces;
   try {
     // Kept answers count in the bytes that the data store counts.
-    await openPostgresDataStore(sql, writer, { limits: allLimits, nowMs: () => clock.nowMs(), onError });
+    await openPostgresDataStore(sql, writer, {
+      limits: allLimits,
+      nowMs: () => clock.nowMs(),
+      users,
+      onError,
+    });
     port = await openPostgresWorkspaces(sql, writer, {
       limits: allLimits,
       clock,
       sealer,
+      users,
       onError,
       sweepIntervalMs: 3_600_000,
       migrations,

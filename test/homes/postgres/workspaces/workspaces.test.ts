@@ -59,6 +59,35 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
 });
 
+it('what a lost agent had claimed comes back in the transaction that loses it, and only there', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench();
+  try {
+    const { projectId, sessionId } = await makePlace(bench.service, ada);
+    const [task] = await makeTasks(bench.service, ada, sessionId, 1);
+    const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'scout' });
+    const lose = (then: () => void): Promise<void> =>
+      bench.base.writer.transact(async (work) => {
+        await bench.port.releaseClaims(work, 'ada', ['agent-id', 'scout']);
+        then();
+      });
+    await expect(
+      lose(() => {
+        throw new Error('The agent is found again.');
+      }),
+    ).rejects.toThrow('found again');
+    expect(await bench.service.getTask(ada, task!.id)).toMatchObject({ status: 'running', attempts: 0 });
+    await lose(() => undefined);
+    expect(await bench.service.getTask(ada, task!.id)).toMatchObject({ status: 'pending', attempts: 1 });
+    await expect(
+      bench.service.completeTask(ada, task!.id, { fence: claim!.lease.fence }),
+    ).rejects.toMatchObject({ code: 'fenced' });
+    expect((await bench.changes()).filter(({ kind }) => kind === 'task.returned')).toHaveLength(1);
+  } finally {
+    await bench.close();
+  }
+});
+
 it('tables of a newer program are refused, and stay as they are', async () => {
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
