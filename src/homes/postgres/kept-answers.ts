@@ -103,7 +103,7 @@ async function putAnswer(
   const sizeBytes = Buffer.byteLength(results ?? '');
   checkAnswerBytes(sizeBytes, work.limits);
   if (hasQuota(work.limits)) await checkAnswerQuota(work, user, sizeBytes);
-  await work.rows(
+  work.send(
     `INSERT INTO kept_answers (user_id, key, fingerprint, results, withheld, size_bytes, expires_at)
       VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 second')
       ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, results = excluded.results,

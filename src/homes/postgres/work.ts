@@ -14,6 +14,7 @@ export class Work {
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
   readonly #changes: Change[] = [];
+  readonly #sent: Promise<unknown>[] = [];
 
   constructor(sql: TransactionSql, clock: DatabaseClock, limits: Limits) {
     this.sql = sql;
@@ -34,6 +35,22 @@ export class Work {
 
   rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
     return query<Found>(this.sql, text, parameters);
+  }
+
+  /**
+   * Sends a statement whose answer no step needs. It shares a round trip with those that follow, the commit
+   * included; when it fails, the commit becomes a rollback, and the write fails with it.
+   */
+  send(text: string, parameters: readonly Parameter[] = []): void {
+    const sent = query(this.sql, text, parameters);
+    // Looked at by `settled`, or never, where the write has failed before.
+    sent.catch(() => undefined);
+    this.#sent.push(sent);
+  }
+
+  /** Throws what a statement failed with that was only sent. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#sent);
   }
 
   /** What a domain keeps for the length of the transaction; made at the first call. */
@@ -66,9 +83,7 @@ export class Work {
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
     if (this.#changes.length > 0)
-      await this.rows('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [
-        JSON.stringify(this.#changes),
-      ]);
+      this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(this.#changes)]);
   }
 
   async committed(): Promise<void> {

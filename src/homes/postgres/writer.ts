@@ -2,7 +2,7 @@
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
-import { type PostgresSql, TryAgain, isConcurrency, transaction } from './connection.js';
+import { type PostgresSql, TryAgain, isAborted, isConcurrency, transaction } from './connection.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { DatabaseClock } from './database-clock.js';
@@ -101,10 +101,19 @@ export class PostgresWriter implements Writer {
 
   async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
     const { sql, limits, clock, onCommitted } = this.#options;
-    const { result, work } = await transaction(sql, async (tx) => {
-      const opened = new Work(tx, clock, limits);
-      return { result: await body(opened), work: opened };
-    });
+    const { result, work } = await transaction(
+      sql,
+      async (tx) => {
+        const opened = new Work(tx, clock, limits);
+        try {
+          return { result: await body(opened), work: opened };
+        } catch (error) {
+          if (isAborted(error)) await opened.settled();
+          throw error;
+        }
+      },
+      (done) => done.work.settled(),
+    );
     if (work.hasChanges) onCommitted();
     await work.committed();
     return result;

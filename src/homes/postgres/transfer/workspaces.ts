@@ -23,16 +23,15 @@ import { countActiveTasks, nameHolder, workspaceOfProject } from '../workspaces/
 import {
   type Row,
   type Table,
-  insertRecord,
   leaseColumns,
   leaseOf,
   projectTable,
   putLease,
+  putRecord,
   recordOf,
   selected,
   sessionTable,
   taskTable,
-  updateRecord,
   workspaceTable,
 } from '../workspaces/rows.js';
 import { activeSession } from '../workspaces/sessions.js';
@@ -121,9 +120,7 @@ export function workspacesRecords({
             const before = await find(work, 'w', workspaceTable, line.id);
             const after = workspaceOf(line, before?.record, sealer);
             await ensureUser(work, line.user);
-            await (before === undefined
-              ? insertRecord(work.sql, workspaceTable, line.user, after)
-              : updateRecord(work.sql, workspaceTable, line.user, after));
+            putRecord(work, before !== undefined, workspaceTable, line.user, after);
             announce(work, 'workspace', line);
           },
         }),
@@ -179,9 +176,7 @@ export function workspacesRecords({
           put: async (work, line) => {
             const { type: _type, user: _user, ...session } = line;
             const before = await find(work, 's', sessionTable, line.id);
-            await (before === undefined
-              ? insertRecord(work.sql, sessionTable, line.user, session)
-              : updateRecord(work.sql, sessionTable, line.user, session));
+            putRecord(work, before !== undefined, sessionTable, line.user, session);
             announce(work, 'session', line, { project: line.project_id });
           },
         }),
@@ -259,14 +254,12 @@ async function nameObstacle(
 async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Sealer): Promise<void> {
   const before = await find(work, 'p', projectTable, line.id, ', p.open_tasks');
   const after = projectOf(line, before?.record, sealer);
-  await (before === undefined
-    ? insertRecord(work.sql, projectTable, line.user, after)
-    : updateRecord(work.sql, projectTable, line.user, after));
+  putRecord(work, before !== undefined, projectTable, line.user, after);
   // Open tasks count in the workspace of a live project only.
   const open = Number(before?.row['open_tasks'] ?? 0);
   if (before !== undefined && before.record.deleted_at === null)
-    await countActiveTasks(work, line.user, before.record.workspace_id, -open);
-  if (after.deleted_at === null) await countActiveTasks(work, line.user, after.workspace_id, open);
+    countActiveTasks(work, line.user, before.record.workspace_id, -open);
+  if (after.deleted_at === null) countActiveTasks(work, line.user, after.workspace_id, open);
   announce(work, 'project', line, { workspace: line.workspace_id });
 }
 
@@ -277,24 +270,22 @@ async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
   const before = await find(work, 't', taskTable, task.id, `, ${leaseColumns}`);
   const waitsFor = task.status === 'pending' ? await unfinishedOf(work, user, task) : [];
   const more = { project_id: session.record.project_id, blockers: waitsFor.length };
-  await deleteDependencies(work, user, task.id);
-  await (before === undefined
-    ? insertRecord(work.sql, taskTable, user, task, more)
-    : updateRecord(work.sql, taskTable, user, task, more));
-  await insertDependencies(work, user, task.id, waitsFor);
+  deleteDependencies(work, user, task.id);
+  putRecord(work, before !== undefined, taskTable, user, task, more);
+  insertDependencies(work, user, task.id, waitsFor);
   // A fencing number that was given out here is never given out again.
   const leaseBefore = before === undefined ? undefined : leaseOf(before.row);
   if (lease !== null)
-    await putLease(
-      work.sql,
+    putLease(
+      work,
       user,
       task.id,
       { ...lease, fence: Math.max(lease.fence, leaseBefore?.fence ?? 0) },
       leaseBefore,
     );
   if (before !== undefined && isOpen(before.record.status))
-    await count(work, user, before.record.session_id, { open: -1 });
-  if (isOpen(task.status)) await count(work, user, task.session_id, { open: 1 });
+    count(work, user, before.record.session_id, { open: -1 });
+  if (isOpen(task.status)) count(work, user, task.session_id, { open: 1 });
   announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });
   if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(session.record.project_id);
 }

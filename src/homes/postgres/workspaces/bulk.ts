@@ -20,7 +20,7 @@ export async function bulkStep(work: WorkspacesWork): Promise<boolean> {
   if (mark === undefined) return false;
   const isDone = mark.kind === 'dependants' ? await dependantsStep(work, mark) : await purgeStep(work, mark);
   if (isDone)
-    await work.rows('DELETE FROM workspaces.bulk_work WHERE owner_id = $1 AND kind = $2 AND name = $3', [
+    work.send('DELETE FROM workspaces.bulk_work WHERE owner_id = $1 AND kind = $2 AND name = $3', [
       mark.owner_id,
       mark.kind,
       mark.name,

@@ -13,13 +13,13 @@ interface Count {
  * The counters of session, project and workspace in one statement, last in the transaction: its locks are the busiest.
  * Who deleted the session meanwhile has taken all its open tasks off already.
  */
-export async function count(
+export function count(
   work: WorkspacesWork,
   owner: string,
   sessionId: string,
   { open, finished, isActivity }: Count,
-): Promise<void> {
-  await work.rows(
+): void {
+  work.send(
     `WITH session AS (
         UPDATE workspaces.sessions SET open_tasks = open_tasks + $2, command_count = ${summed('command_count', '$3')}, error_count = ${summed('error_count', '$4')},
           bytes_in = ${summed('bytes_in', '$5')}, bytes_out = ${summed('bytes_out', '$6')}, last_active = CASE WHEN $7 THEN GREATEST(last_active, $8) ELSE last_active END

@@ -41,7 +41,7 @@ async function markRest(
   taskId: string,
   outcome: DependencyOutcome,
 ): Promise<void> {
-  if (await hasDependants(work, owner, taskId)) await work.markBulk(owner, 'dependants', taskId, outcome);
+  if (await hasDependants(work, owner, taskId)) work.markBulk(owner, 'dependants', taskId, outcome);
 }
 
 export async function hasDependants(work: WorkspacesWork, owner: string, taskId: string): Promise<boolean> {
@@ -52,24 +52,21 @@ export async function hasDependants(work: WorkspacesWork, owner: string, taskId:
   return found.length > 0;
 }
 
-export async function insertDependencies(
+export function insertDependencies(
   work: WorkspacesWork,
   owner: string,
   taskId: string,
   dependsOn: readonly string[],
-): Promise<void> {
+): void {
   if (dependsOn.length > 0)
-    await work.rows(
+    work.send(
       'INSERT INTO workspaces.task_dependencies (owner_id, task_id, depends_on) SELECT $1, $2, unnest($3::text[])',
       [owner, taskId, dependsOn],
     );
 }
 
-export async function deleteDependencies(work: WorkspacesWork, owner: string, taskId: string): Promise<void> {
-  await work.rows('DELETE FROM workspaces.task_dependencies WHERE owner_id = $1 AND task_id = $2', [
-    owner,
-    taskId,
-  ]);
+export function deleteDependencies(work: WorkspacesWork, owner: string, taskId: string): void {
+  work.send('DELETE FROM workspaces.task_dependencies WHERE owner_id = $1 AND task_id = $2', [owner, taskId]);
 }
 
 /** One thing less to wait for. Never cancels. */
@@ -110,8 +107,8 @@ async function cancelBlocked(
     work.nowMs,
   );
   if (after === undefined) return false;
-  await updateRecord(work.sql, taskTable, owner, after.task, { blockers: 0 });
-  await deleteDependencies(work, owner, id);
+  updateRecord(work, taskTable, owner, after.task, { blockers: 0 });
+  deleteDependencies(work, owner, id);
   const project = String(row['project_id']);
   work.change({
     kind: 'task.cancelled',
@@ -120,6 +117,6 @@ async function cancelBlocked(
     version: after.task.version,
     facts: { from: 'pending', to: 'cancelled', project, dependency },
   });
-  await count(work, owner, after.task.session_id, { open: -1 });
+  count(work, owner, after.task.session_id, { open: -1 });
   return true;
 }

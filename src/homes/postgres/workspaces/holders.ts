@@ -90,7 +90,7 @@ export async function createWorkspace(
 ): Promise<Workspace> {
   const workspace = newWorkspace(id, owner, input, work.nowMs);
   await checkNameFree(work, owner, workspace);
-  await insertRecord(work.sql, workspaceTable, owner, workspace);
+  insertRecord(work, workspaceTable, owner, workspace);
   announceWorkspace(work, 'created', workspace);
   return workspace;
 }
@@ -106,7 +106,7 @@ export async function updateWorkspace(
   checkVersion(before, ifVersion);
   const after = changeWorkspace(before, patch, work.nowMs);
   if (after.name !== before.name) await checkNameFree(work, after.owner_id, after);
-  await updateRecord(work.sql, workspaceTable, after.owner_id, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
   announceWorkspace(work, 'updated', after);
   return after;
 }
@@ -120,7 +120,7 @@ export async function deleteWorkspace(
   const before = await findWorkspace(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
-  await updateRecord(work.sql, workspaceTable, after.owner_id, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
   announceWorkspace(work, 'deleted', after);
   return after;
 }
@@ -137,7 +137,7 @@ export async function restoreWorkspace(
   checkDeleted('workspace', before);
   const after = restored(before, name, work.nowMs);
   await checkNameFree(work, after.owner_id, after);
-  await updateRecord(work.sql, workspaceTable, after.owner_id, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
   announceWorkspace(work, 'restored', after);
   return after;
 }
@@ -153,11 +153,8 @@ export async function purgeWorkspace(
   checkVersion(workspace, ifVersion);
   checkDeleted('workspace', workspace);
   const { owner_id: ownerId } = workspace;
-  await work.rows('UPDATE workspaces.workspaces SET removed = true WHERE owner_id = $1 AND id = $2', [
-    ownerId,
-    id,
-  ]);
-  await work.markBulk(ownerId, 'purge', id, 'workspace');
+  work.send('UPDATE workspaces.workspaces SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
+  work.markBulk(ownerId, 'purge', id, 'workspace');
   announceWorkspace(work, 'purged', workspace);
 }
 
@@ -171,7 +168,7 @@ export async function createProject(
   const workspace = await findWorkspace(work.sql, owner, workspaceId);
   const project = newProject(id, workspaceId, input, work.nowMs);
   await checkNameFree(work, workspace.owner_id, project);
-  await insertRecord(work.sql, projectTable, workspace.owner_id, project);
+  insertRecord(work, projectTable, workspace.owner_id, project);
   announceProject(work, 'created', project, workspace);
   return project;
 }
@@ -189,7 +186,7 @@ export async function updateProject(
   const moves = after.workspace_id !== before.workspace_id;
   if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
   if (moves || after.name !== before.name) await checkNameFree(work, workspace.owner_id, after);
-  await updateRecord(work.sql, projectTable, workspace.owner_id, after);
+  updateRecord(work, projectTable, workspace.owner_id, after);
   if (moves) {
     // In the order of ids, so that two moves cannot wait for each other.
     const differences = [
@@ -197,7 +194,7 @@ export async function updateProject(
       { workspaceId: after.workspace_id, difference: openTasks },
     ].toSorted((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
     for (const { workspaceId, difference } of differences)
-      await countActiveTasks(work, workspace.owner_id, workspaceId, difference);
+      countActiveTasks(work, workspace.owner_id, workspaceId, difference);
   }
   announceProject(work, 'updated', after, workspace);
   return after;
@@ -212,8 +209,8 @@ export async function deleteProject(
   const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
-  await updateRecord(work.sql, projectTable, workspace.owner_id, after);
-  await countActiveTasks(work, workspace.owner_id, workspace.id, -openTasks);
+  updateRecord(work, projectTable, workspace.owner_id, after);
+  countActiveTasks(work, workspace.owner_id, workspace.id, -openTasks);
   announceProject(work, 'deleted', after, workspace);
   return after;
 }
@@ -234,8 +231,8 @@ export async function restoreProject(
   checkDeleted('project', before);
   const after = restored(before, name, work.nowMs);
   await checkNameFree(work, workspace.owner_id, after);
-  await updateRecord(work.sql, projectTable, workspace.owner_id, after);
-  await countActiveTasks(work, workspace.owner_id, workspace.id, openTasks);
+  updateRecord(work, projectTable, workspace.owner_id, after);
+  countActiveTasks(work, workspace.owner_id, workspace.id, openTasks);
   if (openTasks > 0) work.becameReady(id, openTasks);
   announceProject(work, 'restored', after, workspace);
   return after;
@@ -251,22 +248,19 @@ export async function purgeProject(
   checkVersion(project, ifVersion);
   checkDeleted('project', project);
   const { owner_id: ownerId } = workspace;
-  await work.rows('UPDATE workspaces.projects SET removed = true WHERE owner_id = $1 AND id = $2', [
-    ownerId,
-    id,
-  ]);
-  await work.markBulk(ownerId, 'purge', id, 'project');
+  work.send('UPDATE workspaces.projects SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
+  work.markBulk(ownerId, 'purge', id, 'project');
   announceProject(work, 'purged', project, workspace);
 }
 
-export async function countActiveTasks(
+export function countActiveTasks(
   work: WorkspacesWork,
   owner: string,
   workspaceId: string,
   difference: number,
-): Promise<void> {
+): void {
   if (difference !== 0)
-    await work.rows(
+    work.send(
       'UPDATE workspaces.workspaces SET active_tasks = active_tasks + $3 WHERE owner_id = $1 AND id = $2',
       [owner, workspaceId, difference],
     );

@@ -20,8 +20,8 @@ interface Mark {
  */
 export async function startReseal(work: WorkspacesWork, sealer: Sealer): Promise<void> {
   const { currentId } = sealer.ring;
-  await work.rows('DELETE FROM workspaces.reseals WHERE key_id <> $1', [currentId]);
-  await work.rows(
+  work.send('DELETE FROM workspaces.reseals WHERE key_id <> $1', [currentId]);
+  work.send(
     "INSERT INTO workspaces.reseals (key_id, entity, owner_id, id) VALUES ($1, 'workspaces', '', '') ON CONFLICT (key_id) DO NOTHING",
     [currentId],
   );
@@ -37,10 +37,10 @@ export async function resealStep(work: WorkspacesWork, sealer: Sealer): Promise<
   if (mark === undefined) return null;
   const { last, resealed } = await resealPage(work, sealer, mark);
   if (last === null && mark.entity === 'projects')
-    await work.rows('DELETE FROM workspaces.reseals WHERE key_id = $1', [currentId]);
+    work.send('DELETE FROM workspaces.reseals WHERE key_id = $1', [currentId]);
   else {
     const next = last ?? { entity: 'projects', owner_id: '', id: '' };
-    await work.rows('UPDATE workspaces.reseals SET entity = $2, owner_id = $3, id = $4 WHERE key_id = $1', [
+    work.send('UPDATE workspaces.reseals SET entity = $2, owner_id = $3, id = $4 WHERE key_id = $1', [
       currentId,
       next.entity,
       next.owner_id,
@@ -67,7 +67,7 @@ async function resealPage(
     const fresh =
       entity === 'workspaces' ? resealedKey(sealed, id, sealer) : resealedConfig(sealed, id, sealer);
     if (fresh === undefined) continue;
-    await work.rows(`UPDATE workspaces.${entity} SET ${column} = $3 WHERE owner_id = $1 AND id = $2`, [
+    work.send(`UPDATE workspaces.${entity} SET ${column} = $3 WHERE owner_id = $1 AND id = $2`, [
       owner,
       id,
       fresh,

@@ -161,6 +161,23 @@ const initialTables = `
   );
   CREATE INDEX leases_expiry ON workspaces.leases (expires_at) WHERE holder IS NOT NULL;
 
+  -- Fails as a conflict does where the lease is not the one that its writer has read.
+  CREATE FUNCTION workspaces.put_lease(
+    owner text, task text, new_holder text, new_fence integer, seconds double precision, renewed timestamptz,
+    expires timestamptz, digest text, fence_read integer, renewed_read timestamptz) RETURNS void
+  LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO workspaces.leases AS l (owner_id, task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest)
+      VALUES (owner, task, new_holder, new_fence, seconds, renewed, expires, digest)
+      ON CONFLICT (owner_id, task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence,
+        lease_seconds = excluded.lease_seconds, renewed_at = excluded.renewed_at, expires_at = excluded.expires_at,
+        result_digest = excluded.result_digest
+      WHERE l.fence = fence_read AND l.renewed_at = renewed_read;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'the lease of % has changed', task USING ERRCODE = 'serialization_failure';
+    END IF;
+  END $$;
+
   -- Work too large for one transaction, until it is done.
   CREATE TABLE workspaces.bulk_work (
     owner_id text NOT NULL,

@@ -67,7 +67,7 @@ export async function createSession(
 ): Promise<WorkSession> {
   const { workspace } = await findProject(work.sql, owner, projectId);
   const session = newSession(id, projectId, input, work.limits, work.nowMs);
-  await insertRecord(work.sql, sessionTable, workspace.owner_id, session);
+  insertRecord(work, sessionTable, workspace.owner_id, session);
   const path = { session, projectId, ownerId: workspace.owner_id };
   announce(work, 'created', path);
   return input.status === 'active'
@@ -88,7 +88,7 @@ export async function updateSession(
   if (status !== undefined) path.session = await moveTo(work, path, status, { takeover: takeover === true });
   if (Object.keys(fields).length === 0 && status !== undefined) return path.session;
   path.session = changeSession(path.session, fields, work.nowMs);
-  await updateRecord(work.sql, sessionTable, path.ownerId, path.session);
+  updateRecord(work, sessionTable, path.ownerId, path.session);
   announce(work, 'updated', path);
   return path.session;
 }
@@ -101,13 +101,13 @@ export async function deleteSession(
 ): Promise<void> {
   const path = await findSession(work.sql, owner, id, true);
   checkVersion(path.session, ifVersion);
-  await work.rows(
+  work.send(
     `WITH gone AS (UPDATE workspaces.sessions SET removed = true WHERE owner_id = $1 AND id = $2 RETURNING project_id, open_tasks),
       project AS (UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone WHERE p.owner_id = $1 AND p.id = gone.project_id RETURNING p.workspace_id, p.deleted_at, gone.open_tasks)
       UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks - project.open_tasks FROM project WHERE w.owner_id = $1 AND w.id = project.workspace_id AND project.deleted_at IS NULL`,
     [path.ownerId, id],
   );
-  await work.markBulk(path.ownerId, 'purge', id, 'session');
+  work.markBulk(path.ownerId, 'purge', id, 'session');
   announce(work, 'deleted', path);
 }
 
@@ -158,7 +158,7 @@ async function moveTo(
     if (holder !== null && options.takeover !== true) throw slotTaken(holder);
     if (holder !== null) await endSession(work, { ...path, session: holder }, 'takeover');
   }
-  await updateRecord(work.sql, sessionTable, path.ownerId, after);
+  updateRecord(work, sessionTable, path.ownerId, after);
   const facts = {
     from: session.status,
     to,

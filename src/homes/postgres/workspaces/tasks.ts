@@ -78,14 +78,14 @@ export async function createTask(
   const task = rules.newTask(id, sessionId, input, work.limits, work.nowMs);
   const waitsFor = await unfinishedOf(work, path, task.depends_on);
   const { ownerId, projectId } = path;
-  await insertRecord(work.sql, taskTable, ownerId, task, {
+  insertRecord(work, taskTable, ownerId, task, {
     project_id: projectId,
     blockers: waitsFor.length,
   });
-  await insertDependencies(work, ownerId, id, waitsFor);
+  insertDependencies(work, ownerId, id, waitsFor);
   announce(work, 'created', task, path);
   if (waitsFor.length === 0) work.becameReady(projectId);
-  await count(work, ownerId, sessionId, { open: 1, isActivity: true });
+  count(work, ownerId, sessionId, { open: 1, isActivity: true });
   return task;
 }
 
@@ -99,7 +99,7 @@ export async function updateTask(
   const path = await lockTask(work, owner, id);
   checkVersion(path.held.task, ifVersion);
   const task = rules.changeTask(path.held.task, patch, work.nowMs);
-  await updateRecord(work.sql, taskTable, path.ownerId, task);
+  updateRecord(work, taskTable, path.ownerId, task);
   announce(work, 'updated', task, path);
   return task;
 }
@@ -114,11 +114,11 @@ export async function deleteTask(
   const { ownerId } = path;
   const { task } = path.held;
   checkVersion(task, ifVersion);
-  await work.rows('DELETE FROM workspaces.tasks WHERE owner_id = $1 AND id = $2', [ownerId, id]);
+  work.send('DELETE FROM workspaces.tasks WHERE owner_id = $1 AND id = $2', [ownerId, id]);
   announce(work, 'deleted', task, path);
   if (task.status !== 'completed')
     await settleDependants(work, ownerId, id, 'never', work.limits.workspaceStepRowsMax);
-  if (isOpen(task.status)) await count(work, ownerId, task.session_id, { open: -1 });
+  if (isOpen(task.status)) count(work, ownerId, task.session_id, { open: -1 });
 }
 
 /** The first ready task that nobody else is claiming at this moment. */
@@ -147,11 +147,11 @@ export async function claimTask(
   work.readClock(row);
   const path = pathOf(row);
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
-  await updateRecord(work.sql, taskTable, ownerId, after.task);
-  await putLease(work.sql, ownerId, after.task.id, after.lease, path.held.lease);
+  updateRecord(work, taskTable, ownerId, after.task);
+  putLease(work, ownerId, after.task.id, after.lease, path.held.lease);
   announce(work, 'claimed', after.task, path, { holder, fence: after.lease.fence });
   await wakeSession(work, path);
-  await showActivity(work, path);
+  showActivity(work, path);
   return { task: after.task, lease: rules.claimLease(after.lease) };
 }
 
@@ -164,8 +164,8 @@ export async function heartbeatTask(
 ): Promise<TaskLease> {
   const path = await lockTask(work, owner, id);
   const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
-  await putLease(work.sql, path.ownerId, id, lease, path.held.lease);
-  await showActivity(work, path);
+  putLease(work, path.ownerId, id, lease, path.held.lease);
+  showActivity(work, path);
   return lease;
 }
 
@@ -293,9 +293,9 @@ async function endTask(
   const { ownerId } = path;
   const { task, lease } = after;
   const left = before.status === 'pending' && task.status !== 'pending';
-  await updateRecord(work.sql, taskTable, ownerId, task, left ? { blockers: 0 } : {});
-  if (left) await deleteDependencies(work, ownerId, task.id);
-  if (lease !== undefined) await putLease(work.sql, ownerId, task.id, lease, path.held.lease);
+  updateRecord(work, taskTable, ownerId, task, left ? { blockers: 0 } : {});
+  if (left) deleteDependencies(work, ownerId, task.id);
+  if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
   announce(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
@@ -305,17 +305,17 @@ async function endTask(
   if (rules.endsWithoutResult(task))
     await settleDependants(work, ownerId, task.id, 'never', work.limits.workspaceStepRowsMax);
   if (!isOpen(task.status))
-    await count(work, ownerId, task.session_id, {
+    count(work, ownerId, task.session_id, {
       open: -1,
       ...(task.status !== 'cancelled' && { finished: task }),
     });
   return task;
 }
 
-async function showActivity(work: WorkspacesWork, { ownerId, session }: SessionPath): Promise<void> {
+function showActivity(work: WorkspacesWork, { ownerId, session }: SessionPath): void {
   const quietMs = work.nowMs - Date.parse(session.last_active);
   if (quietMs < work.limits.workSessionActivitySeconds * 1_000) return;
-  await work.rows(
+  work.send(
     'UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $3) WHERE owner_id = $1 AND id = $2',
     [ownerId, session.id, timeText(work.nowMs)],
   );

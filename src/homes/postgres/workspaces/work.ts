@@ -48,6 +48,10 @@ export class WorkspacesWork {
     return this.#work.rows<Found>(text, parameters);
   }
 
+  send(text: string, parameters: readonly Parameter[] = []): void {
+    this.#work.send(text, parameters);
+  }
+
   ensureUser(users: KnownUsers, user: string): Promise<void> {
     return users.ensure(this.#work, user);
   }
@@ -70,8 +74,8 @@ export class WorkspacesWork {
     this.#ready.set(projectId, (this.#ready.get(projectId) ?? 0) + tasks);
   }
 
-  async markBulk(owner: string, kind: string, name: string, value: string): Promise<void> {
-    await this.rows(
+  markBulk(owner: string, kind: string, name: string, value: string): void {
+    this.send(
       `INSERT INTO workspaces.bulk_work (owner_id, kind, name, value) VALUES ($1, $2, $3, $4)
         ON CONFLICT (owner_id, kind, name) DO UPDATE SET value = excluded.value`,
       [owner, kind, name, value],
