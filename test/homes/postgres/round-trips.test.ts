@@ -26,9 +26,9 @@ let close: () => Promise<void>;
 
 /** A way to the server that counts requests which come after an answer. */
 async function countingProxy(url: string): Promise<{ url: string; close: () => void }> {
-  const target = new URL(url);
+  const { hostname, port } = new URL(url);
   const proxy = createServer((inside) => {
-    const outside = connect(Number(target.port), target.hostname);
+    const outside = connect(Number(port), hostname);
     let answered = true;
     inside.on('data', (chunk) => {
       if (answered) trips += 1;
@@ -46,8 +46,9 @@ async function countingProxy(url: string): Promise<{ url: string; close: () => v
       });
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-  target.port = String((proxy.address() as AddressInfo).port); // A TCP server that listens has an AddressInfo.
-  return { url: target.href, close: () => void proxy.close() };
+  const through = new URL(url);
+  through.port = String((proxy.address() as AddressInfo).port); // A TCP server that listens has an AddressInfo.
+  return { url: through.href, close: () => void proxy.close() };
 }
 
 beforeAll(async () => {
