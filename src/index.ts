@@ -1,9 +1,11 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
+import { readFile } from 'node:fs/promises';
 import { type BackendCall, timedPort } from './open/timed.js';
 import { openDataBackend } from './open/datastore.js';
 import { DirectoryDataStore } from './homes/directory/datastore/datastore.js';
 import { checkFenceFromOutside } from './homes/directory/fence.js';
 import { DirectoryIdentity } from './homes/directory/identity/identity.js';
+import { directoryArchive } from './homes/directory/archive.js';
 import { LeaseCount } from './homes/directory/lease-count.js';
 import {
   embeddedFamilies,
@@ -26,7 +28,7 @@ import { DataService } from './datastore/service.js';
 import { messageOf } from './core/errors.js';
 import type { Writer } from './core/write.js';
 import { DirectoryStoreNotes } from './homes/directory/store-notes.js';
-import { LongWork } from './homes/directory/long-work.js';
+import { DirectoryOperations } from './homes/directory/operations.js';
 import { DirectoryWriter } from './homes/directory/writer.js';
 import { IdentityLinks } from './messaging/links.js';
 import { ensureOperatorToken } from './identity/operator-token.js';
@@ -40,6 +42,7 @@ import type { GroupFacts } from './homes/directory/kernel/store.js';
 import type { MessagingPort } from './messaging/port.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
+import { OperationsService } from './operations/service.js';
 import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
@@ -50,6 +53,7 @@ import type { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './core/errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
+export type { GroupFacts } from './homes/directory/kernel/store.js';
 
 export interface StoaOptions {
   /** The data directory; made when it is not there. */
@@ -92,18 +96,14 @@ export interface Stoa {
   readonly secrets: Secrets;
   readonly changes: ChangesService;
   readonly commit: CommitService;
-  /** Work outside of transactions, done once for an Idempotency-Key. */
-  readonly longWork: LongWork;
+  /** Status, repairs, raw rows and backups, for the operator. */
+  readonly operations: OperationsService;
   /** Export and import of everything, for the operator. */
   readonly transfer: TransferService;
   /** The operator's own token, as it is in `operator.token`. */
   readonly operatorToken: string;
   /** Leases of agents and tasks in the data directory that are live. */
   readonly liveLeases: () => number;
-  /** False: acknowledged writes may be lost with the machine. */
-  readonly syncWrites: boolean;
-  /** The domains that other databases keep: backups of the data directory do not hold them. */
-  readonly keptElsewhere: readonly string[];
   /** Calls back for each group of transactions that became durable. Returns the way to stop it. */
   onGroup(listener: (group: GroupFacts) => void): () => void;
   /** Calls back for each call of a database outside this process. Returns the way to stop it. */
@@ -241,6 +241,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     identity.start();
     secrets.resume(onError);
     data.start();
+    let closing: Promise<void> | undefined;
     const stoa: Stoa = {
       limits,
       kernel,
@@ -253,14 +254,22 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       secrets,
       changes,
       commit,
-      longWork: new LongWork(kernel, writer),
+      operations: new OperationsService({
+        port: new DirectoryOperations(kernel, writer),
+        archive: directoryArchive,
+        changes,
+        commit,
+        limits,
+        readKey: () => readFile(secrets.ring.fileForCopy()),
+        syncWrites: options.storeConfig?.sync_writes !== false,
+        keptElsewhere: Object.entries(urls)
+          .filter(([, place]) => place !== 'embedded')
+          .map(([domain]) => domain),
+        onError,
+      }),
       transfer,
       operatorToken,
       liveLeases: () => leaseCounts.live,
-      syncWrites: options.storeConfig?.sync_writes !== false,
-      keptElsewhere: Object.entries(urls)
-        .filter(([, place]) => place !== 'embedded')
-        .map(([domain]) => domain),
       onError,
       onGroup: (listener) => {
         listeners.add(listener);
@@ -270,7 +279,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
         callListeners.add(listener);
         return () => callListeners.delete(listener);
       },
-      close: () => closeAll(opened),
+      // Once: a part that is closed again would write into a store that is closed.
+      close: () => (closing ??= closeAll(opened)),
     };
     return stoa;
   } catch (error) {

@@ -83,6 +83,7 @@ export interface AnswerFields {
   created_at: string;
   updated_at: string;
   expires_at: string;
+  ip: string;
   lease_expires_at: number;
   last_used_at: string;
   last_seen_at: number;

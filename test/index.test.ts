@@ -19,6 +19,23 @@ test('a database that fails as it is closed keeps nothing else open', async () =
   });
 });
 
+test('a Stoa that is closed twice closes each part once', async () => {
+  let nowMs = Date.now();
+  const faults: string[] = [];
+  const stoa = await openStoa({
+    data: '',
+    engine: 'memory',
+    clock: () => nowMs,
+    onError: (error, about) => faults.push(`${about}: ${String(error)}`),
+  });
+  await stoa.messaging.port.takeRate({ endpoint: 'post', scope: 'user', subject: 'ada' }, 10, 60);
+  await stoa.close();
+  // By now the window is over, and its row would be removed.
+  nowMs += 3_600_000;
+  await stoa.close();
+  expect(faults).toEqual([]);
+});
+
 test('what was opened before another part could not be is closed again', async () => {
   const { url } = await sharedPostgres();
   const opening = openStoa({

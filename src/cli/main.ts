@@ -4,11 +4,12 @@ import { Command, CommanderError, Option } from 'commander';
 import { clientVariables, loadConfig } from '../core/settings/config.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import { version } from '../version.js';
-import { type AbsentStore, type Connection, connect } from './connection.js';
-import { type CommandDefinition, type Options, textOption } from './definition.js';
-import { Output } from './output.js';
-import { settingFlags } from './setting-flags.js';
-import { commandTree } from './tree.js';
+import { type AbsentStore, type Connection, connect } from './connection/connection.js';
+import { type CommandDefinition, type Options, textOption } from './definitions/definition.js';
+import { Output } from './output/output.js';
+import { settingFlags } from './definitions/setting-flags.js';
+import { commandWith } from './definitions/suggest.js';
+import { commandTree } from './tree/index.js';
 
 const usageExit = 2;
 /** How long a command that is done waits for somebody to read what it printed. */
@@ -39,7 +40,7 @@ for (const option of globalOptions) program.addOption(option);
 addCommands(program, commandTree);
 program.addHelpText(
   'after',
-  examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa changes --follow']),
+  examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa watch changes']),
 );
 
 // A reader that has seen enough (`| head`) is not a failure, and a closed stderr must not end a server.
@@ -130,10 +131,19 @@ function report(thrown: unknown): number {
 
 /** Commander's complaints in the shape of ours. */
 function usageText(text: string): string {
-  const sentence = text.trim().replace(/^error: /, '');
+  const [, unknown] = /unknown command '(.+?)'/.exec(text) ?? [];
+  const meant = unknown === undefined ? undefined : commandWith(unknown, process.argv.slice(2), commandTree);
+  // What commander itself suggests is spelled alike, which says less.
+  const sentence = (meant === undefined ? text : text.replace(/\(Did you mean .*\)/, ''))
+    .trim()
+    .replace(/^error: /, '');
+  const fix =
+    meant === undefined
+      ? '"--help" after a command shows its options and examples.'
+      : `Use "stoa ${meant}"; "stoa ${meant} --help" shows its options and examples.`;
   if (program.opts()['json'] === true || process.argv.includes('--json'))
-    return `${JSON.stringify({ code: 'invalid_request', title: 'The command line is not valid', detail: sentence })}\n`;
-  return `error ${sentence}\nfix   "--help" after a command shows its options and examples.\n`;
+    return `${JSON.stringify({ code: 'invalid_request', title: 'The command line is not valid', detail: sentence, fix })}\n`;
+  return `error ${sentence}\nfix   ${fix}\n`;
 }
 
 function examplesText(examples: readonly string[]): string {

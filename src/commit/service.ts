@@ -9,6 +9,7 @@ import { ModifiedBytes } from './modified-bytes.js';
 import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
 import { type CommitHome, type Placement, homeOf } from './placement.js';
 import { type Check, type CommitAnswer, type CommitInput, type Operation, commitSchema } from './schemas.js';
+import { limitError } from '../core/settings/exceeds.js';
 
 /** Refusals that say "not in this state": others would be refused in any state. */
 const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -81,13 +82,16 @@ export class CommitService {
     const { placement, limits, position } = this.#options;
     if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
     const { checks, operations } = validate(commitSchema, input);
-    if (checks.length + operations.length > limits.commitStepsMax) {
-      throw new StoaError(
-        'too_large',
-        `The commit has ${checks.length + operations.length} checks and operations. The limit is ${limits.commitStepsMax} (commitStepsMax).`,
-        { details: { commitStepsMax: limits.commitStepsMax } },
-      );
-    }
+    const received = checks.length + operations.length;
+    if (received > limits.commitStepsMax)
+      throw limitError('too_large', {
+        subject: 'The commit',
+        unit: 'checks and operations',
+        limit: 'commitStepsMax',
+        limits,
+        received,
+        advice: 'Commit in several steps',
+      });
     for (const check of checks) requireReach(caller, check);
     await this.#checkNames(caller, operations);
     const home = homeOf(placement, checks, operations);

@@ -1,4 +1,6 @@
 /** A request that may be repeated: the same key and the same request get the same answer. */
+import { limitError } from './settings/exceeds.js';
+import type { Limits } from './settings/limits.js';
 
 export interface Idempotency {
   /** Whose key it is: two callers may use the same one. */
@@ -10,4 +12,17 @@ export interface Idempotency {
   seconds: number;
   /** The answer holds a secret: only the fact is kept, and a repeat is refused. */
   holdsSecret?: true;
+}
+
+/** Refuses an answer that is too large to be kept, before anything is written. */
+export function checkAnswerBytes(sizeBytes: number, limits: Limits): void {
+  if (sizeBytes <= limits.idempotencyAnswerBytesMax) return;
+  throw limitError('too_large', {
+    subject: 'Nothing was written: the response to keep for the Idempotency-Key',
+    unit: 'bytes',
+    limit: 'idempotencyAnswerBytesMax',
+    limits,
+    received: sizeBytes,
+    advice: 'Send the request without the Idempotency-Key, or split it',
+  });
 }

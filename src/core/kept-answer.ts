@@ -1,7 +1,6 @@
 /** What a repeat under an Idempotency-Key gets: the answer that was kept, or why there is none. */
 import { StoaError } from './errors.js';
 import type { Idempotency } from './idempotency.js';
-import type { Limits } from './settings/limits.js';
 
 /** It holds a secret, it is too large, or nobody knows whether a store beside the home did what was asked. */
 export type Withheld = 'secret' | 'size' | 'unknown';
@@ -43,17 +42,4 @@ export function repeatedAnswer(kept: AnswerKept, { fingerprint }: Idempotency): 
   if (kept.results !== undefined) return kept.results;
   const { message, fix } = refusals[kept.withheld ?? 'secret'];
   throw new StoaError('idempotency_unrepeatable', message, { fix });
-}
-
-/** Refuses a write whose answer is too large to be kept. */
-export function checkAnswerBytes(bytes: number, { idempotencyAnswerBytesMax }: Limits): void {
-  if (bytes <= idempotencyAnswerBytesMax) return;
-  throw new StoaError(
-    'too_large',
-    `The answer to this request has ${bytes} bytes. An answer kept under an Idempotency-Key can have ${idempotencyAnswerBytesMax} (idempotencyAnswerBytesMax). Nothing was written.`,
-    {
-      fix: 'Send the request without the Idempotency-Key, or split it.',
-      details: { idempotencyAnswerBytesMax },
-    },
-  );
 }

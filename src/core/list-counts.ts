@@ -1,6 +1,6 @@
 /** Counts the items of lists before a schema looks at them: a schema reports each item that does not fit, and a body can have millions. */
 import { z } from 'zod';
-import { StoaError } from './errors.js';
+import { limitError } from './settings/exceeds.js';
 
 /** Refuses a value with a longer list than `itemsMax` where the schema checks each item. Lists inside of free JSON are not looked at. */
 export function checkListCounts(schema: z.core.$ZodType, value: unknown, itemsMax: number, path = ''): void {
@@ -47,9 +47,13 @@ function isFree(schema: z.core.$ZodType): boolean {
 function refuseAbove(count: number, itemsMax: number, path: string): void {
   if (count <= itemsMax) return;
   const field = path.slice(1, 200);
-  throw new StoaError(
-    'invalid_request',
-    `${field === '' ? 'The list' : `The list "${field}"`} has ${count} items; the limit is ${itemsMax} (listItemsMax).`,
-    { fix: 'Send several requests.', details: { field, listItemsMax: itemsMax } },
-  );
+  throw limitError('invalid_request', {
+    subject: field === '' ? 'The list' : `The list "${field}"`,
+    unit: 'items',
+    limit: 'listItemsMax',
+    limits: { listItemsMax: itemsMax },
+    received: count,
+    advice: 'Send several requests',
+    details: { field },
+  });
 }

@@ -7,10 +7,17 @@ import { StoaError } from './errors.js';
 /**
  * The module of an optional package: from beside Stoa, or from the program that runs it. The type
  * is what the caller relies on; the package itself need not be there when Stoa is compiled. `major`
- * is the version that it was tried with: the newest may ask for a newer Node.
+ * is the version that it was tried with: the newest may ask for a newer Node. Where both places
+ * have the package, the copy of `preferred` is taken.
  */
-export async function importOptional<Module>(name: string, major: number): Promise<Module> {
-  const path = find(name, import.meta.url) ?? find(name, join(process.cwd(), 'package.json'));
+export async function importOptional<Module>(
+  name: string,
+  major: number,
+  preferred: 'stoa' | 'program' = 'stoa',
+): Promise<Module> {
+  const places = [import.meta.url, join(process.cwd(), 'package.json')];
+  if (preferred === 'program') places.reverse();
+  const path = places.map((place) => find(name, place)).find((found) => found !== undefined);
   if (path === undefined) {
     throw new StoaError('missing_package', `The package ${name} is not installed.`, {
       fix: `Run: npm install ${name}@${major}`,

@@ -87,7 +87,8 @@ function checkJson(value: unknown, place: Place, depthLeft: number): void {
 function checkObject(value: object, place: Place, depthLeft: number): void {
   // Meeting an object inside itself is a circle.
   if (place.ancestors.includes(value)) throw refusal(place, 'is a circular reference');
-  if (depthLeft === 0) throw refusal(place, 'is nested too deeply');
+  if (depthLeft === 0)
+    throw refusal(place, `exceeds ${place.names.length} levels of nesting (valueDepthMax)`);
   place.ancestors.push(value);
   const depth = place.names.length;
   if (Array.isArray(value)) {

@@ -1,43 +1,45 @@
 /** The rules for keys, namespaces and agents' names. */
 import { StoaError } from '../core/errors.js';
-import type { Limits } from '../core/settings/limits.js';
-
-// oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
+import { limitError } from '../core/settings/exceeds.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
+import { invalidCharacterIn } from '../core/text/invalid-character.js';
 
 export function checkKey(key: string, limits: Limits): void {
-  checkName('key', 'A key', key, limits.dataKeyBytesMax);
+  checkName('key', 'The key', key, 'dataKeyBytesMax', limits);
 }
 
 export function checkNamespace(namespace: string, limits: Limits): void {
-  checkName('namespace', 'A namespace', namespace, limits.namespaceBytesMax);
+  checkName('namespace', 'The namespace', namespace, 'namespaceBytesMax', limits);
 }
 
 /** A prefix may be empty, and may end in the middle of a name. */
 export function checkPrefix(prefix: string, limits: Limits): void {
-  if (prefix !== '') checkName('prefix', 'A prefix', prefix, limits.dataKeyBytesMax);
+  if (prefix !== '') checkName('prefix', 'The prefix', prefix, 'dataKeyBytesMax', limits);
 }
 
 export function checkAgent(agent: string, limits: Limits): void {
-  checkName('agent', "An agent's name", agent, limits.agentHeaderBytesMax);
+  checkName('agent', 'The agent name', agent, 'agentHeaderBytesMax', limits);
 }
 
-function checkName(field: string, subject: string, text: unknown, bytesMax: number): void {
-  if (typeof text !== 'string')
-    throw new StoaError('invalid_request', `${subject} is text.`, { details: { field } });
+function checkName(field: string, subject: string, text: unknown, limit: LimitName, limits: Limits): void {
+  if (typeof text !== 'string') throw invalid(field, `${subject} is not a string.`);
+  if (text === '') throw invalid(field, `${subject} is empty.`);
   // A character has at most three bytes a code unit, so short texts need no counting.
-  const bytes = text.length * 3 <= bytesMax ? text.length : Buffer.byteLength(text);
-  if (bytes < 1 || bytes > bytesMax) {
-    throw new StoaError(
-      'invalid_request',
-      `${subject} has 1 to ${bytesMax} bytes of UTF-8; this one has ${bytes}.`,
-      { details: { field, bytesMax } },
-    );
-  }
-  if (controlCharacter.test(text))
-    throw new StoaError('invalid_request', `${subject} has no control characters.`, { details: { field } });
-  if (!text.isWellFormed()) {
-    // Encoding it would turn it into U+FFFD, and two names would become one.
-    throw new StoaError('invalid_request', `${subject} has no lone surrogates.`, { details: { field } });
-  }
+  const received = text.length * 3 <= limits[limit] ? text.length : Buffer.byteLength(text);
+  if (received > limits[limit])
+    throw limitError('invalid_request', {
+      subject,
+      unit: 'bytes',
+      limit,
+      limits,
+      received,
+      advice: 'Use a shorter name',
+      details: { field },
+    });
+  const character = invalidCharacterIn(text);
+  if (character !== undefined) throw invalid(field, `${subject} contains ${character}.`);
+}
+
+function invalid(field: string, sentence: string): StoaError {
+  return new StoaError('invalid_request', sentence, { details: { field } });
 }

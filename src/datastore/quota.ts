@@ -1,5 +1,5 @@
 /** Quotas of a user: documents, bytes and namespaces. */
-import { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
 
 /** What a user has in all, kept, not counted. */
@@ -23,8 +23,13 @@ export function hasQuota(limits: Limits): boolean {
 export function checkQuota(before: Usage, after: Usage, limits: Limits): void {
   for (const [field, limit, unit] of quotas) {
     if (limits[limit] === 0 || after[field] <= limits[limit] || after[field] <= before[field]) continue;
-    throw new StoaError('quota_exceeded', `This user may have at most ${limits[limit]} ${unit}.`, {
-      fix: `Delete what is no longer needed, or raise the limit ${limit}.`,
+    throw limitError('quota_exceeded', {
+      subject: 'After this write the user',
+      unit,
+      limit,
+      limits,
+      received: after[field],
+      advice: 'Delete documents that are no longer needed',
       details: { limit, max: limits[limit], used: before[field] },
     });
   }

@@ -1,5 +1,6 @@
 /** What callers ask for, checked and put into the port's terms. */
 import { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { checkAgent, checkKey } from './names.js';
 import type { DocumentWrite, ExpectedVersion } from './port.js';
@@ -60,13 +61,16 @@ export function checkBatchKeys(
   deletes: readonly string[],
   gets: readonly string[],
 ): void {
-  const { dataBatchKeysMax } = limits;
-  if (sets.length + deletes.length + gets.length > dataBatchKeysMax) {
-    throw new StoaError('too_large', `A batch has at most ${dataBatchKeysMax} keys.`, {
-      fix: 'Split it.',
-      details: { dataBatchKeysMax },
+  const received = sets.length + deletes.length + gets.length;
+  if (received > limits.dataBatchKeysMax)
+    throw limitError('too_large', {
+      subject: 'The batch',
+      unit: 'keys',
+      limit: 'dataBatchKeysMax',
+      limits,
+      received,
+      advice: 'Send several batches',
     });
-  }
   const deleted = new Set(deletes);
   const both = sets.find((key) => deleted.has(key));
   if (both !== undefined)
@@ -76,14 +80,17 @@ export function checkBatchKeys(
 }
 
 export function checkBatchBytes(limits: Limits, writes: readonly DocumentWrite[]): void {
-  const { dataBatchBytesMax } = limits;
   const sizeBytes = writes.reduce((sum, write) => sum + Buffer.byteLength(write.valueJson), 0);
-  if (sizeBytes > dataBatchBytesMax) {
-    throw new StoaError('too_large', `The values of a batch have at most ${dataBatchBytesMax} bytes.`, {
-      fix: 'Split it.',
-      details: { sizeBytes, dataBatchBytesMax },
+  if (sizeBytes > limits.dataBatchBytesMax)
+    throw limitError('too_large', {
+      subject: 'The batch',
+      unit: 'bytes of values',
+      limit: 'dataBatchBytesMax',
+      limits,
+      received: sizeBytes,
+      advice: 'Send several batches',
+      details: { sizeBytes },
     });
-  }
 }
 
 function expiryOf({ ttl, expiresAt }: SetOptions, nowMs: number): string | null {

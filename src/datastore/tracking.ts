@@ -49,6 +49,7 @@ export class AccessTracker {
   #timer: NodeJS.Timeout | undefined;
   /** The last flush failed. A database that serves reads and refuses writes must not fill the memory. */
   #isFailing = false;
+  #isClosed = false;
   /** Reads that were not counted, for that reason alone. */
   dropped = 0;
 
@@ -57,8 +58,9 @@ export class AccessTracker {
     this.#exact = options.port.capabilities.tellsAccessVisible;
   }
 
-  /** Counts one read. It costs a look-up in a map, and nothing that could fail. */
+  /** Counts one read. It costs a look-up in a map, and nothing that could fail. A read after the close is not counted. */
   read(scope: Scope, key: string, agent: string, storedCount: number): void {
+    if (this.#isClosed) return;
     const id = idOf(scope, key);
     const tally = this.#pending.get(id);
     if (tally !== undefined) {
@@ -179,6 +181,7 @@ export class AccessTracker {
         await new Promise((resolve) => setTimeout(resolve, closingPauseMs * refusals));
     }
     clearTimeout(this.#timer);
+    this.#isClosed = true;
     if (this.#pending.size > 0)
       this.#options.onError(
         new StoaError(

@@ -16,9 +16,10 @@ import { Slices } from '../core/waiting/yielding.js';
 import { documentId } from './document-id.js';
 import { ImportQuota } from './import-quota.js';
 import { idCollision, sizeOf } from './merge-document.js';
-import type { DocumentRecord, JsonValue } from './model.js';
+import type { DocumentRecord, JsonValue, Scope } from './model.js';
 import { checkAgent, checkKey, checkNamespace } from './names.js';
-import type { DataCapabilities, Documents } from './port.js';
+import { readDocuments } from './pages.js';
+import type { DataCapabilities, Documents, ExportPage } from './port.js';
 import { fromSeedFields } from './seed-document.js';
 import type { DataSteps } from './steps.js';
 import type { AccessTracker } from './tracking.js';
@@ -26,6 +27,7 @@ import { valueJson } from './value.js';
 
 /** Documents that are read at a time, so that a page of large ones stays small. */
 const exportStepMax = 50;
+const exportStepBytesMax = 1024 * 1024;
 
 /** Room to count on from there. */
 const importedCountMax = 1e12;
@@ -49,14 +51,16 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   } catch (error) {
     throw refused(messageOf(error), error);
   }
-  checkUserId(record.userId, limits.userIdBytesMax);
+  checkUserId(record.userId, limits);
   checkNamespace(record.namespace, limits);
   checkKey(record.key, limits);
   for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
     if (agent !== null) checkAgent(agent, limits);
   // Version 0 stands for no document, and a count past the last safe number would stay where it is.
   if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax)
-    throw refused(`version and accessCount are at most ${importedCountMax}, a version is at least 1`);
+    throw refused(
+      `version is ${record.version} and accessCount is ${record.accessCount}; expected 1 to ${importedCountMax} and 0 to ${importedCountMax}`,
+    );
   valueJson(record.metadata, { ...limits, valueBytesMax: Infinity });
   const id = documentId(record.userId, record.namespace, record.key);
   if (document['_id'] !== undefined && document['_id'] !== id)
@@ -78,7 +82,7 @@ export function unheld(
   const sizeBytes = sizeOf(record);
   return valueBytesMax === null || sizeBytes <= valueBytesMax
     ? undefined
-    : `its value has ${sizeBytes} bytes; ${backend} holds at most ${valueBytesMax}`;
+    : `its value has ${sizeBytes} bytes, which exceeds the ${valueBytesMax} that ${backend} can store`;
 }
 
 /** A hash of everything in a document that a move must keep, whatever the order of its members. */
@@ -209,32 +213,23 @@ export class DataTransfer {
   }
 
   /** One namespace after the other; the position is a namespace and the last key in it. */
-  async #exportUser(
-    user: string,
-    after: string | null,
-    limit: number,
-  ): Promise<{ documents: DocumentRecord[]; after: string | null }> {
+  async #exportUser(user: string, after: string | null, limit: number): Promise<ExportPage> {
     const { port } = this.#options;
     const [namespace, key] = after === null ? [null, null] : placeIn(after, this.#options.limits);
-    if (namespace !== null && key !== null) {
-      const documents = await port.listDocuments({ user, namespace }, { prefix: '', after: key, limit });
-      if (documents.length === limit)
-        return { documents, after: JSON.stringify([namespace, documents.at(-1)?.key ?? null]) };
-      return { documents, after: JSON.stringify([namespace, null]) };
-    }
+    if (namespace !== null && key !== null) return this.#exportNamespace({ user, namespace }, key, limit);
     const [next] = await port.listNamespaces(user, namespace, 1);
     if (next === undefined) return { documents: [], after: null };
-    const documents = await port.listDocuments(
-      { user, namespace: next.namespace },
-      { prefix: '', after: null, limit },
-    );
-    return {
-      documents,
-      after: JSON.stringify([
-        next.namespace,
-        documents.length === limit ? (documents.at(-1)?.key ?? null) : null,
-      ]),
-    };
+    return this.#exportNamespace({ user, namespace: next.namespace }, null, limit);
+  }
+
+  async #exportNamespace(scope: Scope, after: string | null, limit: number): Promise<ExportPage> {
+    const { items, ended } = await readDocuments(this.#options.port, exportStepBytesMax, scope, {
+      prefix: '',
+      after,
+      limit,
+    });
+    const last = ended ? null : (items.at(-1)?.key ?? null);
+    return { documents: items, after: JSON.stringify([scope.namespace, last]) };
   }
 }
 

@@ -1,5 +1,5 @@
 /** What may be stored: JSON within its limits. */
-import { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { jsonText, notJson } from './json.js';
 import type { JsonObject } from './model.js';
@@ -11,14 +11,15 @@ export function valueJson(value: unknown, limits: Limits): string {
   if (text.length * 3 <= limits.valueBytesMax) return text;
   const sizeBytes = Buffer.byteLength(text);
   if (sizeBytes > limits.valueBytesMax) {
-    throw new StoaError(
-      'too_large',
-      `A value has at most ${limits.valueBytesMax} bytes of JSON; this one has ${sizeBytes}.`,
-      {
-        fix: 'Split the value over several keys, or raise the limit valueBytesMax.',
-        details: { field: 'value', sizeBytes, valueBytesMax: limits.valueBytesMax },
-      },
-    );
+    throw limitError('too_large', {
+      subject: 'The value',
+      unit: 'bytes of JSON',
+      limit: 'valueBytesMax',
+      limits,
+      received: sizeBytes,
+      advice: 'Split the value over several keys',
+      details: { field: 'value', sizeBytes },
+    });
   }
   return text;
 }
@@ -36,11 +37,13 @@ export function checkMetadata(metadata: unknown, limits: Limits): JsonObject {
 export function checkMetadataSize(metadata: JsonObject, limits: Limits): void {
   const sizeBytes = Buffer.byteLength(JSON.stringify(metadata));
   if (sizeBytes <= limits.metadataBytesMax) return;
-  throw new StoaError(
-    'too_large',
-    `Metadata has at most ${limits.metadataBytesMax} bytes of JSON; this has ${sizeBytes}.`,
-    {
-      details: { field: 'metadata', sizeBytes, metadataBytesMax: limits.metadataBytesMax },
-    },
-  );
+  throw limitError('too_large', {
+    subject: 'The metadata',
+    unit: 'bytes of JSON',
+    limit: 'metadataBytesMax',
+    limits,
+    received: sizeBytes,
+    advice: 'Store large metadata as a document of its own',
+    details: { field: 'metadata', sizeBytes },
+  });
 }

@@ -131,7 +131,7 @@ export class IdentityService {
   /** In the order of their ids, without their secrets. */
   async listTokens(caller: Caller, user: string, page: PageRequest = {}): Promise<Page<Token>> {
     onlyOperator(caller);
-    const owner = checkUserId(user, this.#limits.userIdBytesMax);
+    const owner = checkUserId(user, this.#limits);
     const list = JSON.stringify(['tokens', owner]);
     const limit = pageLimit(page.limit, this.#limits);
     const found = await this.#port.listTokens(

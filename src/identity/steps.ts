@@ -2,6 +2,7 @@
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
+import { exceeds } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { invalidFields, validate } from '../core/validate.js';
 import type { IdentityPort } from './port.js';
@@ -46,7 +47,7 @@ export class IdentitySteps {
         details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] },
       });
     }
-    const owner = checkUserId(user, this.#limits.userIdBytesMax);
+    const owner = checkUserId(user, this.#limits);
     await this.#port.checkUser(owner);
     const { id, token } = newToken();
     const record: TokenRecord = {
@@ -67,7 +68,7 @@ export class IdentitySteps {
     onlyOperator(caller);
     if (tokenId !== undefined && !tokenIdPattern.test(tokenId))
       throw new StoaError('invalid_id_digits', 'A token id has 20 hexadecimal digits.');
-    const owner = checkUserId(user, this.#limits.userIdBytesMax);
+    const owner = checkUserId(user, this.#limits);
     return this.#port.revokeTokens(owner, tokenId).map((revoked) => {
       if (tokenId !== undefined && revoked.length === 0)
         throw new StoaError('not_found', `The user has no token ${tokenId}.`);
@@ -76,11 +77,16 @@ export class IdentitySteps {
   }
 
   #checkName(name: string): void {
-    const { tokenNameCharactersMax } = this.#limits;
-    if (Array.from(name).length > tokenNameCharactersMax)
-      throw invalidFields([
-        { field: 'body.name', message: `has at most ${tokenNameCharactersMax} characters` },
-      ]);
+    const received = Array.from(name).length;
+    if (received <= this.#limits.tokenNameCharactersMax) return;
+    const message = exceeds({
+      subject: 'The name',
+      unit: 'characters',
+      limit: 'tokenNameCharactersMax',
+      limits: this.#limits,
+      received,
+    });
+    throw invalidFields([{ field: 'body.name', message }]);
   }
 }
 

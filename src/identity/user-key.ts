@@ -1,11 +1,12 @@
 /** The 32 bytes under which a user's things are stored and sharded. */
 import { StoaError } from '../core/errors.js';
 import { blake3 } from '../core/blake3.js';
+import type { Limits } from '../core/settings/limits.js';
+import { limitError } from '../core/settings/exceeds.js';
+import { invalidCharacterIn } from '../core/text/invalid-character.js';
 
 const hex64 = /^[0-9a-f]{64}$/i;
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-// oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
 
 /** Keys of users who called lately: every request asks for one, and hashing costs as much as a read. */
 const lately = new Map<string, Buffer>();
@@ -30,26 +31,33 @@ function makeKey(user: string): Buffer {
 }
 
 /** The readable id in its one spelling: hex and UUIDs in lower case. Refuses what cannot name a user. */
-export function checkUserId(user: string, bytesMax: number): string {
+export function checkUserId(user: string, limits: Limits): string {
   const known = spellings.get(user);
-  if (known !== undefined && Buffer.byteLength(user) <= bytesMax) return known;
-  const spelling = spellingOf(user, bytesMax);
+  if (known !== undefined && Buffer.byteLength(user) <= limits.userIdBytesMax) return known;
+  const spelling = spellingOf(user, limits);
   if (spellings.size >= latelyMax) spellings.clear();
   spellings.set(user, spelling);
   return spelling;
 }
 
-function spellingOf(user: string, bytesMax: number): string {
-  const bytes = Buffer.byteLength(user);
-  if (bytes < 1 || bytes > bytesMax) {
-    throw new StoaError('invalid_request', `A user id has 1 to ${bytesMax} bytes; this one has ${bytes}.`, {
+function spellingOf(user: string, limits: Limits): string {
+  if (user === '') throw invalid('The user id is empty.');
+  const received = Buffer.byteLength(user);
+  if (received > limits.userIdBytesMax)
+    throw limitError('invalid_request', {
+      subject: 'The user id',
+      unit: 'bytes',
+      limit: 'userIdBytesMax',
+      limits,
+      received,
+      advice: 'Use a shorter id',
       details: { field: 'user' },
     });
-  }
-  if (controlCharacter.test(user) || !user.isWellFormed()) {
-    throw new StoaError('invalid_request', 'A user id has no control characters and no lone surrogates.', {
-      details: { field: 'user' },
-    });
-  }
+  const character = invalidCharacterIn(user);
+  if (character !== undefined) throw invalid(`The user id contains ${character}.`);
   return hex64.test(user) || uuid.test(user) ? user.toLowerCase() : user;
+}
+
+function invalid(sentence: string): StoaError {
+  return new StoaError('invalid_request', sentence, { details: { field: 'user' } });
 }

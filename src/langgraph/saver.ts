@@ -329,7 +329,7 @@ function tooLong(id: string, cause: StoaError): StoaError {
     `The checkpoint ${id} is too long for one document, even without its values: ${cause.message}`,
     {
       cause,
-      fix: 'Keep what is long in a channel and not in the metadata, or raise valueBytesMax of the server.',
+      fix: 'Keep long values in a channel, not in the metadata, or raise valueBytesMax of the server.',
       ...(cause.details !== undefined && { details: cause.details }),
     },
   );

@@ -9,11 +9,13 @@ import { tools } from './tools/index.js';
 
 export const serverInfo = { name: 'stoa', title: 'Stoa', version };
 
-export interface CallAnswer {
-  isError: boolean;
+/** The result of a call, as the protocol has it. */
+export interface CallResult {
+  isError?: true;
   /** What the tool answers as JSON; of a failed call the error. */
-  text: string;
-  structured: Record<string, unknown> | undefined;
+  content: [{ type: 'text'; text: string }];
+  structuredContent?: Record<string, unknown>;
+  [other: string]: unknown;
 }
 
 /** A failed call is an answer that a model can read and act on; only a tool that is not there is an error of the protocol. */
@@ -23,7 +25,7 @@ export async function answerCall(
   name: string,
   input: unknown,
   signal: AbortSignal,
-): Promise<CallAnswer> {
+): Promise<CallResult> {
   const tool = tools.get(name);
   if (tool === undefined)
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
@@ -35,10 +37,14 @@ export async function answerCall(
       string,
       unknown
     >;
-    return { isError: false, text: JSON.stringify(structured), structured };
+    return { content: contentOf(structured), structuredContent: structured };
   } catch (thrown) {
-    return { isError: true, text: JSON.stringify({ error: failureOf(stoa, thrown) }), structured: undefined };
+    return { isError: true, content: contentOf({ error: failureOf(stoa, thrown) }) };
   }
+}
+
+function contentOf(answer: object): CallResult['content'] {
+  return [{ type: 'text', text: JSON.stringify(answer) }];
 }
 
 export interface Failure {

@@ -12,10 +12,12 @@ import type { Stoa } from '../index.js';
 import { authInfoOf } from './callers.js';
 import { type DirectAnswer, answerModern } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
+import { hasMoreValuesThan } from './message-values.js';
 import { targetOf } from './resources.js';
 import { createMcpServer } from './server.js';
 import { McpSessions } from './sessions.js';
 import { ResourceWatch } from './subscriptions.js';
+import { exceeds } from '../core/settings/exceeds.js';
 
 const initializeSchema = z.looseObject({ method: z.literal('initialize') });
 const listenSchema = z.looseObject({
@@ -45,9 +47,19 @@ export class McpEndpoint {
 
   async handle(exchange: Exchange): Promise<Response | DirectAnswer> {
     const { request, body, caller } = exchange;
-    const { mcpBatchMax } = this.#stoa.limits;
-    if (Array.isArray(body) && body.length > mcpBatchMax)
-      return refusal(400, -32_600, `A request holds at most ${mcpBatchMax} messages.`);
+    const { limits } = this.#stoa;
+    if (Array.isArray(body) && body.length > limits.mcpBatchMax)
+      return refusal(
+        400,
+        -32_600,
+        `${exceeds({ subject: 'The request', unit: 'messages', limit: 'mcpBatchMax', limits, received: body.length })}.`,
+      );
+    if (hasMoreValuesThan(body, limits.mcpMessageValuesMax))
+      return refusal(
+        413,
+        -32_600,
+        `The request has more than ${limits.mcpMessageValuesMax} values beside the arguments of tools (mcpMessageValuesMax). Send a smaller request.`,
+      );
     const session = request.headers.get('mcp-session-id');
     if (session !== null) return this.#sessions.handle(session, exchange);
     if (request.method !== 'POST')
@@ -83,12 +95,12 @@ export class McpEndpoint {
     const listen = listenSchema.safeParse(body);
     if (!listen.success) return this.#modern.fetch(request, options);
     const wanted = new Set(listen.data.params.notifications.resourceSubscriptions);
-    const { mcpSubscriptionsMax } = this.#stoa.limits;
-    if (wanted.size > mcpSubscriptionsMax)
+    const { limits } = this.#stoa;
+    if (wanted.size > limits.mcpSubscriptionsMax)
       return refusal(
         400,
         -32_602,
-        `The request subscribes to ${wanted.size} resources; the limit is ${mcpSubscriptionsMax} (mcpSubscriptionsMax).`,
+        `${exceeds({ subject: 'The request', unit: 'resources to subscribe to', limit: 'mcpSubscriptionsMax', limits, received: wanted.size })}.`,
         {},
         listen.data.id,
       );

@@ -36,7 +36,7 @@ export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
   });
   server.setRequestHandler('tools/list', () => ({ tools: toolList() }));
   server.setRequestHandler('tools/call', (request, context) =>
-    callTool(
+    answerCall(
       stoa,
       callerOf(server, context),
       request.params.name,
@@ -53,14 +53,6 @@ export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
   );
   if (isLasting) addSubscriptions(server, stoa);
   return server;
-}
-
-async function callTool(stoa: Stoa, caller: Caller, name: string, input: unknown, signal: AbortSignal) {
-  const { isError, text, structured } = await answerCall(stoa, caller, name, input, signal);
-  const content = [{ type: 'text' as const, text }];
-  return isError
-    ? { isError, content }
-    : { content, ...(structured !== undefined && { structuredContent: structured }) };
 }
 
 async function read(stoa: Stoa, caller: Caller, uri: string) {

@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { StoaError } from '../core/errors.js';
 import { changesList, targetOf, touchedBy, uriOf } from './resources.js';
+import { limitError } from '../core/settings/exceeds.js';
 
 export interface ResourceListener {
   /** With the URI in the spelling that the client subscribed with. */
@@ -30,15 +31,16 @@ export class ResourceWatch {
     const target = targetOf(uri);
     if (target === undefined) throw new StoaError('not_found', `There is no resource ${uri.slice(0, 200)}.`);
     const spellings = this.#wanted.get(uriOf(target)) ?? new Set<string>();
-    const { mcpSubscriptionsMax } = this.#stoa.limits;
-    if (!spellings.has(uri) && this.#count >= mcpSubscriptionsMax)
-      throw new StoaError(
-        'overloaded',
-        `The client has ${this.#count} subscriptions, which is the limit (mcpSubscriptionsMax).`,
-        {
-          details: { mcpSubscriptionsMax },
-        },
-      );
+    const { limits } = this.#stoa;
+    if (!spellings.has(uri) && this.#count >= limits.mcpSubscriptionsMax)
+      throw limitError('overloaded', {
+        subject: 'With this resource the client',
+        unit: 'subscriptions',
+        limit: 'mcpSubscriptionsMax',
+        limits,
+        received: this.#count + 1,
+        advice: 'Unsubscribe from resources that are no longer needed',
+      });
     if (!spellings.has(uri)) this.#count += 1;
     this.#wanted.set(uriOf(target), spellings.add(uri));
     this.follow();

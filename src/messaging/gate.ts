@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.js';
 import { isIP } from 'node:net';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
+import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
 import { BlockWatch } from './block-watch.js';
 import type { Block } from './model.js';
@@ -24,6 +25,9 @@ const minute = 60;
 /** How long an address that was not blocked passes without another look; a block on another server is news within that time. */
 const unblockedMs = 5_000;
 const addressesKeptMax = 10_000;
+const blockList = 'blocks';
+/** An IPv6 network and its length in bits are shorter. */
+const addressBytesMax = 64;
 
 export class Gate {
   readonly #port: MessagingPort;
@@ -149,8 +153,14 @@ export class Gate {
     });
   }
 
-  blocks(): Promise<Block[]> {
-    return this.#port.blocks();
+  async blocks({ limit, cursor }: PageRequest): Promise<Page<Block>> {
+    const after = decodeTextCursor(blockList, cursor, addressBytesMax);
+    const { items, next } = await this.#port.blocks(after, pageLimit(limit, this.#limits));
+    return { items, next_cursor: next === null ? null : encodeCursor(blockList, Buffer.from(next)) };
+  }
+
+  countBlocks(): Promise<number> {
+    return this.#port.countBlocks();
   }
 
   /** An address, or the network under which it is listed. */

@@ -129,6 +129,14 @@ export interface NonceClaim {
   fresh: boolean;
   /** An answer to the request waits for this. */
   durable: Promise<void>;
+  /** Frees a fresh nonce again, because the write that it was claimed for did not happen. */
+  release(): Promise<void>;
+}
+
+export interface BlockPage {
+  items: Block[];
+  /** The last address that was looked at; null when there are no more. */
+  next: string | null;
 }
 
 /** Something new in a room or an inbox, a message that is gone, an identity that is not what it was, or an address that was blocked. */
@@ -223,7 +231,9 @@ export interface MessagingPort {
   recordViolation(address: string): Promise<boolean>;
   block(block: Block): Promise<void>;
   blockOf(address: string): Promise<Block | undefined>;
-  blocks(): Promise<Block[]>;
+  /** Those after an address, in the order of addresses. */
+  blocks(after: string | null, limit: number): Promise<BlockPage>;
+  countBlocks(): Promise<number>;
   unblock(address: string): Promise<boolean>;
 
   /** Calls back about new messages, here and on other servers of the same store. Returns the way to stop it. */

@@ -1,5 +1,6 @@
 /** The exact sentences of messaging's refusals: clients compare them, so they live in one table. */
 import { type ErrorCode, type ErrorOptions, StoaError } from '../core/errors.js';
+import type { Limits } from '../core/settings/limits.js';
 
 const refusals = {
   // Signatures, in the order in which they are checked.
@@ -46,6 +47,7 @@ const refusals = {
   acknowledgeMany: ['invalid_request', 'too many ids'],
   rotationProof: ['invalid_request', 'invalid proof: the new key must sign the rotation'],
   keyTaken: ['already_exists', 'public key already registered'],
+  keysMany: ['quota_exceeded', 'the identity has had too many keys'],
   keyStale: ['conflict', 'the key was rotated meanwhile'],
 
   // Rights.
@@ -75,15 +77,21 @@ const refusals = {
 
 export type Refusal = keyof typeof refusals;
 
-/** The error for a refusal, ready to throw. */
+/** The error for a refusal, ready to throw. Programs tell it from others by `details.reason`. */
 export function refuse(refusal: Refusal, options?: ErrorOptions): StoaError {
   const [code, sentence] = refusals[refusal];
-  return new StoaError(code, sentence, options);
+  return new StoaError(code, sentence, { ...options, details: { ...options?.details, reason: refusal } });
 }
 
-const sentences: ReadonlySet<string> = new Set(Object.values(refusals).map(([, sentence]) => sentence));
+export function refuseMoreKeys({ identityKeysMax }: Pick<Limits, 'identityKeysMax'>): StoaError {
+  return refuse('keysMany', {
+    fix: `Register a new identity: an identity can have ${identityKeysMax} keys (identityKeysMax).`,
+    details: { identityKeysMax },
+  });
+}
 
-/** Whether an error speaks in the words of this table. */
-export function isRefusal(error: StoaError): boolean {
-  return sentences.has(error.message);
+/** Whether an error is one of this table. */
+export function isRefusal({ details }: StoaError): boolean {
+  const reason = details?.['reason'];
+  return typeof reason === 'string' && Object.hasOwn(refusals, reason);
 }

@@ -90,6 +90,7 @@ async function openPostgres(
     limits: kernel.limits,
     messaging,
     checkFence: (caller) => checkFenceFromOutside(kernel, caller),
+    hasDocuments: isPostgres(urls.data) && (await placeOf(url)).place === places.data.place,
     messagingStore: urls.messaging === 'embedded' ? kernel.manifest.id : places.messaging.place,
     onError: (error) => onError(error, 'commits in PostgreSQL'),
     sweepIntervalMs,

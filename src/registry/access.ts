@@ -28,8 +28,8 @@ export function requireUserWide(caller: Caller): void {
 }
 
 /** The user that a caller acts for, in the one spelling of its id. */
-export function userOf(caller: Caller, { userIdBytesMax }: Limits): string {
-  return checkUserId(caller.user, userIdBytesMax);
+export function userOf(caller: Caller, limits: Limits): string {
+  return checkUserId(caller.user, limits);
 }
 
 /** Where to look: among one user's things or all. */
@@ -46,7 +46,7 @@ export function scopeOf(caller: Caller, agentId: string, limits: Limits): UserSc
 
 /** The user, in the one spelling of its id. For everybody but the operator, another user does not exist. */
 export function reachUser(caller: Caller, user: string, limits: Limits): string {
-  const id = checkUserId(user, limits.userIdBytesMax);
+  const id = checkUserId(user, limits);
   if (caller.kind !== 'operator' && id !== userOf(caller, limits)) throw userNotFound(id);
   return id;
 }

@@ -98,10 +98,14 @@ export function checkVersion(version: number, ifVersion: number | undefined): vo
 /** Throws `quota_exceeded` where one more agent would be too many. */
 export function checkAgentQuota(agents: number, agentsMax: number): void {
   if (agents < agentsMax) return;
-  throw new StoaError('quota_exceeded', `The user has ${agents} of ${agentsMax} agents.`, {
-    fix: 'Delete an agent, or have the operator raise the quota.',
-    details: { agents, agents_max: agentsMax },
-  });
+  throw new StoaError(
+    'quota_exceeded',
+    `With this agent the user has ${agents + 1} agents, which exceeds ${agentsMax} (agents_max of the user).`,
+    {
+      fix: 'Delete an agent, or ask the operator to raise agents_max.',
+      details: { agents, agents_max: agentsMax },
+    },
+  );
 }
 
 /** When a silent agent becomes idle or an idle one hibernates; null where neither will happen by itself. */

@@ -1,75 +1,97 @@
 /** What names, labels and messages may look like. */
 import { StoaError } from '../core/errors.js';
-import type { Limits } from '../core/settings/limits.js';
+import { type Exceeded, exceeds } from '../core/settings/exceeds.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
+import { invalidCharacterIn, loneSurrogateIn } from '../core/text/invalid-character.js';
 import type { AgentSpecRecord } from './model.js';
 
-// oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
-
 export function checkAgentName(name: string, limits: Limits): void {
-  checkLine('name', name, 1, limits.agentNameCharactersMax);
+  checkLine('name', name, 1, 'agentNameCharactersMax', limits);
 }
 
 export function checkLabels(labels: Record<string, string>, limits: Limits): void {
   const entries = Object.entries(labels);
-  if (entries.length > limits.agentLabelsMax)
-    throw invalid(
-      'labels',
-      `An agent has at most ${limits.agentLabelsMax} labels; these are ${entries.length}.`,
-    );
+  checkLimit('labels', {
+    subject: 'The agent',
+    unit: 'labels',
+    limit: 'agentLabelsMax',
+    limits,
+    received: entries.length,
+  });
   for (const [name, value] of entries) {
-    checkLine(`labels.${name}`, name, 1, limits.labelCharactersMax);
-    if (name.includes('=')) throw invalid(`labels.${name}`, 'The name of a label has no "=".');
-    checkLine(`labels.${name}`, value, 0, limits.labelCharactersMax);
+    checkLine(`labels.${name}`, name, 1, 'labelCharactersMax', limits);
+    if (name.includes('=')) throw invalid(`labels.${name}`, 'The name of the label contains "=".');
+    checkLine(`labels.${name}`, value, 0, 'labelCharactersMax', limits);
   }
 }
 
 export function checkSpec(spec: Partial<AgentSpecRecord>, limits: Limits): void {
   if (spec.runtime_version !== undefined)
-    checkLine('spec.runtime_version', spec.runtime_version, 1, limits.runtimeVersionCharactersMax);
+    checkLine('spec.runtime_version', spec.runtime_version, 1, 'runtimeVersionCharactersMax', limits);
 }
 
 /** A message may have several lines. */
 export function checkErrorMessage(message: string, limits: Limits): void {
-  if (!message.isWellFormed()) throw invalid('error_message', 'Text has no lone surrogates.');
-  if (characters(message) > limits.agentErrorCharactersMax)
-    throw invalid(
-      'error_message',
-      `An error message has at most ${limits.agentErrorCharactersMax} characters.`,
-    );
+  const surrogate = loneSurrogateIn(message);
+  if (surrogate !== undefined) throw invalid('error_message', `The text contains ${surrogate}.`);
+  checkLimit('error_message', {
+    subject: 'The message',
+    unit: 'characters',
+    limit: 'agentErrorCharactersMax',
+    limits,
+    received: characters(message),
+  });
 }
 
 export function checkHolder(holder: string, limits: Limits): void {
-  checkLine('holder', holder, 1, limits.leaseHolderBytesMax);
-  if (Buffer.byteLength(holder) > limits.leaseHolderBytesMax)
-    throw invalid('holder', `A holder has at most ${limits.leaseHolderBytesMax} bytes.`);
+  checkLine('holder', holder, 1, 'leaseHolderBytesMax', limits);
+  checkBytes('holder', holder, 'leaseHolderBytesMax', limits);
 }
 
 /** A user without an e-mail has the empty string. */
 export function checkEmail(email: string, limits: Limits): void {
   if (email === '') return;
-  if (Buffer.byteLength(email) > limits.emailBytesMax)
-    throw invalid('email', `An e-mail address has at most ${limits.emailBytesMax} bytes.`);
-  checkLine('email', email, 1, limits.emailBytesMax);
+  checkBytes('email', email, 'emailBytesMax', limits);
+  checkLine('email', email, 1, 'emailBytesMax', limits);
   if (!/^[^\s@]+@[^\s@]+$/u.test(email))
-    throw invalid('email', 'An e-mail address is a name, "@" and a host.');
+    throw invalid('email', 'The e-mail address is invalid. Expected a name, "@" and a host.');
 }
 
 /** `name` or `name=value`, as a label could be. */
 export function parseLabelFilter(text: string, limits: Limits): { name: string; value: string | null } {
   const at = text.indexOf('=');
   const label = at < 0 ? { name: text, value: null } : { name: text.slice(0, at), value: text.slice(at + 1) };
-  checkLine('label', label.name, 1, limits.labelCharactersMax);
-  if (label.value !== null) checkLine('label', label.value, 0, limits.labelCharactersMax);
+  checkLine('label', label.name, 1, 'labelCharactersMax', limits);
+  if (label.value !== null) checkLine('label', label.value, 0, 'labelCharactersMax', limits);
   return label;
 }
 
-function checkLine(field: string, text: string, charactersMin: number, charactersMax: number): void {
-  const length = characters(text);
-  if (length < charactersMin || length > charactersMax)
-    throw invalid(field, `It has ${charactersMin} to ${charactersMax} characters; this one has ${length}.`);
-  if (controlCharacter.test(text)) throw invalid(field, 'It has no control characters.');
-  if (!text.isWellFormed()) throw invalid(field, 'Text has no lone surrogates.');
+function checkLine(
+  field: string,
+  text: string,
+  charactersMin: 0 | 1,
+  limit: LimitName,
+  limits: Limits,
+): void {
+  const received = characters(text);
+  if (received < charactersMin) throw invalid(field, 'The text is empty.');
+  checkLimit(field, { subject: 'The text', unit: 'characters', limit, limits, received });
+  const character = invalidCharacterIn(text);
+  if (character !== undefined) throw invalid(field, `The text contains ${character}.`);
+}
+
+function checkBytes(field: string, text: string, limit: LimitName, limits: Limits): void {
+  checkLimit(field, {
+    subject: 'The text',
+    unit: 'bytes',
+    limit,
+    limits,
+    received: Buffer.byteLength(text),
+  });
+}
+
+function checkLimit(field: string, counted: Exceeded<LimitName> & { received: number }): void {
+  if (counted.received > counted.limits[counted.limit]) throw invalid(field, `${exceeds(counted)}.`);
 }
 
 /** Characters as people count them in a specification: code points, not UTF-16 units. */

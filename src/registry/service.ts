@@ -185,7 +185,7 @@ export class RegistryService {
     return this.updateAgent(caller, agentId, { status: validate(agentStatusSchema, status) }, options);
   }
 
-  /** Removes the agent with its sessions. Very many closed sessions go in writes of their own before. */
+  /** Removes the agent with its sessions. Where it has very many, they go in writes of their own before it. */
   async deleteAgent(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<void> {
     while (await this.#write(caller, this.steps.thinSessions(caller, agentId, options)));
     await this.#write(caller, this.steps.deleteAgent(caller, agentId, options));

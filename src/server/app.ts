@@ -6,7 +6,6 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Logger } from 'pino';
 import { StoaError } from '../core/errors.js';
 import type { Stoa } from '../index.js';
-import type { Tracer } from '../tracing/tracer.js';
 import { type Authenticator, bearerAuthenticator } from './authentication.js';
 import { AnswerWriter, serverHeaders } from './answer-writer.js';
 import { clientErrorAnswer } from './client-error.js';
@@ -27,7 +26,7 @@ import { RateLimit } from './rate-limit.js';
 import type { Route } from './route.js';
 import { routeGroups } from './routes/index.js';
 import { signatureAuthenticator } from './routes/messaging-gate.js';
-import { traceRequests } from './trace-requests.js';
+import { type OpenTelemetry, addTracing } from './tracing.js';
 import { badPath } from './url-encoding.js';
 
 export interface AppOptions {
@@ -49,8 +48,8 @@ export interface AppOptions {
   /** Addresses of proxies whose X-Forwarded-For counts. */
   trustedProxies?: readonly string[];
   tls?: HttpsOptions;
-  /** Records a span for each request; without it no request is looked at for that. */
-  tracer?: Tracer | undefined;
+  /** Makes a span of each request with it. */
+  tracing?: OpenTelemetry | undefined;
 }
 
 declare module 'fastify' {
@@ -164,7 +163,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     const error = isBodyTooLarge(thrown)
       ? bodyTooLarge(request.routeOptions.config.route?.bodyLimit ?? 'bodyBytesMax', limits)
       : stoaErrorOf(thrown);
-    if (error.status >= 500)
+    // A request that the stop cut off is not a fault.
+    if (error.status >= 500 && error.code !== 'closed')
       logger[error.code === 'internal' ? 'error' : 'warn'](
         { err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url },
         error.message,
@@ -240,7 +240,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     endOfTurn: new EndOfTurn(),
     isStopping,
   };
-  if (options.tracer !== undefined) traceRequests(app, options.tracer);
+  if (options.tracing !== undefined) addTracing(app, stoa, options.tracing);
   allowOrigins(app, options.allowedOrigins ?? []);
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;

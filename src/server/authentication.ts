@@ -4,8 +4,10 @@ import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { IdentityService, ProvenPrincipal } from '../identity/service.js';
 import { checkUserId } from '../identity/user-key.js';
-import type { Limits } from '../core/settings/limits.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
 import { addressOf } from './caller-address.js';
+import { limitError } from '../core/settings/exceeds.js';
+import { invalidCharacterIn } from '../core/text/invalid-character.js';
 
 export interface Authenticator {
   readonly name: string;
@@ -45,8 +47,12 @@ function tokenOf(header: string): string | undefined {
     : bearer.exec(header)?.[1];
 }
 
+/** `details.reason` of a request without credentials: AICQ has a sentence of its own for it. */
+export const noCredentials = 'noCredentials';
+
 export function missingCredentials(): StoaError {
-  return new StoaError('unauthenticated', 'This needs credentials.', {
+  return new StoaError('unauthenticated', 'The request has no credentials.', {
+    details: { reason: noCredentials },
     fix: 'Send "Authorization: Bearer" and a token: the operator\'s is in operator.token of the data directory, others are made with "stoa token create".',
   });
 }
@@ -73,8 +79,8 @@ function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyReques
     if (occurrences(raw.rawHeaders, name.toLowerCase()) > 1)
       throw new StoaError('invalid_request', `${name} is given more than once.`, { fix: 'Send it once.' });
   }
-  const namedUser = text(headers['stoa-user'], 'Stoa-User', limits.userIdBytesMax);
-  const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', limits.agentHeaderBytesMax);
+  const namedUser = text(headers['stoa-user'], 'Stoa-User', 'userIdBytesMax', limits);
+  const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', 'agentHeaderBytesMax', limits);
   const fence = fenceOf(headers['stoa-fence']);
   return {
     ...principal,
@@ -106,7 +112,7 @@ function plainCaller(principal: ProvenPrincipal): Caller {
 
 function userOf(principal: ProvenPrincipal, named: string | undefined, limits: Limits): string {
   if (named === undefined) return principal.user;
-  const user = checkUserId(named, limits.userIdBytesMax);
+  const user = checkUserId(named, limits);
   if (principal.kind !== 'operator' && user !== principal.user) {
     throw new StoaError('forbidden', 'Only the operator can act for another user.', {
       fix: 'Leave Stoa-User away.',
@@ -126,7 +132,12 @@ function agentOf(principal: ProvenPrincipal, named: string | undefined): string 
 }
 
 /** Percent-encoded UTF-8, because headers carry ASCII only. */
-function text(header: string | string[] | undefined, name: string, bytesMax: number): string | undefined {
+function text(
+  header: string | string[] | undefined,
+  name: string,
+  limit: LimitName,
+  limits: Limits,
+): string | undefined {
   if (header === undefined) return undefined;
   if (typeof header !== 'string') throw new StoaError('invalid_request', `${name} is given more than once.`);
   let decoded: string;
@@ -138,11 +149,23 @@ function text(header: string | string[] | undefined, name: string, bytesMax: num
       fix: 'Write "%" itself as %25.',
     });
   }
-  const bytes = Buffer.byteLength(decoded);
-  if (bytes === 0 || bytes > bytesMax)
-    throw new StoaError('invalid_request', `${name} has 1 to ${bytesMax} bytes.`);
-  if (/[\p{Cc}\p{Cs}]/u.test(decoded))
-    throw new StoaError('invalid_request', `${name} has no control characters.`);
+  if (decoded === '')
+    throw new StoaError('invalid_request', `The ${name} header is empty.`, {
+      fix: 'Give it a value, or leave it out.',
+    });
+  const received = Buffer.byteLength(decoded);
+  if (received > limits[limit])
+    throw limitError('invalid_request', {
+      subject: `The ${name} header`,
+      unit: 'bytes',
+      limit,
+      limits,
+      received,
+      advice: 'Use a shorter name',
+    });
+  const character = invalidCharacterIn(decoded);
+  if (character !== undefined)
+    throw new StoaError('invalid_request', `The ${name} header contains ${character}.`);
   // Header bytes above ASCII arrive as Latin-1, which would make another name of the same letters.
   if (/[^\x20-\x7e]/.test(header))
     throw new StoaError('invalid_request', `${name} is not percent-encoded.`, {

@@ -3,6 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { randomUUID } from 'node:crypto';
 import { StoaError } from '../core/errors.js';
+import { fixFor, limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { securityHeaders } from './answer-writer.js';
 import { openToAllSites } from './cors.js';
@@ -23,24 +24,23 @@ export function clientErrorAnswer(
   };
 }
 
-function meaningOf(code: string | undefined, { headerBytesMax, requestSecondsMax }: Limits): StoaError {
+function meaningOf(code: string | undefined, limits: Limits): StoaError {
   if (code === 'HPE_HEADER_OVERFLOW') {
-    return new StoaError(
-      'headers_too_large',
-      `The headers of a request, its first line included, have at most ${headerBytesMax} bytes.`,
-      {
-        fix: 'Send less in them, or raise headerBytesMax.',
-        details: { headerBytesMax },
-      },
-    );
+    return limitError('headers_too_large', {
+      subject: 'The head of the request (first line and headers)',
+      unit: 'bytes',
+      limit: 'headerBytesMax',
+      limits,
+      advice: 'Send shorter headers or a shorter path',
+    });
   }
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new StoaError(
       'request_timeout',
-      `The request did not arrive whole within ${requestSecondsMax} s.`,
+      `The request did not arrive completely within ${limits.requestSecondsMax} seconds (requestSecondsMax).`,
       {
-        fix: 'Send it in smaller parts, or raise requestSecondsMax.',
-        details: { requestSecondsMax },
+        fix: fixFor('Send several smaller requests', 'requestSecondsMax'),
+        details: { requestSecondsMax: limits.requestSecondsMax },
       },
     );
   }

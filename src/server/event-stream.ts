@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { countedAddress, plainAddress } from '../messaging/addresses.js';
 import type { Identity } from '../messaging/model.js';
@@ -56,15 +57,15 @@ export class EventStreams {
   open(reply: FastifyReply, options: StreamOptions = {}): EventStream {
     if (this.#stopping)
       throw new StoaError('closed', 'The server is stopping.', { fix: 'Connect again shortly.' });
-    if (this.#open.size >= this.#limits.streamsMax) {
-      throw new StoaError(
-        'overloaded',
-        `${this.#limits.streamsMax} event streams are open, which is the limit.`,
-        {
-          fix: 'Close streams that nobody reads, or raise streamsMax.',
-        },
-      );
-    }
+    if (this.#open.size >= this.#limits.streamsMax)
+      throw limitError('overloaded', {
+        subject: 'With this stream the server',
+        unit: 'open event streams',
+        limit: 'streamsMax',
+        limits: this.#limits,
+        received: this.#open.size + 1,
+        advice: 'Close streams that nobody reads',
+      });
     const { caller, signer, startedMs } = reply.request;
     if (caller !== null && this.#endings.some(({ atMs, isMeant }) => atMs >= startedMs && isMeant(caller))) {
       throw new StoaError(
@@ -75,11 +76,15 @@ export class EventStreams {
     }
     const holder = holderOf(reply.request);
     const held = this.#held.get(holder ?? '') ?? 0;
-    if (holder !== undefined && held >= this.#limits.streamsPerCallerMax) {
-      throw new StoaError('overloaded', `This caller has ${held} event streams open, which is the limit.`, {
-        fix: 'Close streams that nobody reads, or raise streamsPerCallerMax.',
+    if (holder !== undefined && held >= this.#limits.streamsPerCallerMax)
+      throw limitError('overloaded', {
+        subject: 'With this stream the caller',
+        unit: 'open event streams',
+        limit: 'streamsPerCallerMax',
+        limits: this.#limits,
+        received: held + 1,
+        advice: 'Close streams that nobody reads',
       });
-    }
     const stream = new EventStream(reply, this.#limits, {
       ...options,
       isAllowed: () => caller === null || this.#isLive(caller),

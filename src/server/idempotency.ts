@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 
 export function idempotencyOf(
@@ -14,12 +15,20 @@ export function idempotencyOf(
 ): Idempotency | null {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return null;
-  if (typeof key !== 'string' || key.length === 0 || Buffer.byteLength(key) > limits.idempotencyKeyBytesMax) {
-    throw new StoaError(
-      'invalid_request',
-      `An Idempotency-Key has 1 to ${limits.idempotencyKeyBytesMax} bytes.`,
-    );
-  }
+  if (typeof key !== 'string' || key === '')
+    throw new StoaError('invalid_request', 'The Idempotency-Key header is empty.', {
+      fix: 'Give it a value, or leave it out.',
+    });
+  const received = Buffer.byteLength(key);
+  if (received > limits.idempotencyKeyBytesMax)
+    throw limitError('invalid_request', {
+      subject: 'The Idempotency-Key header',
+      unit: 'bytes',
+      limit: 'idempotencyKeyBytesMax',
+      limits,
+      received,
+      advice: 'Use a shorter key, for example a UUID',
+    });
   const fingerprint = createHash('sha256')
     .update(`${request.method} ${request.url}\n${conditionsOf(request)}`)
     .update(body)

@@ -1,6 +1,7 @@
 /** Bytes of a request to a JSON value: strict about what the bytes are, silent about what they mean. */
 import { isUtf8 } from 'node:buffer';
 import { StoaError, jsonFaultOf } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { hasPrototypeKey } from '../core/text/prototype-keys.js';
 
@@ -15,23 +16,25 @@ const rareBracketsMax = 16;
 const namedValues = 4;
 
 /** Parses a body. An empty one is undefined. */
-export function parseJsonBody(
-  bytes: Buffer,
-  { jsonDepthMax: depthMax, jsonValuesMax }: Pick<Limits, 'jsonDepthMax' | 'jsonValuesMax'>,
-): unknown {
+export function parseJsonBody(bytes: Buffer, limits: Limits): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new StoaError('invalid_request', 'The body is not UTF-8.');
-  if (isDeeperThan(bytes, depthMax)) {
-    throw new StoaError('invalid_request', `The body is nested deeper than ${depthMax} levels.`, {
-      details: { jsonDepthMax: depthMax },
+  if (isDeeperThan(bytes, limits.jsonDepthMax))
+    throw limitError('invalid_request', {
+      subject: 'The nesting of the body',
+      unit: 'levels',
+      limit: 'jsonDepthMax',
+      limits,
+      advice: 'Nest fewer lists and objects inside each other',
     });
-  }
-  if (hasMoreValuesThan(bytes, jsonValuesMax)) {
-    throw new StoaError('too_large', `The body has more than ${jsonValuesMax} values (jsonValuesMax).`, {
-      fix: 'Send several requests.',
-      details: { jsonValuesMax },
+  if (hasMoreValuesThan(bytes, limits.jsonValuesMax))
+    throw limitError('too_large', {
+      subject: 'The body',
+      unit: 'values',
+      limit: 'jsonValuesMax',
+      limits,
+      advice: 'Send several requests',
     });
-  }
   const text = bytes.toString('utf8');
   let value: unknown;
   try {

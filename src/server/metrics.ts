@@ -1,7 +1,6 @@
 /** What the server counts of itself, for Prometheus. No ids are labels: the number of series stays small. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Stoa } from '../index.js';
-import type { GroupFacts } from '../homes/directory/kernel/store.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from './event-stream.js';
 import { measureTogether } from './shared-gauges.js';
@@ -58,7 +57,7 @@ export class Metrics {
       registers,
     });
     gauge(registers, 'stoa_streams_open', 'Event streams that are open.', () => streams.count);
-    this.#measureKernel(stoa);
+    this.#measureHome(stoa);
     this.#measureBackends(stoa);
     this.#measureMessaging(stoa);
   }
@@ -120,7 +119,7 @@ export class Metrics {
     const countBlocks = async () => {
       if (performance.now() - counted.atMs < blocksCountedEveryMs) return counted.blocks;
       counted = { ...counted, atMs: performance.now() };
-      counted.blocks = (await messaging.gate.blocks()).length;
+      counted.blocks = await messaging.gate.countBlocks();
       return counted.blocks;
     };
     measureTogether(this.registry, {
@@ -136,9 +135,9 @@ export class Metrics {
     });
   }
 
-  #measureKernel(stoa: Stoa): void {
+  #measureHome(stoa: Stoa): void {
     const registers = [this.registry];
-    const { kernel } = stoa;
+    const { operations } = stoa;
     const commits = new Counter({
       name: 'stoa_commits_total',
       help: 'Transactions made durable.',
@@ -161,17 +160,23 @@ export class Metrics {
       buckets: secondsBuckets,
       registers,
     });
-    stoa.onGroup((group: GroupFacts) => {
+    stoa.onGroup((group) => {
       commits.inc(group.transactions);
       groups.inc();
       groupSize.observe(group.transactions);
       syncSeconds.observe(group.commitMs / 1_000);
     });
-    gauge(registers, 'stoa_feed_sequence', 'Newest number of the change feed, over all shards.', () =>
-      kernel.stores.reduce((sum, store) => sum + store.sequence, 0),
+    gauge(
+      registers,
+      'stoa_feed_sequence',
+      'Newest number of the change feed, over all shards.',
+      () => operations.facts().sequence,
     );
-    gauge(registers, 'stoa_feed_bytes', 'Bytes that the change feed keeps.', () =>
-      kernel.stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
+    gauge(
+      registers,
+      'stoa_feed_bytes',
+      'Bytes that the change feed keeps.',
+      () => operations.facts().feedBytes,
     );
     gauge(
       registers,
@@ -183,14 +188,14 @@ export class Metrics {
       registers,
       'stoa_expiry_backlog_seconds',
       'Age of the oldest timer that is due and not handled.',
-      () => kernel.expiryBacklogMs() / 1_000,
+      () => operations.facts().expiryBacklogMs / 1_000,
     );
     gauge(registers, 'stoa_leases', 'Leases of agents and tasks that are live.', () => stoa.liveLeases());
     gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () =>
-      kernel.writes === 'stopped' ? 1 : 0,
+      operations.facts().writes === 'stopped' ? 1 : 0,
     );
     gauge(registers, 'stoa_disk_full', 'One while writes are refused because the disk is full.', () =>
-      kernel.writes === 'disk_full' ? 1 : 0,
+      operations.facts().writes === 'disk_full' ? 1 : 0,
     );
   }
 }

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { type ErrorCode, StoaError, errorKinds } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
 import { type FieldError, fieldErrors, invalidFields } from '../core/validate.js';
 
@@ -65,9 +66,12 @@ export function isBodyTooLarge(thrown: unknown): boolean {
 
 /** `limit` is the one that the route has for its bodies. */
 export function bodyTooLarge(limit: LimitName, limits: Limits): StoaError {
-  return new StoaError('too_large', `The body of this request has at most ${limits[limit]} bytes.`, {
-    fix: `Send it in smaller parts, or raise ${limit}.`,
-    details: { [limit]: limits[limit] },
+  return limitError('too_large', {
+    subject: 'The request body',
+    unit: 'bytes',
+    limit,
+    limits,
+    advice: 'Send several smaller requests',
   });
 }
 

@@ -37,10 +37,14 @@ export class RateLimit {
     void reply.header('ratelimit', `"default";r=${Math.floor(bucket.left)};t=${secondsToNext}`);
     if (!refused) return;
     void reply.header('retry-after', String(secondsToNext));
-    throw new StoaError('rate_limited', `More than ${this.#perMinute} requests a minute.`, {
-      fix: `Try again in ${secondsToNext} s.`,
-      details: { requestsPerMinuteMax: this.#perMinute },
-    });
+    throw new StoaError(
+      'rate_limited',
+      `The caller exceeds ${this.#perMinute} requests per minute (requestsPerMinuteMax).`,
+      {
+        fix: `Try again in ${secondsToNext} s.`,
+        details: { requestsPerMinuteMax: this.#perMinute },
+      },
+    );
   }
 
   #bucketOf(name: string, nowMs: number): Bucket {

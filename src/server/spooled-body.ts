@@ -7,7 +7,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
-import { type LimitName, type Limits } from '../core/settings/limits.js';
+import { fileFailure, privateFile } from '../core/files.js';
+import { limitError } from '../core/settings/exceeds.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
 import { holderOf } from './event-stream.js';
 
 type SpoolLimit = Extract<
@@ -39,7 +41,7 @@ export class SpooledBodies {
       });
     const holder = holderOf(request);
     let sizeBytes = 0;
-    const directory = await mkdtemp(join(tmpdir(), 'stoa-import-'));
+    const directory = await mkdtemp(join(tmpdir(), 'stoa-import-')).catch(refuseFile);
     try {
       const path = join(directory, 'lines.ndjson');
       const take = (chunk: Buffer): void => {
@@ -47,11 +49,7 @@ export class SpooledBodies {
         sizeBytes += chunk.length;
         this.#add(holder, chunk.length);
       };
-      await pipeline(
-        body,
-        (chunks: AsyncIterable<Buffer>) => counted(chunks, take),
-        createWriteStream(path, { mode: 0o600 }),
-      );
+      await writeBody(body, path, take);
       return await work(path);
     } finally {
       await rm(directory, { recursive: true, force: true });
@@ -66,29 +64,27 @@ export class SpooledBodies {
       this.#refuseAbove(
         'importSpoolBytesPerCallerMax',
         held + moreBytes,
-        'The files that the caller imports',
+        'The total of the files that the caller imports',
       );
     this.#refuseAbove(
       'importSpoolBytesMax',
       this.#totalBytes + moreBytes,
-      'The files of all imports under way',
+      'The total of all running imports',
     );
   }
 
-  #refuseAbove(limit: SpoolLimit, bytes: number, what: string): void {
-    const bytesMax = this.#limits[limit];
-    if (bytes <= bytesMax) return;
+  #refuseAbove(limit: SpoolLimit, bytes: number, subject: string): void {
+    if (bytes <= this.#limits[limit]) return;
     const isShared = limit === 'importSpoolBytesMax';
-    throw new StoaError(
-      isShared ? 'overloaded' : 'too_large',
-      `${what} would take more than ${bytesMax} bytes on the server's disk (${limit}).`,
-      {
-        fix: isShared
-          ? 'Try again when other imports have ended, or raise the limit.'
-          : 'Split the file, import one part after the other, or raise the limit.',
-        details: { [limit]: bytesMax },
-      },
-    );
+    throw limitError(isShared ? 'overloaded' : 'too_large', {
+      subject,
+      unit: "bytes on the server's disk",
+      limit,
+      limits: this.#limits,
+      advice: isShared
+        ? 'Try again when other imports have ended'
+        : 'Split the file and import one part after the other',
+    });
   }
 
   #add(holder: string | undefined, bytes: number): void {
@@ -100,12 +96,27 @@ export class SpooledBodies {
   }
 }
 
-async function* counted(
-  chunks: AsyncIterable<Buffer>,
-  take: (chunk: Buffer) => void,
-): AsyncGenerator<Buffer> {
-  for await (const chunk of chunks) {
-    take(chunk);
-    yield chunk;
+/**
+ * A body that is refused halfway is read to its end and dropped, as Node does with a body that nobody reads:
+ * otherwise the connection stays open, and the next request on it is never read.
+ */
+async function writeBody(body: Readable, path: string, take: (chunk: Buffer) => void): Promise<void> {
+  try {
+    await pipeline(counted(body, take), createWriteStream(path, { mode: privateFile }));
+  } catch (error) {
+    body.resume();
+    refuseFile(error);
   }
+}
+
+async function* counted(body: Readable, take: (chunk: Buffer) => void): AsyncGenerator<Buffer> {
+  // A body that is destroyed can no longer be read to its end.
+  for await (const chunk of body.iterator({ destroyOnReturn: false })) {
+    take(chunk as Buffer); // No encoding is set on a body.
+    yield chunk as Buffer;
+  }
+}
+
+function refuseFile(error: unknown): never {
+  throw fileFailure(tmpdir(), error);
 }

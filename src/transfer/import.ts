@@ -9,6 +9,7 @@ import type { MapId, RecordKind, UserLine } from './kinds.js';
 import type { ImportReport, LineConflict, OnConflict, TransferRecord } from './model.js';
 import type { RecordStore } from './port.js';
 import { type FileFacts, type ReadLine, readExport } from './read.js';
+import { limitError } from '../core/settings/exceeds.js';
 
 export interface ImportOptions {
   dryRun?: boolean | undefined;
@@ -102,18 +103,15 @@ class Import {
 
   /** The first pass: is every line good, and does each record's id come once? */
   #judgeLine({ number, record, reason }: ReadLine): void {
-    const { importRecordsMax } = this.#limits;
     // The first line is the header.
-    if (number > importRecordsMax + 1) {
-      throw new StoaError(
-        'too_large',
-        `The file holds more than ${importRecordsMax} records; nothing was written.`,
-        {
-          fix: 'Export in parts, a user or a domain at a time, or raise the limit importRecordsMax.',
-          details: { importRecordsMax },
-        },
-      );
-    }
+    if (number > this.#limits.importRecordsMax + 1)
+      throw limitError('too_large', {
+        subject: 'Nothing was written: the file',
+        unit: 'records',
+        limit: 'importRecordsMax',
+        limits: this.#limits,
+        advice: 'Export and import one user or one domain at a time',
+      });
     if (record === undefined) {
       this.#addBad(number, reason ?? '');
       return;

@@ -82,11 +82,9 @@ function damageOf(
 function headerOf(parsed: unknown): Header {
   const header = parsed as Partial<Header> | null;
   if (parsed instanceof StoaError || typeOf(parsed) !== 'stoa.export' || header?.format !== formatName) {
-    throw new StoaError(
-      'invalid_request',
-      'Line 1: this is not an export of Stoa: its first line is no header.',
-      { fix: 'Documents alone, in the seed\'s shape, are imported with "stoa data import".' },
-    );
+    throw new StoaError('invalid_request', 'Line 1: the first line is not the header of an export of Stoa.', {
+      fix: 'Documents alone, in the seed\'s shape, are imported with "stoa import --documents".',
+    });
   }
   if (typeof header.version !== 'number' || header.version > formatVersion) {
     throw new StoaError(

@@ -1,6 +1,7 @@
-/** The lengths and numbers that workspaces allow; every one is a setting. */
+/** The lengths and numbers that workspaces allow. */
 import { StoaError } from '../core/errors.js';
-import type { Limits } from '../core/settings/limits.js';
+import { exceeds } from '../core/settings/exceeds.js';
+import type { LimitName, Limits } from '../core/settings/limits.js';
 import { secretMask } from '../secrets/sealer.js';
 import type {
   ClaimRequest,
@@ -15,70 +16,95 @@ import type {
 } from './schemas.js';
 
 export function checkWorkspaceBounds(input: WorkspacePatch, limits: Limits): void {
-  checkCharacters('name', input.name, limits.workspaceNameCharactersMax);
-  checkBytes('project_path', input.project_path, limits.projectPathBytesMax);
-  checkBytes('claude_key', input.claude_key ?? undefined, limits.secretBytesMax);
+  checkCharacters('name', input.name, 'workspaceNameCharactersMax', limits);
+  checkBytes('project_path', input.project_path, 'projectPathBytesMax', limits);
+  checkBytes('claude_key', input.claude_key ?? undefined, 'secretBytesMax', limits);
 }
 
 export function checkProjectBounds(input: ProjectPatch, limits: Limits): void {
-  checkCharacters('name', input.name, limits.workspaceNameCharactersMax);
-  checkBytes('path', input.path, limits.projectPathBytesMax);
-  checkCharacters('description', input.description, limits.projectDescriptionCharactersMax);
+  checkCharacters('name', input.name, 'workspaceNameCharactersMax', limits);
+  checkBytes('path', input.path, 'projectPathBytesMax', limits);
+  checkCharacters('description', input.description, 'projectDescriptionCharactersMax', limits);
   for (const field of ['git_url', 'git_branch', 'language'] as const)
-    checkCharacters(field, input[field], limits.projectTextCharactersMax);
-  checkJson('config', input.config, limits.projectConfigBytesMax);
-  checkJson('git_info', input.git_info, limits.projectConfigBytesMax);
+    checkCharacters(field, input[field], 'projectTextCharactersMax', limits);
+  checkJson('config', input.config, 'projectConfigBytesMax', limits);
+  checkJson('git_info', input.git_info, 'projectConfigBytesMax', limits);
 }
 
 /** Nothing has a longer name or path. */
 export function checkListBounds({ name, path }: WorkspaceListRequest, limits: Limits): void {
-  checkCharacters('name', name, limits.workspaceNameCharactersMax);
-  checkBytes('path', path, limits.projectPathBytesMax);
+  checkCharacters('name', name, 'workspaceNameCharactersMax', limits);
+  checkBytes('path', path, 'projectPathBytesMax', limits);
 }
 
 export function checkSessionBounds(input: SessionPatch, limits: Limits): void {
-  checkJson('metadata', input.metadata, limits.workSessionMetadataBytesMax);
-  checkBytes('agent_id', input.agent_id ?? undefined, limits.agentHeaderBytesMax);
+  checkJson('metadata', input.metadata, 'workSessionMetadataBytesMax', limits);
+  checkBytes('agent_id', input.agent_id ?? undefined, 'agentHeaderBytesMax', limits);
 }
 
 export function checkTaskBounds(input: NewTask | TaskPatch, limits: Limits): void {
-  checkCharacters('command', input.command, limits.taskCommandCharactersMax);
-  checkNumber('priority', input.priority, -limits.taskPriorityMax, limits.taskPriorityMax);
-  checkNumber('max_attempts', input.max_attempts, 1, limits.taskAttemptsMax);
+  checkCharacters('command', input.command, 'taskCommandCharactersMax', limits);
+  checkNumber('priority', input.priority, -limits.taskPriorityMax, 'taskPriorityMax', limits);
+  checkNumber('max_attempts', input.max_attempts, 1, 'taskAttemptsMax', limits);
   if ('depends_on' in input)
-    checkNumber('depends_on', input.depends_on?.length, 0, limits.taskDependenciesMax);
+    checkCount('depends_on', input.depends_on?.length, 'tasks', 'taskDependenciesMax', limits);
 }
 
 export function checkClaimBounds(input: ClaimRequest, limits: Limits): void {
-  checkBytes('agent_id', input.agent_id, limits.agentHeaderBytesMax);
-  checkNumber('lease_seconds', input.lease_seconds, 0, limits.taskLeaseSecondsMax);
+  checkBytes('agent_id', input.agent_id, 'agentHeaderBytesMax', limits);
+  checkNumber('lease_seconds', input.lease_seconds, 0, 'taskLeaseSecondsMax', limits);
 }
 
 export function checkResultBounds(input: CompleteRequest | FailRequest, limits: Limits): void {
-  checkBytes('output', input.output ?? undefined, limits.taskOutputBytesMax);
-  if ('error' in input) checkCharacters('error', input.error, limits.taskErrorCharactersMax);
+  checkBytes('output', input.output ?? undefined, 'taskOutputBytesMax', limits);
+  if ('error' in input) checkCharacters('error', input.error, 'taskErrorCharactersMax', limits);
 }
 
-export function checkCharacters(field: string, text: string | undefined, max: number): void {
+export function checkCharacters(
+  field: string,
+  text: string | undefined,
+  limit: LimitName,
+  limits: Limits,
+): void {
   // A character is a code point: what people count, and what every backend counts alike.
-  if (text === undefined || text.length <= max || [...text].length <= max) return;
-  refuse(field, `has at most ${max} characters`, { max });
+  if (text === undefined || text.length <= limits[limit]) return;
+  checkCount(field, [...text].length, 'characters', limit, limits);
 }
 
-function checkBytes(field: string, text: string | undefined, max: number): void {
-  if (text === undefined || text === secretMask || Buffer.byteLength(text) <= max) return;
-  refuse(field, `has at most ${max} bytes`, { max });
+function checkBytes(field: string, text: string | undefined, limit: LimitName, limits: Limits): void {
+  if (text === undefined || text === secretMask) return;
+  checkCount(field, Buffer.byteLength(text), 'bytes', limit, limits);
 }
 
-function checkJson(field: string, value: object | undefined, max: number): void {
-  if (value !== undefined) checkBytes(field, JSON.stringify(value), max);
+function checkJson(field: string, value: object | undefined, limit: LimitName, limits: Limits): void {
+  if (value !== undefined) checkBytes(field, JSON.stringify(value), limit, limits);
 }
 
-function checkNumber(field: string, value: number | undefined, min: number, max: number): void {
+function checkCount(
+  field: string,
+  received: number | undefined,
+  unit: string,
+  limit: LimitName,
+  limits: Limits,
+): void {
+  if (received === undefined || received <= limits[limit]) return;
+  throw new StoaError('invalid_request', `${exceeds({ subject: field, unit, limit, limits, received })}.`, {
+    details: { field, max: limits[limit] },
+  });
+}
+
+function checkNumber(
+  field: string,
+  value: number | undefined,
+  min: number,
+  limit: LimitName,
+  limits: Limits,
+): void {
+  const max = limits[limit];
   if (value === undefined || (value >= min && value <= max)) return;
-  refuse(field, `is ${min} to ${max}`, { min, max });
-}
-
-function refuse(field: string, rule: string, facts: Record<string, number>): never {
-  throw new StoaError('invalid_request', `${field}: it ${rule}.`, { details: { field, ...facts } });
+  throw new StoaError(
+    'invalid_request',
+    `${field} is ${value}. Expected a number from ${min} to ${max} (${limit}).`,
+    { details: { field, min, max } },
+  );
 }

@@ -1,5 +1,5 @@
 /** Claims that wait for a task: each is woken as soon as one may be ready, without polling. */
-import { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 
 /** A place in the line of a project. */
 export interface Ticket {
@@ -32,12 +32,15 @@ export class ReadyWaiters {
    * that becomes ready right after cannot slip past.
    */
   enter(projectId: string): Ticket {
-    if (this.#size >= this.#max) {
-      throw new StoaError('overloaded', `${this.#max} claims wait already.`, {
-        fix: 'Try again shortly, or claim without waiting.',
-        details: { claimsWaitingMax: this.#max },
+    if (this.#size >= this.#max)
+      throw limitError('overloaded', {
+        subject: 'With this claim the server',
+        unit: 'waiting claims',
+        limit: 'claimsWaitingMax',
+        limits: { claimsWaitingMax: this.#max },
+        received: this.#size + 1,
+        advice: 'Try again shortly, or claim without waiting',
       });
-    }
     // The executor runs at once, so it is assigned before anybody can call it.
     let settle!: (woken: boolean) => void;
     const outcome = new Promise<boolean>((resolve) => {

@@ -226,7 +226,7 @@ export class WorkspacesSteps {
   cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
     checkWrites(caller);
     const { reason } = validate(schemas.cancelRequestSchema, body);
-    checkCharacters('reason', reason, this.#limits.taskErrorCharactersMax);
+    checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
     return this.#port.cancelTask(ownerOf(caller), checkId('task', id), reason);
   }
 
@@ -258,7 +258,7 @@ export class WorkspacesSteps {
 
   #newName(body: Unchecked): string | undefined {
     const input = normalised(validate(schemas.restoreSchema, body));
-    checkCharacters('name', input.name, this.#limits.workspaceNameCharactersMax);
+    checkCharacters('name', input.name, 'workspaceNameCharactersMax', this.#limits);
     return input.name;
   }
 }

@@ -1,51 +1,60 @@
 /** Whatever the callers send, the server answers, keeps answering others, and keeps what it acknowledged. */
-import { describe, expect, test } from 'vitest';
-import { useProgram } from '../cli/program.js';
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type LimitName, limitDefinitions } from '../../src/core/settings/limits.js';
+import { type RunningServer, runningServer } from '../cli/program.js';
+import { compiledSources } from '../compiled.js';
 import { attack, lostAcknowledgements } from './attack.js';
 
 /** On each engine; `npm run attack` sends more. */
 const requests = Number(process.env['ATTACK_REQUESTS'] ?? 4_000);
 const seed = Number(process.env['ATTACK_SEED'] ?? 1);
-const noLimit = '1000000000';
+const noLimit = 1_000_000_000;
 
 /** No request ends at a rate limit; what can expire does so while the attack goes on. */
-const environment = {
+const limits: Partial<Record<LimitName, number>> = {
   ...Object.fromEntries(
-    [
-      'ADDRESS_REQUESTS_PER_MINUTE_MAX',
-      'REGISTRATIONS_PER_HOUR_MAX',
-      'PROFILE_READS_PER_MINUTE_MAX',
-      'PROFILE_CHANGES_PER_HOUR_MAX',
-      'CHANNEL_READS_PER_MINUTE_MAX',
-      'SEARCHES_PER_MINUTE_MAX',
-      'ROOMS_CREATED_PER_HOUR_MAX',
-      'ROOM_READS_PER_MINUTE_MAX',
-      'POSTS_PER_MINUTE_MAX',
-      'DELETES_PER_MINUTE_MAX',
-      'DIRECT_SENDS_PER_MINUTE_MAX',
-      'DIRECT_READS_PER_MINUTE_MAX',
-      'MESSAGE_BYTES_PER_MINUTE_MAX',
-      'VIOLATIONS_PER_HOUR_MAX',
-      'AGENTS_PER_USER_MAX',
-      'TOKENS_PER_USER_MAX',
-    ].map((name) => [`STOA_LIMIT_${name}`, noLimit]),
+    Object.keys(limitDefinitions)
+      .filter((name) => /Per(Minute|Hour|User)Max$/.test(name) && !/^(data|mcp|requests)/.test(name))
+      .map((name) => [name, noLimit]),
   ),
-  STOA_LIMIT_MESSAGE_RETENTION_SECONDS: '3',
-  STOA_LIMIT_DIRECT_RETENTION_SECONDS: '3',
-  STOA_LIMIT_LEASE_SECONDS: '1',
-  STOA_LIMIT_LEASE_GRACE_SECONDS: '1',
-  STOA_LIMIT_TASK_LEASE_SECONDS: '1',
-  STOA_LIMIT_WORK_SESSION_IDLE_SECONDS: '2',
-  STOA_LIMIT_IDEMPOTENCY_SECONDS: '2',
-  STOA_LIMIT_CLAIM_WAIT_SECONDS_MAX: '1',
-  STOA_LIMIT_LONG_POLL_SECONDS_MAX: '1',
+  messageRetentionSeconds: 3,
+  directRetentionSeconds: 3,
+  leaseSeconds: 1,
+  leaseGraceSeconds: 1,
+  taskLeaseSeconds: 1,
+  workSessionIdleSeconds: 2,
+  idempotencySeconds: 2,
+  claimWaitSecondsMax: 1,
+  longPollSecondsMax: 1,
 };
 
+let directory: string;
+const servers: RunningServer[] = [];
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'stoa-attack-'));
+});
+afterAll(async () => {
+  for (const server of servers) await server.end('SIGKILL');
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function start(engine: string): Promise<RunningServer> {
+  const script = fileURLToPath(new URL('server.mjs', import.meta.url));
+  const data = join(directory, engine);
+  const args = [script, await compiledSources(), engine, data, JSON.stringify(limits)];
+  const server = await runningServer(spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] }));
+  servers.push(server);
+  return server;
+}
+
 describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
-  const program = useProgram();
   test('mutated requests cause no fault, no stall, and no loss of what was acknowledged', async () => {
-    const data = program.path('data');
-    const server = await program.up(data, ['--engine', engine], environment);
+    const server = await start(engine);
     const report = await attack({
       url: server.url,
       operator: server.token,
@@ -68,10 +77,11 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
         stalls: stalls.length,
       });
     await server.end('SIGKILL');
-    const again = await program.up(data, [], environment);
+    const again = await start(engine);
     const lost = await lostAcknowledgements(again.url, report);
     await again.end('SIGTERM');
     expect({ faults, stalls, lost }).toEqual({ faults: [], stalls: [], lost: [] });
+    expect(report.streams).toBe(6);
     // Enough of them were right to get behind the checks.
     expect(statuses[200]).toBeGreaterThan(report.requests / 20);
   }, 3_600_000);

@@ -227,7 +227,7 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
   const streams = await Promise.all([
     openStream(url, '/v1/changes', operator),
     openStream(url, '/v1/changes?topics=data', await tokenOf('alice')),
-    openStream(url, '/v1/data/notes/watch', await tokenOf('alice')),
+    openStream(url, '/v1/changes?topics=messaging', await tokenOf('alice')),
     openStream(url, '/room/global/stream', undefined),
     openStream(url, '/room/global/stream?after=0', undefined),
     openStream(url, '/stream?rooms=global', undefined),
@@ -254,7 +254,7 @@ async function again<Result>(ask: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** A write of the witness, noted when it was acknowledged; half of them beside one that expires at once. */
+/** A write of the witness, noted when it was acknowledged, and one beside it that expires at once. */
 async function acknowledge(
   send: (request: Omit<AttackRequest, 'operation'>) => Promise<{ status: number; text: string }>,
   witness: string,
@@ -270,12 +270,13 @@ async function acknowledge(
   });
   if (status < 300) acknowledged.set(key, Math.max(acknowledged.get(key) ?? 0, requests));
   else faults.push(`${status} for an acknowledged write: ${text}`);
-  await send({
+  const short = await send({
     method: 'PUT',
     path: `/v1/data/short/${key}`,
     headers,
-    body: JSON.stringify({ value: 1, ttl_seconds: 1 }),
+    body: JSON.stringify({ value: 1, ttl: 1 }),
   });
+  if (short.status >= 300) faults.push(`${short.status} for a write that expires: ${short.text}`);
 }
 
 /** The keys whose acknowledged value is not there. */

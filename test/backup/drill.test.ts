@@ -15,7 +15,7 @@ import type { EngineName } from '../../src/core/settings/store-config.js';
 import { kernelFamilies } from '../../src/homes/directory/kernel/families.js';
 import type { FeedCommit } from '../../src/feed/port.js';
 import { restore } from '../../src/homes/directory/kernel/backup/restore.js';
-import type { RestorePoint } from '../../src/homes/directory/kernel/backup/restore-chain.js';
+import type { RestorePoint } from '../../src/operations/model.js';
 import type { DirectMessage } from '../../src/messaging/model.js';
 import { documentPath } from '../../src/core/text/path-segment.js';
 

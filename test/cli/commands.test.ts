@@ -8,10 +8,10 @@ import { clientVariables } from '../../src/core/settings/config.js';
 import { openKernel } from '../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { builtProgram } from '../servers/shared.js';
-import type { AbsentStore } from '../../src/cli/connection.js';
-import type { CommandDefinition } from '../../src/cli/definition.js';
-import { Output } from '../../src/cli/output.js';
-import { commandTree } from '../../src/cli/tree.js';
+import type { AbsentStore } from '../../src/cli/connection/connection.js';
+import type { CommandDefinition } from '../../src/cli/definitions/definition.js';
+import { Output } from '../../src/cli/output/output.js';
+import { commandTree } from '../../src/cli/tree/index.js';
 import { type RunningServer, useProgram } from './program.js';
 
 const { stoa, up, path } = useProgram();
@@ -136,6 +136,23 @@ describe('exit statuses follow the error', () => {
   });
 });
 
+test.each([
+  [['data', 'watch', 'src/'], 'stoa watch data'],
+  [['data', 'export'], 'stoa export'],
+  [['agents', 'restore', 'backups'], 'stoa restore'],
+])('an unknown command %j is answered with the one that has its words: %s', async (words, meant) => {
+  const { status, stderr } = await stoa(words);
+  expect([status, stderr]).toEqual([2, expect.stringContaining(`Use "${meant}"`)]);
+  // What is only spelled alike ("patch" for "watch") is not suggested beside it.
+  expect(stderr).not.toContain('Did you mean');
+  expect((await stoa([...words, '--json'])).error().fix).toContain(`Use "${meant}"`);
+});
+
+test('an unknown command whose word several commands have, or none, is only refused', async () => {
+  expect((await stoa(['secrets', 'create', '--json'])).error().fix).toContain('--help');
+  expect((await stoa(['exprot'])).stderr).toContain('Did you mean export?');
+});
+
 test('an empty variable counts as not set', async () => {
   const environment = Object.fromEntries(clientVariables.map((name) => [name, '']));
   const listed = await stoa(['users', 'ls', '--data', data, '--json'], { environment });
@@ -169,7 +186,20 @@ describe('tokens', () => {
   });
 
   test('that only read cannot write', async () => {
-    const { token } = await json<{ token: string }>('token', 'create', '--user', 'rea', '--read-only');
+    const { token, token_id } = await json<{ token: string; token_id: string }>(
+      'token',
+      'create',
+      '--user',
+      'rea',
+      '--read-only',
+      '--namespace',
+      'a',
+      '--namespace',
+      'b',
+    );
+    expect((await run('token', 'ls', '--user', 'rea')).stdout).toMatch(
+      new RegExp(`^${token_id} .* false +a, b `, 'm'),
+    );
     expect((await stoa(['agents', 'create', 'x', '--url', server.url, '--token', token])).status).toBe(3);
   });
 
@@ -187,6 +217,12 @@ describe('users', () => {
       await json('users', 'set', 'quo', '--agents-max', '1', '--email', 'quo@example.org'),
     ).toMatchObject({ user: 'quo', agents_max: 1, email: 'quo@example.org' });
     expect((await run('agents', 'create', 'second', '--user', 'quo')).status).toBe(5);
+    expect(await json('users', 'set', 'quo', '--agents-max', 'none')).not.toMatchObject({ agents_max: 1 });
+    expect((await run('users', 'set', 'quo', '--json')).error()).toMatchObject({
+      code: 'invalid_request',
+      fix: 'Give one of --email, --agents-max.',
+    });
+    expect((await run('users', 'ls')).stdout).toMatch(/^quo +1\/\d+ +quo@example\.org /m);
     expect(
       (await json<{ items: { user: string }[] }>('users', 'ls')).items.map(({ user }) => user),
     ).toContain('quo');
@@ -301,16 +337,16 @@ describe('changes', () => {
     expect(after.items).toMatchObject([{ kind: 'agent.created', user: 'chg' }]);
   });
 
-  test('are followed, one JSON a line, until a signal', async () => {
+  test('are watched, one JSON a line, until a signal', async () => {
     const child = spawn(
       process.execPath,
-      [await builtProgram(), 'changes', '--follow', '--json', '--data', data],
+      [await builtProgram(), 'watch', 'changes', '--json', '--data', data],
       { stdio: ['ignore', 'pipe', 'pipe'] },
     );
     const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
     let talk = '';
     child.stderr.on('data', (chunk: Buffer) => (talk += chunk.toString()));
-    await expect.poll(() => talk, { timeout: 20_000 }).toContain('Following');
+    await expect.poll(() => talk, { timeout: 20_000 }).toContain('Live at');
     let lines = '';
     child.stdout.on('data', (chunk: Buffer) => (lines += chunk.toString()));
     // The stream opens a moment after the program says so; each agent is another chance to see it.
@@ -477,7 +513,7 @@ describe('a mistyped directory', () => {
   });
 
   test('counts as empty for an import that is only tried out, and makes nothing', async () => {
-    for (const command of [['import'], ['data', 'import']]) {
+    for (const command of [['import'], ['import', '--documents']]) {
       const tried = await stoa([...command, '-', '--dry-run', '--json', '--data', path('tried')], {
         input: await exported(command),
       });
@@ -517,7 +553,6 @@ describe('a mistyped directory', () => {
     expect(creating.toSorted()).toEqual([
       'agents create',
       'data append',
-      'data import',
       'data increment',
       'data patch',
       'data set',

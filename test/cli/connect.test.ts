@@ -1,7 +1,7 @@
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { mergeJson, mergeMarked, mergeToml } from '../../src/cli/merge-settings.js';
+import { mergeJson, mergeMarked, mergeToml } from '../../src/cli/editors/merge-settings.js';
 import { useProgram } from './program.js';
 
 const program = useProgram();

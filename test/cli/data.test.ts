@@ -144,7 +144,7 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   await stoa(['data', 'set', 'k', '{"a": null}', '--data', one, '--user', 'ada', '--agent', 'x']);
   await stoa(['data', 'get', 'k', '--data', one, '--user', 'ada', '--agent', 'y']);
   await stoa(['data', 'set', 'other', '1', '--data', one, '--user', 'bob']);
-  const exported = await stoa(['data', 'export', path('all.ndjson'), '--data', one]);
+  const exported = await stoa(['export', '--documents', path('all.ndjson'), '--data', one]);
   expect([exported.status, exported.stderr]).toEqual([0, expect.stringContaining('Exported 2 documents')]);
   const text = await readFile(path('all.ndjson'), 'utf8');
   const lines = text
@@ -160,39 +160,50 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   });
 
   await writeFile(path('bad.ndjson'), `${text}{"userId": "ada"}\nnot json\n{"_id":"_design/x"}\n\n`);
-  const refused = await stoa(['data', 'import', path('bad.ndjson'), '--data', two]);
+  const refused = await stoa(['import', '--documents', path('bad.ndjson'), '--data', two]);
   expect(refused.status).toBe(2);
   expect(refused.stderr).toMatch(/Line 3: .*"namespace" is missing|Line 3: .*missing/);
   expect(refused.stderr).toContain('Line 4: it is not JSON');
-  expect((await stoa(['data', 'export', '--data', two])).stdout).toBe('');
-  const kept = await stoa(['data', 'import', path('bad.ndjson'), '--keep-going', '--data', two, '--json']);
+  expect((await stoa(['export', '--documents', '--data', two])).stdout).toBe('');
+  const kept = await stoa([
+    'import',
+    '--documents',
+    path('bad.ndjson'),
+    '--keep-going',
+    '--data',
+    two,
+    '--json',
+  ]);
   expect([kept.status, kept.json()]).toEqual([1, { imported: 2, lines: 4, bad: 2, firstBad: 3, skipped: 2 }]);
-  expect((await stoa(['data', 'export', '--data', two])).stdout.split('\n').toSorted()).toEqual(
+  expect((await stoa(['export', '--documents', '--data', two])).stdout.split('\n').toSorted()).toEqual(
     text.split('\n').toSorted(),
   );
 
-  const piped = await stoa(['data', 'import', '-', '--data', path('export-three'), '--json'], {
+  const piped = await stoa(['import', '--documents', '-', '--data', path('export-three'), '--json'], {
     input: text,
   });
   expect([piped.status, piped.json()]).toMatchObject([0, { imported: 2 }]);
   expect(
-    (await stoa(['data', 'export', '--data', path('export-three')])).stdout.split('\n').toSorted(),
+    (await stoa(['export', '--documents', '--data', path('export-three')])).stdout.split('\n').toSorted(),
   ).toEqual(text.split('\n').toSorted());
 });
 
 test("an export is its owner's file alone, and a place that cannot be written or read is named", async () => {
   const source = path('owned');
   await stoa(['data', 'set', 'k', '1', '--data', source]);
-  expect((await stoa(['data', 'export', path('owned.ndjson'), '--data', source])).status).toBe(0);
+  expect((await stoa(['export', '--documents', path('owned.ndjson'), '--data', source])).status).toBe(0);
   expect((await stat(path('owned.ndjson'))).mode & 0o777).toBe(0o600);
   const nowhere = path('missing/file.ndjson');
-  for (const command of [['data', 'export'], ['export']]) {
+  for (const command of [['export', '--documents'], ['export']]) {
     expect(await stoa([...command, nowhere, '--data', source, '--json'])).toMatchObject({
       status: 2,
       stderr: expect.stringContaining(`${nowhere} cannot be written`) as string,
     });
   }
-  expect(await stoa(['data', 'import', path('owned'), '--data', source, '--json'])).toMatchObject({
+  expect(
+    (await stoa(['export', '--documents', '--domains', 'data', '--data', source, '--json'])).error(),
+  ).toMatchObject({ detail: '--domains cannot be used with --documents.' });
+  expect(await stoa(['import', '--documents', path('owned'), '--data', source, '--json'])).toMatchObject({
     status: 2,
     stderr: expect.stringContaining('cannot be read') as string,
   });
@@ -210,8 +221,8 @@ test('a line of an import is what ends with a line feed, and is UTF-8', async ()
     ]),
   );
   const kept = await stoa([
-    'data',
     'import',
+    '--documents',
     path('bytes.ndjson'),
     '--keep-going',
     '--data',
@@ -236,17 +247,25 @@ test('a line that only the server refuses keeps the lines before it out too', as
       `{"userId":"${index < 600 ? 'ada' : 'bob'}","namespace":"n","key":"k${index}","createdAt":"2026-02-05T10:00:00Z","value":${index === 550 ? '{"__proto__":1}' : '1'}}`,
   );
   await writeFile(path('late.ndjson'), lines.join('\n'));
-  const refused = await stoa(['data', 'import', path('late.ndjson'), '--data', target, '--user', 'ada']);
+  const refused = await stoa([
+    'import',
+    '--documents',
+    path('late.ndjson'),
+    '--data',
+    target,
+    '--user',
+    'ada',
+  ]);
   expect([refused.status, refused.stderr]).toEqual([
     2,
     expect.stringMatching(
       /Line 551: .*__proto__[\s\S]*Line 601: .*"bob"[\s\S]*2 of 601 lines cannot be imported \(the first is line 551\); nothing was written/,
     ),
   ]);
-  expect((await stoa(['data', 'export', '--data', target])).stdout).toBe('');
+  expect((await stoa(['export', '--documents', '--data', target])).stdout).toBe('');
   const checked = await stoa([
-    'data',
     'import',
+    '--documents',
     path('late.ndjson'),
     '--dry-run',
     '--keep-going',
@@ -258,8 +277,8 @@ test('a line that only the server refuses keeps the lines before it out too', as
   ]);
   expect(checked.json()).toEqual({ imported: 0, lines: 601, bad: 2, firstBad: 551, skipped: 0 });
   const kept = await stoa([
-    'data',
     'import',
+    '--documents',
     path('late.ndjson'),
     '--keep-going',
     '--data',
@@ -290,7 +309,7 @@ test('a move copies everything, says that it verified it, and goes on after a br
     }),
   );
   await writeFile(path('move.ndjson'), lines.join('\n'));
-  await stoa(['data', 'import', path('move.ndjson'), '--data', from]);
+  await stoa(['import', '--documents', path('move.ndjson'), '--data', from]);
 
   const dry = await stoa(['move', '--from', from, '--to', url, '--dry-run', '--json']);
   expect(dry.json()).toEqual({
@@ -319,7 +338,7 @@ test('a move copies everything, says that it verified it, and goes on after a br
   expect(returned.json()).toMatchObject({ verified: true, to: { documents: 250 } });
   const [first, last] = await Promise.all(
     [from, back].map(async (directory) =>
-      (await stoa(['data', 'export', '--data', directory])).stdout.split('\n').toSorted(),
+      (await stoa(['export', '--documents', '--data', directory])).stdout.split('\n').toSorted(),
     ),
   );
   expect(last).toEqual(first);
@@ -373,7 +392,7 @@ test('a move that ended early goes on where it was, and an unknown backend is re
     }),
   );
   await writeFile(path('resume.ndjson'), lines.join('\n'));
-  await stoa(['data', 'import', path('resume.ndjson'), '--data', from]);
+  await stoa(['import', '--documents', path('resume.ndjson'), '--data', from]);
   await stoa(['move', '--from', from, '--to', to, '--json']);
   // The position of an embedded source is its shard and the last key that is over; here, the hundredth.
   const inspected = (

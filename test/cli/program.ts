@@ -128,26 +128,30 @@ export function useProgram(): {
       };
     },
     up: async (data, args = [], environment = {}) => {
-      const child = start(['up', '--data', data, '--port', '0', '--json', ...args], { environment });
-      let stderr = '';
-      child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-      const line = await firstLine(child, () => stderr);
-      const { url, pid, operator_token_file } = JSON.parse(line) as {
-        url: string;
-        pid: number;
-        operator_token_file: string;
-      };
-      return {
-        url,
-        pid,
-        token: (await readFile(operator_token_file, 'utf8')).trim(),
-        stderr: () => stderr,
-        end: async (signal) => {
-          const ended = statusOf(child);
-          child.kill(signal);
-          return ended;
-        },
-      };
+      return runningServer(start(['up', '--data', data, '--port', '0', '--json', ...args], { environment }));
+    },
+  };
+}
+
+/** The server in a process that prints the line of `stoa up --json` when it is up. */
+export async function runningServer(child: ChildProcess): Promise<RunningServer> {
+  let stderr = '';
+  child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const line = await firstLine(child, () => stderr);
+  const { url, pid, operator_token_file } = JSON.parse(line) as {
+    url: string;
+    pid: number;
+    operator_token_file: string;
+  };
+  return {
+    url,
+    pid,
+    token: (await readFile(operator_token_file, 'utf8')).trim(),
+    stderr: () => stderr,
+    end: async (signal) => {
+      const ended = statusOf(child);
+      child.kill(signal);
+      return ended;
     },
   };
 }

@@ -6,6 +6,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { encodeSegment } from '../../src/core/text/path-segment.js';
 import { createApp, stopApp } from '../../src/server/app.js';
+import { Running } from '../server/running.js';
 
 interface Reply {
   status: number;
@@ -465,4 +466,29 @@ test('the OpenAPI document says which routes of the data store take an Idempoten
     'post /v1/data/{namespace}',
     'put /v1/data/{namespace}/{key}',
   ]);
+});
+
+test('a page of whole documents ends after its bytes, of one user and of all', async () => {
+  const dataPageBytesMax = 2 * 1024 * 1024;
+  const bounded = await Running.start({ limits: { dataPageBytesMax } });
+  try {
+    const keys = Array.from({ length: 40 }, (_, index) => `k${index}`);
+    for (const key of keys)
+      await bounded.stoa.data.set(operatorCaller('alice'), 'large', key, 'x'.repeat(200_000));
+    for (const as of [bounded.alice, bounded.operator]) {
+      const found: string[] = [];
+      for (let cursor: string | null = ''; cursor !== null;) {
+        const path = `/v1/documents?limit=1000${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`;
+        const { text, json } = await bounded.ask('GET', path, { as });
+        // One step may begin just before the limit.
+        expect(text.length).toBeLessThan(dataPageBytesMax + 1.5 * 1024 * 1024);
+        const page = json as unknown as { items: { key: string }[]; next_cursor: string | null };
+        found.push(...page.items.map(({ key }) => key));
+        cursor = page.next_cursor;
+      }
+      expect(found.toSorted()).toEqual(keys.toSorted());
+    }
+  } finally {
+    await bounded.stop();
+  }
 });

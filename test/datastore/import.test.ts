@@ -12,6 +12,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { importDocumentFile } from '../../src/transfer/document-file.js';
 import { useProgram } from '../cli/program.js';
+import { mountSmallDisk } from '../homes/directory/kernel/small-disk.js';
 import { Running } from '../server/running.js';
 import { sharedPostgres, sharedServer, uniqueName } from '../servers/shared.js';
 import { dropTable, dynamodb } from '../stores/dynamodb/table.js';
@@ -314,6 +315,36 @@ describe('over HTTP', () => {
       await spooled(0);
     } finally {
       await small.stop();
+    }
+  });
+
+  test('after a file that is refused halfway the connection takes the next request', async () => {
+    const small = await Running.start({ limits: { importBytesMax: 3_000 } });
+    // More than the buffers of a connection hold: the rest arrives only when the server goes on reading.
+    const lines = '\n'.repeat(16 * 1024 * 1024);
+    const head = `Host: 127.0.0.1\r\nAuthorization: Bearer ${small.alice}\r\n`;
+    try {
+      const answers = await small.bytes(
+        `POST /v1/documents/lines HTTP/1.1\r\n${head}Content-Type: application/x-ndjson\r\nContent-Length: ${lines.length}\r\n\r\n${lines}` +
+          `GET /livez HTTP/1.1\r\n${head}Connection: close\r\n\r\n`,
+      );
+      expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual(['413', '200']);
+    } finally {
+      await small.stop();
+    }
+  });
+
+  test('on a full temporary disk a file is refused with disk_full', async () => {
+    const disk = mountSmallDisk(1);
+    vi.stubEnv('TMPDIR', disk.path);
+    try {
+      const lines = Array.from({ length: 2_000 }, (_, index) =>
+        lineOf(`full-${index}`, `"${'x'.repeat(1_000)}"`),
+      );
+      expect(await send(lines)).toMatchObject({ status: 503, body: { code: 'disk_full' } });
+    } finally {
+      vi.unstubAllEnvs();
+      disk.unmount();
     }
   });
 

@@ -132,6 +132,16 @@ test('a database that comes back while the store closes gets every count; one th
   expect(lost.faults.at(-1)).toContain('The reads of 1 documents could not be written');
 });
 
+test('a read after the close is not counted, and never tried', async () => {
+  const { port, data, faults } = open();
+  await data.set(reader, 'n', 'k000', 1);
+  await data.tracker.close();
+  port.mood = 'refusing';
+  await data.get(reader, 'n', 'k000');
+  await data.tracker.flush();
+  expect(faults).toEqual([]);
+});
+
 test('a clear takes the reads of what it removes, and none of what is made anew behind it', async () => {
   const { port, data } = open({ clearStepMax: 2 });
   const keys = keysOf(6);

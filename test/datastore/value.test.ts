@@ -39,7 +39,11 @@ describe('a value', () => {
     ['bytes', { a: new Uint8Array(2) }, 'value.a is binary'],
     ['a symbol as a name', { a: { [Symbol('s')]: 1 } }, 'value.a has a symbol as a name'],
     ['an object that says its own JSON', { a: { toJSON: () => 1 } }, 'value.a.toJSON is a function'],
-    ['a value nested too deeply', deep(limits.valueDepthMax + 1), 'is nested too deeply'],
+    [
+      'a value nested too deeply',
+      deep(limits.valueDepthMax + 1),
+      'exceeds 200 levels of nesting (valueDepthMax)',
+    ],
   ])('refuses %s and says where', (_what, value, sentence) => {
     expect(() => valueJson(value, limits)).toThrow(sentence);
   });
@@ -52,7 +56,9 @@ describe('a value', () => {
 
   it('is measured in bytes, not in characters', () => {
     expect(valueJson('é'.repeat(10), limitsWith({ valueBytesMax: 22 }))).toHaveLength(12);
-    expect(() => valueJson('é'.repeat(10), limitsWith({ valueBytesMax: 21 }))).toThrow('this one has 22');
+    expect(() => valueJson('é'.repeat(10), limitsWith({ valueBytesMax: 21 }))).toThrow(
+      'has 22 bytes of JSON, which exceeds 21',
+    );
   });
 
   it('may be as deep as the limit', () => {

@@ -119,7 +119,7 @@ test('the commands for watching work, and end well when they are interrupted', a
   const commands = (await blocksOf('docs/feed.md'))
     .filter(({ kind }) => kind === 'sh')
     .flatMap(({ text }) => text.trim().split('\n'));
-  expect(commands.length).toBe(4);
+  expect(commands.length).toBe(5);
   for (const command of commands) {
     const script = command
       .replace('PROJECT', project.id)

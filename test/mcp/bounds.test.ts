@@ -111,7 +111,9 @@ const listen = (count: number) =>
 test('a client that listens names at most as many resources as it may subscribe to', async () => {
   const refused = await listen(1_001);
   expect([refused.status, refused.json.id, refused.json.error.code]).toEqual([400, 7, -32_602]);
-  expect(refused.json.error.message).toContain('1001 resources; the limit is 1000 (mcpSubscriptionsMax)');
+  expect(refused.json.error.message).toContain(
+    '1,001 resources to subscribe to, which exceeds 1,000 (mcpSubscriptionsMax)',
+  );
   const open = await listen(1_000);
   expect([open.status, open.headers.get('content-type')]).toEqual([
     200,
@@ -130,4 +132,35 @@ test("a user's agent posts as often as the limit says, the operator as often as 
   for (let posts = 0; posts < 2; posts += 1) await client.ok('post', said);
   const { isError, value } = await client.call('post', said);
   expect([isError, value.code]).toEqual([true, 'rate_limited']);
+});
+
+const names = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`name-${index}`, 0]));
+const call = (params: object) => ({ method: 'tools/call', params: { name: 'remember', ...params } });
+
+test('a request with very many values beside its arguments is refused before the protocol looks at them', async () => {
+  const send = (message: object) =>
+    running.ask('POST', '/mcp', {
+      as: running.alice,
+      headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+      body: { jsonrpc: '2.0', id: 1, ...message },
+    });
+  const many = names(10_000);
+  const input = { namespace: 'wide', key: 'k', value: many };
+  expect((await send(call({ arguments: input }))).status).toBe(200);
+  expect(await running.stoa.data.get(alice, 'wide', 'k')).toEqual(many);
+  for (const message of [
+    call({ arguments: many }),
+    call({ arguments: [many] }),
+    call({ arguments: {}, _meta: many }),
+    { method: 'nothing', params: { deep: { deeper: many } } },
+    { method: 'nothing', ...many },
+    { result: many },
+    { method: 'initialize', params: { capabilities: { experimental: many } } },
+    { method: 'x'.repeat(10_000_000) },
+  ]) {
+    const { status, text } = await send(message);
+    expect([status, text.length < 1_000]).toEqual([413, true]);
+    expect(text).toContain('mcpMessageValuesMax');
+  }
 });

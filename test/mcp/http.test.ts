@@ -12,9 +12,13 @@ const initialize = {
 };
 const listTools = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 
+const faults: string[] = [];
 let running: Running;
 beforeAll(async () => {
-  running = await Running.start({ limits: { mcpSessionsPerUserMax: 3, mcpSubscriptionsMax: 2 } });
+  running = await Running.start({
+    limits: { mcpSessionsPerUserMax: 3, mcpSubscriptionsMax: 2 },
+    onError: (_error, about) => faults.push(about),
+  });
 });
 afterAll(() => running.stop());
 
@@ -179,7 +183,7 @@ describe('subscriptions', () => {
     const legacy = await TestClient.connect(running.url, running.alice, 'legacy');
     for (const uri of uris.slice(0, 2)) await legacy.client.subscribeResource({ uri });
     await expect(legacy.client.subscribeResource({ uri: String(uris[2]) })).rejects.toThrow(
-      /has 2 subscriptions, which is the limit/,
+      /has 3 subscriptions, which exceeds 2/,
     );
     const modern = await TestClient.connect(running.url, running.alice, 'modern');
     await expect(modern.client.listen({ resourceSubscriptions: uris })).rejects.toThrow();
@@ -281,12 +285,13 @@ describe('hostile requests', () => {
     expect(JSON.parse(result.content[0].text).error.code).toBe('too_large');
   });
 
-  test('a fault inside says nothing of its cause', async () => {
+  test('a fault inside is reported to the operator, and says nothing of its cause to the caller', async () => {
     const failing = vi
       .spyOn(running.stoa.data, 'listNamespaces')
       .mockRejectedValueOnce(new Error('password=hunter2'));
     const { result } = await callOnce(running.alice, 'list', {});
     failing.mockRestore();
+    expect(faults).toEqual(['an MCP call: password=hunter2']);
     expect(result.content[0].text).not.toContain('hunter2');
     expect(JSON.parse(result.content[0].text).error.code).toBe('internal');
   });

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Finding } from '../../src/homes/directory/kernel/inspect/doctor.js';
+import type { Finding } from '../../src/operations/model.js';
 import { Agent, type Answer, Desk, Stream, roomy } from './kit.js';
 
 const yearMs = 365 * 24 * 3_600_000;

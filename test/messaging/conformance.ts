@@ -334,6 +334,28 @@ export function messagingConformance(backend: Backend): void {
         expect((await desk.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Mallory' } })).status).toBe(401);
       });
 
+      it('have a history of bounded length', async () => {
+        const bounded = await backend.open({ limits: { ...roomy, identityKeysMax: 2 } });
+        try {
+          let eve = await bounded.agent('Eve');
+          const statuses: number[] = [];
+          for (let rotation = 0; rotation < 2; rotation += 1) {
+            const next = new Agent(bounded);
+            next.id = eve.id;
+            const proof = next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`);
+            const body = { public_key: next.publicKey, proof };
+            const { status } = await eve.ask('POST', `/who/${eve.id}/key`, { body });
+            statuses.push(status);
+            if (status === 200) eve = next;
+          }
+          expect(statuses).toEqual([200, 409]);
+          expect((await bounded.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
+          expect((await eve.ask('GET', '/dm')).status).toBe(200);
+        } finally {
+          await bounded.close();
+        }
+      });
+
       it('rotate when old and new key agree, and keep their history', async () => {
         const eve = await desk.agent('Eve');
         const next = new Agent(desk);
@@ -1385,6 +1407,18 @@ export function messagingConformance(backend: Backend): void {
             ip,
             400,
           ]);
+        const addresses = Array.from({ length: 5 }, (_, index) => `198.51.100.${index + 1}`);
+        for (const address of addresses)
+          await desk.stoa.messaging.port.block({ address, reason: 'load', expiresAtMs: Date.now() + 60_000 });
+        const pages: string[][] = [];
+        for (let cursor: string | null = ''; cursor !== null;) {
+          const from: string = cursor === '' ? '' : `&cursor=${cursor}`;
+          const { json } = await desk.ask('GET', `/v1/blocks?limit=2${from}`, { headers });
+          pages.push(json.items.map(({ ip }) => ip));
+          cursor = json.next_cursor;
+        }
+        expect(pages).toEqual([addresses.slice(0, 2), addresses.slice(2, 4), addresses.slice(4)]);
+        expect((await desk.ask('GET', '/v1/blocks?cursor=other', { headers })).status).toBe(400);
         // Loopback is never blocked, however often it is refused.
         for (let count = 0; count < 15; count += 1) await desk.ask('GET', '/channels');
         expect((await desk.ask('GET', '/room/global')).status).toBe(200);

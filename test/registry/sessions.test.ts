@@ -190,13 +190,21 @@ describe.each([
   it('go with their agent, however many they are', async () => {
     const { registry } = await open({ ...options, limits: { sessionsDeletedAtOnceMax: 3 } });
     const agentId = await agentThrough('running');
-    await registry.openSession(alice, agentId);
-    for (let index = 0; index < 10; index += 1)
+    for (let index = 0; index < 10; index += 1) {
+      await registry.openSession(alice, agentId);
       await registry.closeSession(alice, (await registry.openSession(alice, agentId)).session_id);
+    }
     await expect(registry.deleteAgent(alice, agentId)).rejects.toMatchObject({ code: 'conflict' });
-    expect((await registry.listSessions(alice, agentId)).items).toHaveLength(11);
+    expect((await registry.listSessions(alice, agentId)).items).toHaveLength(20);
     await registry.updateAgentStatus(alice, agentId, 'error');
+    const deletedAtOnce: number[] = [];
+    for (const store of opened.kernel.stores)
+      store.onWritten((operations) =>
+        deletedAtOnce.push(operations.filter(({ family }) => family === 'registry/sessions').length),
+      );
     await registry.deleteAgent(alice, agentId);
+    expect(Math.max(...deletedAtOnce)).toBeLessThanOrEqual(4);
+    expect(deletedAtOnce.reduce((sum, count) => sum + count, 0)).toBe(20);
     for (const store of opened.kernel.stores) {
       for (const family of [
         'registry/sessions',

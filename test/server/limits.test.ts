@@ -40,7 +40,7 @@ async function statusesAs(user: string): Promise<number[]> {
   ];
 }
 
-test('a token has a name as long as the operator allows, counted in characters', async () => {
+test('a token has a name as long as its limit allows, counted in characters', async () => {
   expect((await makeToken('\u{1f30a}'.repeat(8))).status).toBe(201);
   const refused = await makeToken('laptop of ada');
   expect(refused).toMatchObject({
@@ -49,7 +49,7 @@ test('a token has a name as long as the operator allows, counted in characters',
   });
 });
 
-test('a user id as long as the operator allows works in every domain, and a longer one in none', async () => {
+test('a user id as long as its limit allows works in every domain, and a longer one in none', async () => {
   const [longest, longer] = ['u'.repeat(300), 'u'.repeat(301)];
   expect(await statusesAs(longest)).toEqual([201, 200, 201, 200]);
   expect(await statusesAs(longer)).toEqual([400, 400, 400, 400]);
@@ -62,7 +62,7 @@ test('a refusal lists as many wrong fields as the operator allows', async () => 
   expect(json.errors).toHaveLength(3);
 });
 
-test('the last call of a user is as fresh as the operator wants it, and of no user that was never written', async () => {
+test('the last call of a user is as fresh as its limit asks, and of no user that was never written', async () => {
   expect(
     (await running.ask('POST', '/v1/agents', { as: running.alice, body: { name: 'scout' } })).status,
   ).toBe(201);

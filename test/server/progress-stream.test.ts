@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { connect } from '../../src/cli/connection.js';
+import { connect } from '../../src/cli/connection/connection.js';
 import { loadConfig } from '../../src/core/settings/config.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { Running } from './running.js';

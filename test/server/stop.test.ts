@@ -1,9 +1,11 @@
 import { EventEmitter, once } from 'node:events';
 import { createConnection } from 'node:net';
+import { Writable } from 'node:stream';
 import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { stopApp } from '../../src/server/app.js';
 import type { RouteGroup } from '../../src/server/group.js';
+import { createLogger } from '../../src/server/log.js';
 import { anyone } from '../../src/api/operation.js';
 import { routesOf } from '../../src/server/route.js';
 import { routeGroups } from '../../src/server/routes/index.js';
@@ -74,4 +76,20 @@ test('a request that does not end is cut off after the limit', async () => {
   await stopApp(running.app, 0.05);
   expect(await slow).toBeInstanceOf(Error);
   await running.stoa.close();
+});
+
+test('a request that the stop cuts off is answered, and not logged as a fault', async () => {
+  let written = '';
+  const sink = new Writable({
+    write(chunk, _encoding, done) {
+      written += String(chunk);
+      done();
+    },
+  });
+  const running = await Running.start({}, { logger: createLogger('info', sink) });
+  await running.stoa.close();
+  const reply = await running.ask('POST', '/v1/agents', { as: running.operator, body: { name: 'late' } });
+  expect([reply.status, reply.json.code]).toEqual([503, 'closed']);
+  await stopApp(running.app, 1);
+  expect(written).toBe('');
 });

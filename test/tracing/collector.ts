@@ -1,12 +1,11 @@
 /** An OpenTelemetry collector on a free port: takes OTLP as JSON over HTTP, and keeps what it got. */
 import { once } from 'node:events';
-import { type IncomingHttpHeaders, type Server, createServer } from 'node:http';
+import { type Server, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { gunzipSync } from 'node:zlib';
 
 interface Attribute {
   key: string;
-  value: { stringValue?: string; boolValue?: boolean; intValue?: string; doubleValue?: number };
+  value: { stringValue?: string; boolValue?: boolean; intValue?: number; doubleValue?: number };
 }
 
 interface Export {
@@ -30,17 +29,14 @@ interface OtlpSpan {
 }
 
 export interface ReceivedSpan extends Omit<OtlpSpan, 'attributes'> {
-  facts: Record<string, string | number | boolean>;
-  resource: Record<string, string | number | boolean>;
+  facts: Record<string, string | number | boolean | undefined>;
+  resource: Record<string, string | number | boolean | undefined>;
 }
 
 export class Collector {
   readonly spans: ReceivedSpan[] = [];
-  readonly requests: { path: string; headers: IncomingHttpHeaders }[] = [];
   /** Everything that was sent, as text. */
   text = '';
-  /** Statuses for the next requests; 200 when there are no more. */
-  readonly answers: number[] = [];
   readonly #server: Server;
 
   private constructor() {
@@ -48,14 +44,8 @@ export class Collector {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => {
-        const status = this.answers.shift() ?? 200;
-        this.requests.push({ path: request.url ?? '', headers: request.headers });
-        const body = Buffer.concat(chunks);
-        if (status === 200)
-          this.#take(
-            request.headers['content-encoding'] === 'gzip' ? gunzipSync(body).toString() : body.toString(),
-          );
-        response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
+        this.#take(Buffer.concat(chunks).toString());
+        response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
       });
     });
   }
@@ -92,11 +82,11 @@ export class Collector {
   }
 }
 
-function factsOf(attributes: readonly Attribute[]): Record<string, string | number | boolean> {
+function factsOf(attributes: readonly Attribute[]): ReceivedSpan['facts'] {
   return Object.fromEntries(
     attributes.map(({ key, value: { stringValue, boolValue, intValue, doubleValue } }) => [
       key,
-      stringValue ?? boolValue ?? (intValue === undefined ? (doubleValue as number) : Number(intValue)),
+      stringValue ?? boolValue ?? intValue ?? doubleValue,
     ]),
   );
 }

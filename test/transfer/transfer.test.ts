@@ -10,6 +10,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 import type { Limits } from '../../src/core/settings/limits.js';
 import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { EngineName } from '../../src/core/settings/store-config.js';
+import { writtenPort } from '../messaging/written-port.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from './kit.js';
 
 let directory: string;
@@ -264,6 +265,46 @@ describe('conflicts', () => {
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
   });
 
+  it('a replaced identity can no longer be found by the key that it loses', async () => {
+    await run(target, plain);
+    const line = (await linesOf(target)).find((each) => each.includes('"messaging.identity"')) as string;
+    const { id, publicKey } = JSON.parse(line) as { id: string; publicKey: string };
+    const newPublicKey = randomBytes(32).toString('base64');
+    await writtenPort(target.messaging).rotateKey({
+      id,
+      oldPublicKey: publicKey,
+      newPublicKey,
+      proof: {
+        scheme: 'aicq',
+        publicKey,
+        signature: '',
+        nonce: '',
+        timestampMs: 0,
+        request: { base64: '' },
+      },
+    });
+    expect((await run(target, plain, { onConflict: 'replace' })).replaced).toBe(1);
+    expect(await writtenPort(target.messaging).keys(id)).toMatchObject([{ publicKey }]);
+    const register = { publicKey: newPublicKey, name: 'another', email: null, proven: true };
+    expect((await writtenPort(target.messaging).register(register)).created).toBe(true);
+  });
+
+  it('a replaced direct message can no longer be found by its id', async () => {
+    const lines = (await linesOf(source)).slice(0, -1);
+    // Ids that hold another time than the message has: those are found through a row of an index.
+    const withId = (id: string): string[] =>
+      lines.map((line) =>
+        line.includes('"messaging.direct"')
+          ? `${JSON.stringify({ ...(JSON.parse(line) as object), id })}\n`
+          : line,
+      );
+    await run(target, await save(withId('01ARZ3NDEKTSV4RRFFQ69G5FAV'), 'direct-first.ndjson'), {
+      keepGoing: true,
+    });
+    const other = await save(withId('01BX5ZZKBKACTAV9WEVGEMMVRZ'), 'direct-other.ndjson');
+    expect((await run(target, other, { onConflict: 'replace', keepGoing: true })).replaced).toBe(1);
+  });
+
   it('a name that is taken leaves the record and all below it out', async () => {
     await target.workspaces.createWorkspace(ada, { name: 'site' });
     const report = await run(target, plain, { onConflict: 'skip' });
@@ -302,7 +343,7 @@ describe('documents', () => {
     const lines = await linesOf(generous, { domains: ['data'] });
     expect(await run(generous, await save(lines))).toMatchObject({ bad_total: 0, same: 2 });
     const usual = await open('usual');
-    await expect(run(usual, await save(lines))).rejects.toThrow('this one has 1100');
+    await expect(run(usual, await save(lines))).rejects.toThrow('has 1,100 bytes, which exceeds 1,024');
     expect(comparable(await linesOf(usual))).toEqual([]);
     expect(await run(usual, await save(lines), { keepGoing: true })).toMatchObject({
       bad_total: 1,

@@ -1,7 +1,7 @@
 /** What only the operator may do: the schemas of its operations. */
 import { z } from 'zod';
 import { transferDomains } from '../../transfer/model.js';
-import { pageQuery, pathSegment, progressAbout } from '../fields.js';
+import { pageOf, pageQuery, pathSegment, progressAbout } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import type { backups, blocks, server } from './operations.js';
 
@@ -218,13 +218,11 @@ export const backupSchemas = {
 
 export const blockSchemas = {
   list: {
+    query: z.object(pageQuery),
     answers: {
-      200: z.object({
-        items: z.array(
-          z.object({ ip: z.string(), reason: z.string(), expires_at: z.string() }).meta({ id: 'Block' }),
-        ),
-        next_cursor: z.null(),
-      }),
+      200: pageOf(
+        z.object({ ip: z.string(), reason: z.string(), expires_at: z.string() }).meta({ id: 'Block' }),
+      ),
     },
   },
   delete: { query: z.object({ ip: z.string().min(1).max(100) }), answers: { 204: null } },

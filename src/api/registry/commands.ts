@@ -1,6 +1,6 @@
-/** Agents and their sessions: their commands. Users and tokens have commands written by hand. */
+/** Agents, their sessions, users and tokens: their commands. */
 import { type CommandHints, type FlagHint, pageFlags } from '../command.js';
-import type { agents } from './operations.js';
+import type { agents, tokens, users } from './operations.js';
 
 const specFlags = [
   ['spec.cpu_millicores', '--cpu <millicores>', 'CPU in thousandths of a core', 'number'],
@@ -133,3 +133,89 @@ export const agentSessionCommands = {
     examples: ['stoa agents sessions close ID SESSION'],
   },
 } satisfies CommandHints<typeof agents>;
+
+export const userCommands = {
+  list: {
+    usage: 'ls',
+    about: 'List users',
+    flags: pageFlags,
+    examples: ['stoa users ls --json'],
+    table: {
+      columns: {
+        USER: 'user',
+        AGENTS: '{agents}/{agents_max}',
+        EMAIL: 'email',
+        LAST_SEEN: 'last_seen_at',
+        ID: 'user_id',
+      },
+      empty: 'No users yet: a user exists from its first write.',
+    },
+  },
+  get: { usage: 'get <user>', about: 'Show one user', examples: ['stoa users get ada'] },
+  set: {
+    usage: 'set <user>',
+    about: 'Set the e-mail address or the quota of a user',
+    flags: [
+      ['email', '--email <address>', 'E-mail address'],
+      [
+        'agents_max',
+        '--agents-max <n>',
+        'How many agents the user may have; none for the general limit',
+        'numberOrNone',
+      ],
+    ],
+    needsFlag: true,
+    makesStore: true,
+    examples: ['stoa users set ada --email ada@example.org', 'stoa users set ada --agents-max none'],
+  },
+} satisfies CommandHints<typeof users>;
+
+export const tokenCommands = {
+  create: {
+    usage: 'create',
+    about: 'Make a token for the user named by --user',
+    flags: [
+      ['name', '--name <name>', 'What it is for'],
+      ['expires_in', '--expires-in <duration>', 'Like 90s, 15m, 12h, 30d', 'duration'],
+      ['scopes.write', '--read-only', 'It may not write', { is: false }],
+      [
+        'scopes.namespaces',
+        '--namespace <namespace>',
+        'A namespace that it reaches, instead of all; may be given more than once',
+        'many',
+      ],
+    ],
+    needsUser: true,
+    makesStore: true,
+    note: 'The token is shown this once and not kept.',
+    examples: [
+      'stoa token create --user ada --name laptop',
+      'stoa token create --user ada --read-only --expires-in 30d --json',
+    ],
+  },
+  list: {
+    usage: 'ls',
+    about: 'List the tokens of a user, without their secrets',
+    flags: pageFlags,
+    needsUser: true,
+    examples: ['stoa token ls --user ada'],
+    table: {
+      columns: {
+        ID: 'token_id',
+        NAME: 'name',
+        WRITE: 'scopes.write',
+        LIMITED_TO: 'scopes.namespaces',
+        CREATED: 'created_at',
+        EXPIRES: 'expires_at',
+        LAST_USED_AT: 'last_used_at',
+      },
+      empty: 'No tokens.',
+    },
+  },
+  revoke: {
+    usage: 'revoke <token>',
+    about: 'Revoke a token by its id, or "all" of the user',
+    needsUser: true,
+    examples: ['stoa token revoke TOKEN_ID --user ada', 'stoa token revoke all --user ada'],
+  },
+} satisfies CommandHints<typeof tokens>;

@@ -6,11 +6,11 @@ import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
 import { packageRoot } from '../../version.js';
 import { didYouMean } from '../../core/text/nearest.js';
-import { type Action, type Context, type Options, textOption } from '../definition.js';
-import { type McpServerEntry, editors, thisPlace } from '../editors.js';
-import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../merge-settings.js';
-import { programPath } from '../program-path.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, type Context, type Options, textOption } from '../definitions/definition.js';
+import { type McpServerEntry, editors, thisPlace } from '../editors/editors.js';
+import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../editors/merge-settings.js';
+import { programPath } from '../mcp/program-path.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 const serverName = 'stoa';
 const snippetTarget = 'agents-md';

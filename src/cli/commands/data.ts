@@ -1,6 +1,6 @@
 /** `stoa data …`: the data store from the shell. */
 import { mergePatchType } from '../../api/data/operations.js';
-import type { JsonValue, KeySummary, NamespaceSummary } from '../../datastore/model.js';
+import type { JsonValue, KeySummary } from '../../datastore/model.js';
 import { defaultNamespace } from '../../datastore/model.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import {
@@ -10,10 +10,9 @@ import {
   numberOption,
   pageQuery,
   textOption,
-} from '../definition.js';
-import { readText } from '../file-option.js';
-import type { Column } from '../output.js';
-import { untilInterrupted } from './watch.js';
+} from '../definitions/definition.js';
+import { readText } from '../input/file-option.js';
+import type { Column } from '../output/output.js';
 
 interface Document extends KeySummary {
   value: JsonValue;
@@ -31,14 +30,6 @@ const documentColumns: readonly Column<Document>[] = [
   ['VERSION', (item) => item.version],
   ['UPDATED', (item) => item.updatedAt],
   ['VALUE', (item) => shortened(JSON.stringify(item.value))],
-];
-
-const namespaceColumns: readonly Column<NamespaceSummary>[] = [
-  ['NAMESPACE', (item) => item.namespace],
-  ['DOCUMENTS', (item) => item.count],
-  ['BYTES', (item) => item.sizeBytes],
-  ['UPDATED', (item) => item.updatedAt],
-  ['AGENTS', (item) => item.agents.join(', ')],
 ];
 
 export const get: Action = async ({ connect, output }, [key], options) => {
@@ -62,11 +53,6 @@ export const set: Action = async ({ connect, output }, [key, argument], options)
   output.done(written, `Stored ${key} as version ${written.version}.`);
 };
 
-export const rm: Action = async ({ connect, output }, [key], options) => {
-  await (await connect()).call('data.delete', placeOf(options, key), conditionOf(options));
-  output.done({ deleted: key }, `Deleted ${key}.`);
-};
-
 export const ls: Action = async ({ connect, output }, [prefix], options) => {
   const values = options['values'] === true;
   const input = { namespace: namespaceOf(options), prefix, ...pageQuery(options) };
@@ -76,11 +62,6 @@ export const ls: Action = async ({ connect, output }, [prefix], options) => {
   // With `values` the items are documents, without it summaries.
   if (values) output.list({ ...page, items: page.items as Document[] }, documentColumns, 'No documents.');
   else output.list({ ...page, items: page.items as KeySummary[] }, keyColumns, 'No keys.');
-};
-
-export const namespaces: Action = async ({ connect, output }, _args, options) => {
-  const page = await (await connect()).call('data.listNamespaces', pageQuery(options));
-  output.list(page, namespaceColumns, 'No namespaces.');
 };
 
 /** Keys without a document are left out. */
@@ -148,30 +129,6 @@ export const patch: Action = async ({ connect, output }, [key, argument], option
     await connect('created')
   ).call('data.change', { ...placeOf(options, key), change }, settings);
   output.line({ key, value, version }, JSON.stringify(value));
-};
-
-/** Only what happens; `stoa watch data` begins with what is there. */
-export const watch: Action = async ({ connect, output }, [prefix], options) => {
-  const namespace = namespaceOf(options);
-  const { changes } = await (await connect()).client();
-  output.say(`Watching ${namespace}; end with Ctrl-C.`);
-  await untilInterrupted(async (signal) => {
-    for await (const { items, position } of changes.follow({
-      namespace,
-      prefix,
-      since: textOption(options, 'since'),
-      signal,
-    })) {
-      for (const { at: atMs, kind, facts, version } of items) {
-        const at = new Date(atMs).toISOString();
-        const key = facts?.['key'] ?? null;
-        output.line(
-          { at, kind, namespace, key, version, position },
-          [at, kind, key ?? '*', version ?? ''].join('  '),
-        );
-      }
-    }
-  });
 };
 
 function conditionOf(options: Options): { ifVersion: number | undefined } {

@@ -3,9 +3,9 @@ import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
 import { acceptLosses, isLoss } from '../../homes/directory/kernel/directory/durable-note.js';
-import type { Connection } from '../connection.js';
-import type { Action, Context } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
+import type { Connection } from '../connection/connection.js';
+import type { Action, Context } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 export const doctor: Action = async (context, _args, options) => {
   const { connect, output } = context;

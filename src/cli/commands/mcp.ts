@@ -1,11 +1,11 @@
 /** `stoa mcp`: the tools of the running server over this process's pipes; a server is started when none runs. */
 import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
-import { bearer, identityHeaders, operatorToken } from '../connection.js';
-import { type Action, textOption } from '../definition.js';
-import { ensureServer } from '../server-starter.js';
-import { settingFlags } from '../setting-flags.js';
-import { type ServerAddress, StdioBridge } from '../stdio-bridge.js';
+import { bearer, identityHeaders, operatorToken } from '../connection/connection.js';
+import { type Action, textOption } from '../definitions/definition.js';
+import { ensureServer } from '../mcp/server-starter.js';
+import { settingFlags } from '../definitions/setting-flags.js';
+import { type ServerAddress, StdioBridge } from '../mcp/stdio-bridge.js';
 
 export const mcp: Action = async ({ output, globals }) => {
   const [url, token, configFile] = ['url', 'token', 'config'].map((name) => textOption(globals, name));

@@ -8,9 +8,9 @@ import { StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
 import { type OpenedStore, capacityOf, openDataStoreAt } from '../../open/datastore.js';
-import { type Action, textOption } from '../definition.js';
-import type { Output } from '../output.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, textOption } from '../definitions/definition.js';
+import type { Output } from '../output/output.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 interface State {
   from: string;

@@ -2,8 +2,8 @@
 import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
-import { type Action, numberOption, textOption } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, numberOption, textOption } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 export const reshard: Action = async ({ output, globals }, _args, options) => {
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
@@ -16,7 +16,7 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
   if (shards < 1 || shards > config.limits.shardsMax)
     throw new StoaError(
       'invalid_request',
-      `--shards must be from 1 to ${config.limits.shardsMax}, not ${shards}.`,
+      `Invalid --shards ${shards}. Expected 1 to ${config.limits.shardsMax} (shardsMax).`,
     );
   const from = resolve(textOption(options, 'from') ?? config.data);
   const { reshardDirectory } = await import('../../homes/directory/reshard.js');

@@ -2,10 +2,10 @@
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
-import type { RestorePoint } from '../../homes/directory/kernel/backup/restore-chain.js';
+import type { RestorePoint } from '../../operations/model.js';
 import { keyFileName } from '../../secrets/secrets.js';
-import { type Action, type Options, textOption } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
+import { type Action, type Options, textOption } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
 
 export const restore: Action = async ({ output, globals }, [directory = ''], options) => {
   const { config } = loadConfig({
@@ -14,29 +14,24 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   });
   const to = pointOf(options);
   const withKey = options['withKey'] === true;
-  const [{ restore: restoreBackup }, { embeddedFamilies }, { writeDurably }] = await Promise.all([
-    import('../../homes/directory/kernel/backup/restore.js'),
-    import('../../homes/directory/families.js'),
-    import('../../core/files.js'),
-  ]);
+  const { directoryArchive } = await import('../../homes/directory/archive.js');
   const data = resolve(config.data);
   const progress = output.progress('Restoring');
   try {
-    const { hasKey, ...report } = await restoreBackup({
+    const { hasKey, ...report } = await directoryArchive.restore({
       directory: resolve(directory),
       target: data,
-      families: embeddedFamilies,
       name: textOption(options, 'name'),
       engine: config.engine ?? undefined,
       to,
-      writeKey: withKey ? (content, target) => writeDurably(join(target, keyFileName), content) : undefined,
+      withKey,
       onProgress: (step) => progress.update(step),
     });
     progress.end();
     output.value({ data, ...report, with_key: withKey });
     if (withKey)
       output.warn(
-        `The key ring was restored to ${join(data, keyFileName)}: whoever reads it can read every secret.`,
+        `The key ring was restored to ${join(data, keyFileName)}: everybody who can read it can read every secret.`,
       );
     else if (hasKey)
       output.say('The backups hold the key ring; it was left there. With --with-key it is restored too.');

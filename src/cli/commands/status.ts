@@ -1,6 +1,6 @@
 /** `stoa status`: how the server and its store are. */
-import type { Action } from '../definition.js';
-import { sizeText } from '../output.js';
+import type { Action } from '../definitions/definition.js';
+import { sizeText } from '../output/output.js';
 
 export const status: Action = async ({ connect, output }) => {
   const connection = await connect();

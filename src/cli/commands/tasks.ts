@@ -1,6 +1,6 @@
 /** `stoa tasks claim`: a task for a worker that is a shell script. */
 import { StoaError } from '../../core/errors.js';
-import { type Action, durationOption } from '../definition.js';
+import { type Action, durationOption } from '../definitions/definition.js';
 
 /** Exit status 4 when nothing is ready, so that a loop in a shell can tell. */
 export const claim: Action = async ({ connect, output }, [project = ''], options) => {

@@ -1,11 +1,9 @@
 /** `stoa export` and `stoa import`: everything as lines of JSON, through the server or on a closed directory. */
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdtemp, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { StoaError, messageOf } from '../../core/errors.js';
+import { flagOf } from '../../core/settings/settings.js';
 import { operatorCaller } from '../../core/caller.js';
 import {
   type ImportReport,
@@ -13,12 +11,17 @@ import {
   type TransferDomain,
   transferDomains,
 } from '../../transfer/model.js';
-import type { Connection } from '../connection.js';
-import { type Action, type Options, textOption } from '../definition.js';
-import { type Output, sizeText } from '../output.js';
-import { writeLines } from '../write-lines.js';
+import type { Connection } from '../connection/connection.js';
+import { type Action, type Options, textOption } from '../definitions/definition.js';
+import { type Output, sizeText } from '../output/output.js';
+import { withInputFile } from '../input/spooled-input.js';
+import { writeLines } from '../output/write-lines.js';
+import { exportDocuments, importDocuments } from './documents.js';
 
-export const exportAll: Action = async ({ connect, output, globals }, [file = '-'], options) => {
+export const exportAll: Action = async (context, args, options) => {
+  if (isDocuments(options, ['domains', 'withSecrets'])) return exportDocuments(context, args, options);
+  const { connect, output, globals } = context;
+  const [file = '-'] = args;
   const domains = domainsOf(options);
   const withSecrets = options['withSecrets'] === true;
   if (withSecrets)
@@ -36,12 +39,12 @@ export const exportAll: Action = async ({ connect, output, globals }, [file = '-
   if (file !== '-') output.done({ file }, `Exported to ${file}.`);
 };
 
-export const importAll: Action = async ({ connect, output }, [file = '-'], options) => {
-  const directory = file === '-' ? await mkdtemp(join(tmpdir(), 'stoa-import-')) : undefined;
-  try {
-    // Every line is checked before the first record is written, so standard input has to be kept.
-    const path = directory === undefined ? file : join(directory, 'lines.ndjson');
-    if (directory !== undefined) await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
+export const importAll: Action = async (context, args, options) => {
+  if (isDocuments(options, ['ids', 'onConflict'])) return importDocuments(context, args, options);
+  const { connect, output } = context;
+  const [file = '-'] = args;
+  // Every line is checked before the first record is written, so the file is read twice.
+  await withInputFile(file, async (path) => {
     const report = await importInto(
       await connect(options['dryRun'] === true ? 'empty' : 'created'),
       output,
@@ -55,10 +58,18 @@ export const importAll: Action = async ({ connect, output }, [file = '-'], optio
     );
     show(report, output);
     if (report.bad_total > 0 || (report.dry_run && report.conflicts_total > 0)) process.exitCode = 1;
-  } finally {
-    if (directory !== undefined) await rm(directory, { recursive: true, force: true });
-  }
+  });
 };
+
+/** Whether documents alone are meant, and no flag that only counts for everything was given with that. */
+function isDocuments(options: Options, others: readonly string[]): boolean {
+  if (options['documents'] !== true) return false;
+  const other = others.find((name) => options[name] !== undefined);
+  if (other === undefined) return true;
+  throw new StoaError('invalid_request', `${flagOf(other)} cannot be used with --documents.`, {
+    fix: `Leave out ${flagOf(other)} or --documents.`,
+  });
+}
 
 interface ImportChoices {
   dryRun: boolean;

@@ -13,10 +13,11 @@ import { createApp, stopApp } from '../../server/app.js';
 import { LogDestination } from '../../server/log-destination.js';
 import { createLogger } from '../../server/log.js';
 import { settleProcess } from '../../server/process-settings.js';
-import { lockWaitMsMax } from '../connection.js';
-import type { Action } from '../definition.js';
-import { settingFlags } from '../setting-flags.js';
-import { scheduleOf, stoaOptions } from '../stoa-options.js';
+import { loadTracing } from '../../server/tracing.js';
+import { lockWaitMsMax } from '../connection/connection.js';
+import type { Action } from '../definitions/definition.js';
+import { settingFlags } from '../definitions/setting-flags.js';
+import { scheduleOf, stoaOptions } from '../connection/stoa-options.js';
 
 export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, warnings } = loadConfig({
@@ -30,12 +31,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   const logger = createLogger(config.logLevel, log);
   // Node itself would print them, and wait until they are read.
   process.removeAllListeners('warning').on('warning', (warning) => logger.warn(warning.message));
-  // Loaded only where it is wanted: whoever has no collector should not wait for it.
-  const tracing = config.tracing ? await import('../../tracing/start.js') : undefined;
-  const tracer = tracing?.startTracing({
-    environment: process.env,
-    onError: (error, about) => logger.warn({ err: error }, about),
-  });
+  const tracing = config.tracing ? await loadTracing() : undefined;
   const stoa = await openWhenFree({
     ...stoaOptions(config, (error, about) => logger.error({ err: error }, about)),
     backups: scheduleOf(config),
@@ -51,13 +47,12 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       log,
       metricsNeedToken: config.metricsToken,
       ...(tls && { tls }),
-      tracer,
+      tracing,
     });
-    if (tracer !== undefined) tracing?.traceStore(stoa, tracer);
     const url = await listen(app, config);
-    await stoa.kernel.lock?.update({ url });
+    await stoa.operations.announce(url);
     const tokenPath = operatorTokenPath(resolve(config.data));
-    const isKept = stoa.kernel.manifest.engine !== 'memory';
+    const isKept = stoa.operations.facts().engine !== 'memory';
     // What is kept nowhere else a program has to be told here.
     const credentials = isKept
       ? { operator_token_file: tokenPath }
@@ -75,7 +70,6 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   } finally {
     if (app !== undefined) await stopApp(app, config.limits.stopSecondsMax);
     await stoa.close();
-    await tracer?.close();
   }
 };
 

@@ -1,6 +1,7 @@
 /** `stoa watch …`: what is there, then what happens to it, until Ctrl-C. */
 import type {
   ChangeItem,
+  ChangesClient,
   DataTarget,
   DocumentChange,
   RoomChange,
@@ -12,9 +13,10 @@ import type {
 } from '../../client/index.js';
 import type { DataDocument } from '../../datastore/model.js';
 import type { AgentAnswer } from '../../registry/schemas.js';
-import { type Action, type Options, textOption } from '../definition.js';
-import type { Output } from '../output.js';
-import { printable } from '../printable.js';
+import { StoaError } from '../../core/errors.js';
+import { type Action, type Options, textOption } from '../definitions/definition.js';
+import type { Output } from '../output/output.js';
+import { printable } from '../output/printable.js';
 import { roomKey } from './rooms.js';
 
 /** How a person reads an item and a change. */
@@ -56,6 +58,15 @@ export const room: Action = watching(
   (stoa, [id = ''], options, settings) => stoa.watch({ room: { id, key: roomKey(options) }, ...settings }),
   roomLines,
 );
+
+/** The whole feed. A server that is away is waited for, and people read about it. */
+export const changes: Action = async ({ connect, output }, _args, options) => {
+  const { changes: feed } = await (await connect()).client();
+  const filter = { since: textOption(options, 'since'), topics: textOption(options, 'topics')?.split(',') };
+  await untilInterrupted((signal) =>
+    follow(feed, { ...filter, signal }, { output, reconnects: options['reconnect'] !== false }),
+  );
+};
 
 function dataTarget(prefix: string | undefined, options: Options): DataTarget {
   return { namespace: textOption(options, 'namespace'), prefix, key: textOption(options, 'key') };
@@ -107,9 +118,12 @@ function show<Item, Change>(
     for (const item of event.items) output.line({}, printable(lines.item(item)));
   else if (event.kind === 'changes')
     for (const change of event.items) output.line({}, printable(lines.change(change)));
-  else if (event.kind === 'resync') output.say(`Begin anew: ${event.detail}`);
-  else output.say(`Live at ${event.position}; --since goes on from there. End with Ctrl-C.`);
+  else if (event.kind === 'resync') output.say(`Starting again: ${event.detail}`);
+  else output.say(liveText(event.position));
 }
+
+const liveText = (position: string): string =>
+  `Live at ${position}; --since goes on from there. End with Ctrl-C.`;
 
 function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
   const told = Object.entries(facts).flatMap(([name, value]) =>
@@ -120,4 +134,46 @@ function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
 
 function messageText({ id, from, body, ts }: RoomMessage): string {
   return `${new Date(ts).toISOString()}  ${from.slice(0, 8)}  ${id}  ${body}`;
+}
+
+/** Of the whole feed a reader needs the domain and the user too. */
+function feedText({ seq, at, domain, kind, user, version, id }: ChangeItem): string {
+  return [seq, new Date(at).toISOString(), domain, kind, user ?? '-', version ?? '-', printable(id)].join(
+    '  ',
+  );
+}
+
+interface FollowOptions {
+  output: Output;
+  /** Whether to wait for a server that is away; one that never answered is not waited for. */
+  reconnects: boolean;
+}
+
+async function follow(
+  feed: ChangesClient,
+  settings: Parameters<ChangesClient['follow']>[0],
+  { output, reconnects }: FollowOptions,
+): Promise<void> {
+  let position: string | undefined;
+  let isLost = false;
+  const onLost = (reason: unknown): void => {
+    if (position === undefined)
+      throw reason instanceof StoaError
+        ? reason
+        : new StoaError('unreachable', 'The server ended the stream.', { cause: reason });
+    if (!reconnects)
+      throw new StoaError('unreachable', 'The server ended the stream.', {
+        cause: reason,
+        fix: `Go on with --since ${position}.`,
+      });
+    if (!isLost) output.say(`The server is away; going on after ${position} when it is back.`);
+    isLost = true;
+  };
+  for await (const page of feed.follow({ ...settings, positions: true, onLost })) {
+    if (position === undefined) output.say(liveText(page.position));
+    position = page.position;
+    if (isLost) output.say('The server is back.');
+    isLost = false;
+    for (const change of page.items) output.line(change, feedText(change));
+  }
 }

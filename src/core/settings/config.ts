@@ -3,12 +3,20 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
-import { type LimitName, type Limits, limitBoundsOf, limitDefinitions, limitsWith } from './limits.js';
+import {
+  type LimitName,
+  type Limits,
+  fixedLimitNames,
+  limitBoundsOf,
+  limitDefinitions,
+  limitSettingNames,
+  limitsWith,
+} from './limits.js';
 import { didYouMean } from '../text/nearest.js';
 import { withoutPassword } from '../text/printable-url.js';
+import { type SettingType, wholeNumber } from './setting-types.js';
 import {
   type SettingName,
-  type SettingType,
   type SettingValues,
   flagOf,
   isPostgres,
@@ -17,7 +25,6 @@ import {
   settingNames,
   settings,
   variableOf,
-  wholeNumber,
 } from './settings.js';
 
 export interface Config extends SettingValues {
@@ -47,7 +54,7 @@ export interface ConfigSources {
   directory?: string | null;
 }
 
-/** Variables that are no settings of a server: how a command finds one, and as whom. */
+/** Variables for commands, not for servers: which server to call, and as which user and agent. */
 export const clientVariables = [
   'STOA_URL',
   'STOA_TOKEN',
@@ -57,7 +64,6 @@ export const clientVariables = [
   'STOA_ROOM_KEY',
 ] as const;
 
-const limitNames = Object.keys(limitDefinitions) as readonly LimitName[]; // Object.keys forgets the type of the keys.
 const fileName = 'stoa.config.json';
 
 interface Given {
@@ -77,8 +83,12 @@ export function loadConfig({
     [...settingNames.map(keyOf), 'limits', '$schema'],
     `a key in ${file.path}`,
   );
-  checkNames(Object.keys(file.limits), limitNames, `a limit in ${file.path}`);
-  const variables = [...settingNames.map(variableOf), ...limitNames.map(limitVariableOf), ...clientVariables];
+  checkNames(Object.keys(file.limits), limitSettingNames, `a limit in ${file.path}`);
+  const variables = [
+    ...settingNames.map(variableOf),
+    ...limitSettingNames.map(limitVariableOf),
+    ...clientVariables,
+  ];
   checkNames(
     Object.keys(environment).filter((name) => name.startsWith('STOA_')),
     variables,
@@ -111,7 +121,7 @@ export function loadConfig({
     });
   }
   const limits: Partial<Record<LimitName, number>> = {};
-  for (const name of limitNames) {
+  for (const name of limitSettingNames) {
     const given = fromEnvironment(limitVariableOf(name)) ?? fromFile(file.limits, name);
     if (given !== undefined) limits[name] = readValue(limitType(name), `limits.${name}`, given);
     rows.push({
@@ -144,7 +154,7 @@ function readValue<Value>(
   if ('value' in read) return read.value;
   throw new StoaError(
     'invalid_config',
-    `${name} ${read.complaint}, not ${JSON.stringify(shown(value))} (from ${origin}).`,
+    `${name} ${read.complaint}, got ${JSON.stringify(shown(value))} (from ${origin}).`,
     { details: { setting: name, origin } },
   );
 }
@@ -196,18 +206,21 @@ function checkNames(given: readonly string[], known: readonly string[], kind: st
   const set = new Set(known);
   for (const name of given) {
     if (set.has(name)) continue;
+    const fixed = fixedLimitNames.find((limit) => limit === name || limitVariableOf(limit) === name);
     throw new StoaError(
       'invalid_config',
-      `There is no setting "${name}", given as ${kind}.${didYouMean(name, known)}`,
+      fixed === undefined
+        ? `Unknown setting "${name}", given as ${kind}.${didYouMean(name, known)}`
+        : `"${name}", given as ${kind}, cannot be set: ${fixed} is fixed at ${limitDefinitions[fixed].default.toLocaleString('en')}.`,
       {
-        fix: 'Correct the name or take it away; docs/configuration.md lists every setting and limit.',
+        fix: `${fixed === undefined ? 'Correct or remove the name' : 'Remove the name'}; docs/configuration.md lists every setting.`,
         details: { unknown: name },
       },
     );
   }
 }
 
-/** Passwords and keys are not for screens. */
+/** Passwords and keys are never printed. */
 function printable(name: SettingName, value: unknown): unknown {
   if (settings[name].secret === true && value !== null) return '(set)';
   return typeof value === 'string' ? withoutPassword(value) : value;

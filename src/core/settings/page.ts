@@ -1,35 +1,47 @@
 /** The page of every setting and limit, made from the tables that the program itself reads. */
-import { type LimitName, limitBoundsOf, limitDefinitions } from './limits.js';
-import { flagOf, keyOf, limitVariableOf, settingNames, settings, variableOf } from './settings.js';
+import { type LimitName, isLimitSetting, limitBoundsOf, limitDefinitions, limitGroups } from './limits.js';
+import {
+  type SettingName,
+  flagOf,
+  keyOf,
+  limitVariableOf,
+  settingGroups,
+  settings,
+  variableOf,
+} from './settings.js';
 
-/** `docs/configuration.md`, whole. `npm run docs` writes it and a test holds it to the tables. */
+type GroupName = keyof typeof limitGroups;
+
+const titles: Readonly<Record<GroupName, string>> = {
+  server: 'Server',
+  storage: 'Storage',
+  feed: 'Change feed',
+  commit: 'Commits',
+  data: 'Data store',
+  registry: 'Registry',
+  workspaces: 'Workspaces',
+  messaging: 'Messaging',
+  rates: 'Rate limits',
+  security: 'Security',
+  operations: 'Operations',
+  mcp: 'MCP',
+};
+const groupNames = Object.keys(titles) as readonly GroupName[]; // Object.keys forgets the type of the keys.
+
+/** `docs/configuration.md`, whole. `npm run docs` writes it; a test compares it with the tables. */
 export function settingsPage(): string {
-  const settingRows = settingNames.map((name) => {
-    const { about, default: fallback, type } = settings[name];
-    return `| \`${keyOf(name)}\` | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${valueText(fallback)} | ${cell(about)} (${cell(type.about)}) |`;
-  });
-  const limitRows = Object.entries(limitDefinitions).map(
-    ([name, row]) =>
-      `| \`${name}\` | \`${limitVariableOf(name)}\` | ${row.default.toLocaleString('en')} | ${cell(row.about)}${boundsText(name as LimitName)} |`,
-  ); // Object.entries forgets the type of the keys.
-  return `${introduction}
-## Settings
-
-| key in the file | flag of \`stoa up\` | variable | default | meaning |
-|---|---|---|---|---|
-${settingRows.join('\n')}
-
-## Limits
-
-Each is set by its name, in the file under \`limits\` or by its variable.
-
-| limit | variable | default | meaning |
-|---|---|---|---|
-${limitRows.join('\n')}
-`;
+  return [
+    introduction,
+    ...groupNames.flatMap(settingTable),
+    fixedIntroduction,
+    ...groupNames.flatMap(fixedTable),
+  ]
+    .join('\n')
+    .trimEnd()
+    .concat('\n');
 }
 
-const introduction = `<!-- Made by "npm run docs" from src/core/settings/settings.ts and limits.ts. -->
+const introduction = `<!-- Made by "npm run docs" from src/core/settings/. -->
 # Configuration
 
 \`\`\`console
@@ -40,17 +52,82 @@ $ cat stoa.config.json                       # then the file in the working dire
 $ stoa config                                # prints every value and where it came from
 \`\`\`
 
-What none of them sets has its default. A name that is not known, in any of the three places, is an
-error that says which name was likely meant: a setting that is misspelt never passes in silence.
-An empty variable counts as not set. Passwords inside URLs are not printed.
+A setting that is not given has its default. An unknown name, in any of the three places, is an error
+that suggests the nearest known name. An empty variable counts as not set. Passwords inside URLs are
+not printed.
 
 A server listens on 127.0.0.1. On any other address it starts only with \`tls_cert\` and \`tls_key\`,
 or with \`allow_public\`, which is for a proxy in front that adds TLS.
 
-Commands find the running server by the data directory, and act as its operator. These variables
-are for commands, not for servers: \`STOA_URL\` and \`STOA_TOKEN\` name another server, \`STOA_USER\` and
-\`STOA_AGENT\` say for whom a command acts, and \`STOA_CONFIG\` names the file.
+Commands find the running server through the data directory and act as its operator. These variables
+are for commands, not for servers: \`STOA_URL\` and \`STOA_TOKEN\` select another server, \`STOA_USER\` and
+\`STOA_AGENT\` set the user and agent that a command acts for, and \`STOA_CONFIG\` is the path of the file.
+
+A setting whose name starts with \`limits.\` is a limit. It has a variable and a place under \`limits\` in
+the file, but no flag.
 `;
+
+const fixedIntroduction = `## Fixed limits
+
+These limits are the same on every server and cannot be set. Errors name the limit that a request
+exceeds.
+`;
+
+/** Nothing where an operator can set nothing of the group. */
+function settingTable(group: GroupName): string[] {
+  const rows = [...settingRows(group), ...limitRows(group)];
+  if (rows.length === 0) return [];
+  return [
+    `## ${titles[group]}
+
+| key in the file | flag of \`stoa up\` | variable | default | meaning |
+|---|---|---|---|---|
+${rows.join('\n')}
+`,
+  ];
+}
+
+function settingRows(group: GroupName): string[] {
+  const groups: Readonly<Partial<Record<GroupName, object>>> = settingGroups;
+  const names = Object.keys(groups[group] ?? {}) as SettingName[]; // Object.keys forgets the type of the keys.
+  return names.map((name) => {
+    const { about, default: fallback, type } = settings[name];
+    return `| \`${keyOf(name)}\` | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${valueText(fallback)} | ${cell(about)} (${cell(type.about)}) |`;
+  });
+}
+
+function limitRows(group: GroupName): string[] {
+  return limitsOf(group)
+    .filter(isLimitSetting)
+    .map(
+      (name) =>
+        `| \`limits.${name}\` | – | \`${limitVariableOf(name)}\` | ${numberText(name)} | ${cell(limitDefinitions[name].about)}${boundsText(name)} |`,
+    );
+}
+
+/** Nothing where every limit of the group is a setting. */
+function fixedTable(group: GroupName): string[] {
+  const rows = limitsOf(group)
+    .filter((name) => !isLimitSetting(name))
+    .map((name) => `| \`${name}\` | ${numberText(name)} | ${cell(limitDefinitions[name].about)} |`);
+  if (rows.length === 0) return [];
+  return [
+    `### ${titles[group]} (fixed)
+
+| limit | value | meaning |
+|---|---|---|
+${rows.join('\n')}
+`,
+  ];
+}
+
+function limitsOf(group: GroupName): readonly LimitName[] {
+  return Object.keys(limitGroups[group]) as LimitName[]; // Object.keys forgets the type of the keys.
+}
+
+function numberText(name: LimitName): string {
+  return limitDefinitions[name].default.toLocaleString('en');
+}
 
 function valueText(value: unknown): string {
   if (value === null || (Array.isArray(value) && value.length === 0)) return '–';

@@ -9,7 +9,7 @@ export interface StoreConfig {
   data_dir: string;
   /** Wait for the disk on every commit. `false` trades durability away and is never the default. */
   sync_writes: boolean;
-  /** How many files the engine may hold open. LMDB has two, and the package of RocksDB has no such option: neither heeds it. */
+  /** Accepted without effect: LMDB always has two files open, and the package of RocksDB has no such option. */
   max_open_files: number;
   /** Memory for caching blocks, over all families together, where the engine has the notion. */
   block_cache_bytes: number;

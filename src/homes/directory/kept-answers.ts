@@ -1,7 +1,7 @@
 /** Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's bytes. */
-import type { Idempotency } from '../../core/idempotency.js';
+import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
-import { type AnswerKept, checkAnswerBytes, repeatedAnswer } from '../../core/kept-answer.js';
+import { type AnswerKept, repeatedAnswer } from '../../core/kept-answer.js';
 import { blake3 } from '../../core/blake3.js';
 import { kernelFamilies as families } from './kernel/families.js';
 import type { TimerHandler } from './kernel/sweeper.js';

@@ -2,7 +2,10 @@
 import type { Limits } from '../../core/settings/limits.js';
 import { type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
 import { DatabaseClock } from './database-clock.js';
+import { documentsOf } from './datastore/counts.js';
+import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
+import { migrate } from './migrate.js';
 import { type CheckFence, PostgresWriter } from './writer.js';
 
 export interface PostgresBaseOptions {
@@ -34,7 +37,15 @@ export async function openPostgresBase(
   const clock = new DatabaseClock(sql, skewMs);
   const feed = new PostgresFeed({ sql, limits, onError });
   const onCommitted = (): void => feed.committed();
-  const writer = new PostgresWriter({ sql, limits, clock, checkFence, onCommitted, onError });
+  const writer = new PostgresWriter({
+    sql,
+    limits,
+    clock,
+    checkFence,
+    documentsOf,
+    onCommitted,
+    onError,
+  });
   const close = async (): Promise<void> => {
     await writer.close();
     await feed.close();
@@ -42,6 +53,8 @@ export async function openPostgresBase(
   };
   try {
     await feed.open();
+    // Answers that are kept count together with documents, whether those are here or in a store beside the home.
+    await migrate(sql, 'datastore', dataMigrations);
     await writer.open();
   } catch (error) {
     await close();

@@ -262,7 +262,7 @@ function postgresError(error: unknown): unknown {
   }
   if (code === '57014') {
     return new StoaError('backend_unavailable', `PostgreSQL ended a statement: ${messageOf(error)}.`, {
-      fix: 'Look what it waits for (pg_stat_activity), or raise the limit statementSecondsMax.',
+      fix: 'See what it waits for in pg_stat_activity, or raise statementSecondsMax.',
       cause: error,
     });
   }

@@ -1,10 +1,10 @@
 /** Answers under an Idempotency-Key in PostgreSQL: written by the transaction that they answer. */
 import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
-import { type Withheld, checkAnswerBytes, repeatedAnswer } from '../../core/kept-answer.js';
-import { hasQuota } from '../../datastore/quota.js';
+import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
+import { type Withheld, repeatedAnswer } from '../../core/kept-answer.js';
+import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
 import { type PostgresSql, type Queryable, query } from './connection.js';
-import { checkAnswerQuota } from './datastore/usage.js';
+import { lockUser } from './locks.js';
 import { migrate } from './migrate.js';
 import type { Work } from './work.js';
 
@@ -59,16 +59,23 @@ export async function findAnswer(
   );
 }
 
+/** What a user has in documents. */
+export type DocumentsOf = (sql: Queryable, user: string) => Promise<Usage>;
+
+/** Documents that are kept elsewhere are counted there, without the answers here. */
+const documentsElsewhere: DocumentsOf = async () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
+
 /** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
 export async function keepAnswer(
   work: Work,
   caller: Caller,
   idempotency: Idempotency | null | undefined,
   results: readonly unknown[],
+  documentsOf?: DocumentsOf,
 ): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
   const answer = idempotency.holdsSecret === true ? 'secret' : results;
-  await putAnswer(work, caller, idempotency, answer);
+  await putAnswer(work, caller, idempotency, answer, documentsOf);
 }
 
 /** Notes that a request begins whose effects are in a store beside the home. */
@@ -97,12 +104,13 @@ async function putAnswer(
   { user }: Caller,
   idempotency: Idempotency,
   answer: readonly unknown[] | Withheld,
+  documentsOf: DocumentsOf = documentsElsewhere,
 ): Promise<void> {
   const [results, withheld] =
     typeof answer === 'string' ? ([null, answer] as const) : ([JSON.stringify(answer), null] as const);
   const sizeBytes = Buffer.byteLength(results ?? '');
   checkAnswerBytes(sizeBytes, work.limits);
-  if (hasQuota(work.limits)) await checkAnswerQuota(work, user, sizeBytes);
+  if (hasQuota(work.limits)) await checkAnswerQuota(work, user, sizeBytes, documentsOf);
   work.send(
     `INSERT INTO kept_answers (user_id, key, fingerprint, results, withheld, size_bytes, expires_at)
       VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 second')
@@ -110,6 +118,33 @@ async function putAnswer(
         withheld = excluded.withheld, size_bytes = excluded.size_bytes, expires_at = excluded.expires_at`,
     [user, keyOf(idempotency), idempotency.fingerprint, results, withheld, sizeBytes, idempotency.seconds],
   );
+}
+
+async function checkAnswerQuota(
+  { sql: tx, limits }: Work,
+  user: string,
+  sizeBytes: number,
+  documentsOf: DocumentsOf,
+): Promise<void> {
+  await lockUser(tx, user);
+  const before = await wholeUsage(tx, user, documentsOf);
+  checkQuota(before, { ...before, sizeBytes: before.sizeBytes + sizeBytes }, limits);
+}
+
+/** Documents and kept answers of a user. */
+export async function wholeUsage(sql: Queryable, user: string, documentsOf: DocumentsOf): Promise<Usage> {
+  const documents = await documentsOf(sql, user);
+  return { ...documents, sizeBytes: documents.sizeBytes + (await keptBytes(sql, user)) };
+}
+
+/** Bytes of all answers that are kept for a user. */
+async function keptBytes(sql: Queryable, user: string): Promise<number> {
+  const [kept] = await query<{ bytes: string }>(
+    sql,
+    'SELECT coalesce(sum(size_bytes), 0) AS bytes FROM kept_answers WHERE user_id = $1 AND expires_at > clock_timestamp()',
+    [user],
+  );
+  return Number(kept?.bytes ?? 0);
 }
 
 function keyOf({ scope, key }: Idempotency): string {

@@ -1,5 +1,7 @@
 /** All rows of a write are locked first, in one order for all writes: two of them never wait for each other in a ring. */
 import { createHash } from 'node:crypto';
+import type { TransactionSql } from 'postgres';
+import { query } from './connection.js';
 import type { PostgresStep } from './step.js';
 import type { Work } from './work.js';
 
@@ -15,6 +17,11 @@ export async function lockRows(work: Work, steps: readonly PostgresStep<unknown>
     "SELECT pg_advisory_xact_lock(hashtext('stoa_write'), bucket) FROM unnest($1::int[]) AS bucket",
     [buckets.map(String)],
   );
+}
+
+/** Holds the sums of what a user has until the transaction ends. */
+export async function lockUser(tx: TransactionSql, user: string): Promise<void> {
+  await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [user]);
 }
 
 function bucketOf(text: string): number {

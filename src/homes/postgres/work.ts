@@ -15,6 +15,7 @@ export class Work {
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
   readonly #changes: Change[] = [];
   readonly #sent: Promise<unknown>[] = [];
+  readonly #afterRollback: (() => Promise<void>)[] = [];
 
   constructor(sql: TransactionSql, clock: DatabaseClock, limits: Limits) {
     this.sql = sql;
@@ -79,6 +80,11 @@ export class Work {
     this.#afterCommit.push(act);
   }
 
+  /** Adds what takes back a change outside the database where the transaction does not happen. `act` must not throw. */
+  afterRollback(act: () => Promise<void>): void {
+    this.#afterRollback.push(act);
+  }
+
   async finish(): Promise<void> {
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
@@ -88,5 +94,9 @@ export class Work {
 
   async committed(): Promise<void> {
     for (const act of this.#afterCommit) await act();
+  }
+
+  async rolledBack(): Promise<void> {
+    for (const act of this.#afterRollback.splice(0)) await act();
   }
 }

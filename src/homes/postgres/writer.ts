@@ -7,7 +7,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { DatabaseClock } from './database-clock.js';
 import { inSteps } from './in-steps.js';
-import { findAnswer, keepAnswer, lockAnswer, migrateAnswers } from './kept-answers.js';
+import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { migrateTurns, takeTurn } from './turns.js';
@@ -22,6 +22,8 @@ export interface PostgresWriterOptions {
   readonly clock: DatabaseClock;
   /** Called in the transaction of every write of a caller that shows a fencing number, before its checks. */
   readonly checkFence: CheckFence;
+  /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
+  readonly documentsOf?: DocumentsOf | undefined;
   /** Called after each commit that announces changes: the feed numbers them soon. */
   readonly onCommitted: () => void;
   /** Faults that no caller waits for. */
@@ -101,18 +103,30 @@ export class PostgresWriter implements Writer {
 
   async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
     const { sql, limits, clock, onCommitted } = this.#options;
+    let last: Work | undefined;
     const { result, work } = await transaction(
       sql,
       async (tx) => {
+        // A second attempt follows only where the database has refused the first one.
+        await last?.rolledBack();
         const opened = new Work(tx, clock, limits);
+        last = opened;
         try {
           return { result: await body(opened), work: opened };
         } catch (error) {
+          await opened.rolledBack();
           if (isAborted(error)) await opened.settled();
           throw error;
         }
       },
-      (done) => done.work.settled(),
+      async (done) => {
+        try {
+          await done.work.settled();
+        } catch (error) {
+          await done.work.rolledBack();
+          throw error;
+        }
+      },
     );
     if (work.hasChanges) onCommitted();
     await work.committed();
@@ -165,7 +179,7 @@ export class PostgresWriter implements Writer {
     };
     await runPart('check', checks);
     const results = await runPart('step', steps);
-    await keepAnswer(work, caller, idempotency, results);
+    await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     await work.finish();
     return results;
   }

@@ -5,6 +5,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';
 import { defineTool } from '../tool.js';
+import { limitError } from '../../core/settings/exceeds.js';
 
 const key = z.string().describe('Such as "plan" or "user/ada/language"');
 
@@ -90,11 +91,14 @@ const recall = defineTool({
   }),
   run: async ({ stoa, caller }, input) => {
     const keys = [...new Set([input.key].flat())];
-    const { mcpKeysMax } = stoa.limits;
-    if (keys.length > mcpKeysMax)
-      throw new StoaError('too_large', `At most ${mcpKeysMax} keys at once.`, {
-        fix: 'Use list with values for many.',
-        details: { mcpKeysMax },
+    if (keys.length > stoa.limits.mcpKeysMax)
+      throw limitError('too_large', {
+        subject: 'The request',
+        unit: 'keys',
+        limit: 'mcpKeysMax',
+        limits: stoa.limits,
+        received: keys.length,
+        advice: 'Recall fewer keys at once, or use list with values',
       });
     const found = new Map<string, DocumentRecord>();
     let leftBytes = stoa.limits.mcpAnswerBytesMax;
@@ -168,15 +172,15 @@ function documentItem(entry: DocumentRecord) {
   return { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata };
 }
 
-function tooMuch({ mcpAnswerBytesMax }: Limits, fitting: readonly string[]): StoaError {
-  return new StoaError(
-    'too_large',
-    `The values under these keys are more than the ${mcpAnswerBytesMax} bytes that one answer holds.`,
-    {
-      fix: 'Recall fewer keys at once, those in details.fitting first.',
-      details: { mcpAnswerBytesMax, fitting },
-    },
-  );
+function tooMuch(limits: Limits, fitting: readonly string[]): StoaError {
+  return limitError('too_large', {
+    subject: 'The total of the values under these keys',
+    unit: 'bytes',
+    limit: 'mcpAnswerBytesMax',
+    limits,
+    advice: 'Recall fewer keys at once, those in details.fitting first',
+    details: { fitting },
+  });
 }
 
 function written(result: { key: string; version: number; updatedAt: string; value?: unknown }) {

@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { type OperationTable, anyone } from '../../api/operation.js';
 import { messageOf } from '../../core/errors.js';
-import { kernelFamilies } from '../../homes/directory/kernel/families.js';
 import type { Stoa } from '../../index.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { version } from '../../version.js';
@@ -52,7 +51,7 @@ export const aicqHealthRoutes = routesOf(
   { get: { query: anyQuery, answers: { 200: healthSchema, 503: healthSchema } } },
   {
     get: async ({ stoa }) => {
-      const store = checkStore(stoa);
+      const store = await checkHome(stoa);
       const { postgres, redis } = await stoa.messaging.health();
       const checks =
         store.status === 'pass'
@@ -91,21 +90,17 @@ export const healthRoutes = routesOf(
     live: () => ({ status: 'ok' as const }),
     ready: ({ stoa, request }) => {
       if (request.server.stoaServer.isStopping()) return answer(503, { status: 'stopping' as const });
-      const { writes } = stoa.kernel;
+      const { writes } = stoa.operations.facts();
       if (writes === 'ok') return { status: 'ok' as const };
       return answer(503, { status: writes === 'stopped' ? ('writes_stopped' as const) : writes });
     },
   },
 );
 
-function checkStore({ kernel }: Stoa): z.output<typeof checkSchema> {
+async function checkHome({ operations }: Stoa): Promise<z.output<typeof checkSchema>> {
   const startedMs = performance.now();
   try {
-    for (const store of kernel.stores) {
-      store.get(kernelFamilies.meta, Buffer.from('health'));
-      const refusal = store.stopped ?? store.full;
-      if (refusal !== undefined) return { status: 'fail', message: refusal.message };
-    }
+    await operations.check();
   } catch (error) {
     return { status: 'fail', message: messageOf(error) };
   }

@@ -10,7 +10,7 @@ import { isRefusal, refuse } from '../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../messaging/service.js';
 import type { RateDecision } from '../../messaging/sliding-windows.js';
 import { SharedHeaders, securityHeaders } from '../answer-writer.js';
-import type { Authenticator } from '../authentication.js';
+import { type Authenticator, noCredentials } from '../authentication.js';
 import { addressOf } from '../caller-address.js';
 import type { ErrorWriter } from '../group.js';
 import type { RouteContext } from '../route.js';
@@ -223,7 +223,7 @@ function sentenceOf(error: StoaError): string {
   if (isRefusal(error)) return error.message;
   switch (error.code) {
     case 'unauthenticated':
-      return error.message === 'This needs credentials.'
+      return error.details?.['reason'] === noCredentials
         ? refuse('missingAuthHeaders').message
         : error.message;
     case 'too_large':

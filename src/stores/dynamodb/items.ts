@@ -41,7 +41,7 @@ export function idOf(scope: Scope, key: string): string {
   if (Buffer.byteLength(id) > idBytesMax) {
     throw new StoaError(
       'invalid_request',
-      `User, namespace and key make an id of ${Buffer.byteLength(id)} bytes; DynamoDB takes at most ${idBytesMax}.`,
+      `User, namespace and key make an id of ${Buffer.byteLength(id)} bytes, which exceeds the ${idBytesMax} that DynamoDB allows.`,
       { details: { field: 'key', idBytesMax } },
     );
   }
@@ -98,7 +98,7 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
   if (sizeBytes > itemBytesMax) {
     throw new StoaError(
       'too_large',
-      `Key "${record.key}": DynamoDB holds at most ${itemBytesMax} bytes of a document; this one has ${sizeBytes}.`,
+      `The document with the key "${record.key}" has ${sizeBytes} bytes, which exceeds the ${itemBytesMax} that DynamoDB allows.`,
       {
         fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
         details: { field: 'value', sizeBytes, itemBytesMax },

@@ -182,7 +182,7 @@ const pauseMs = 200;
 async function pause(deadline: number, about: string): Promise<void> {
   if (Date.now() > deadline)
     throw new StoaError('backend_unavailable', `${about}.`, {
-      fix: 'Wait until it is, or raise the limit backendReadySecondsMax.',
+      fix: 'Start again when it is usable.',
     });
   await new Promise((resolve) => setTimeout(resolve, pauseMs));
 }

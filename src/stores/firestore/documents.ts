@@ -94,7 +94,7 @@ export function toFields(record: DocumentRecord, writeId: string, before: Fields
   if (sizeBytes > documentBytesMax) {
     throw new StoaError(
       'too_large',
-      `Key "${record.key}": Firestore holds at most ${documentBytesMax} bytes of a document; this one has ${sizeBytes}.`,
+      `The document with the key "${record.key}" has ${sizeBytes} bytes, which exceeds the ${documentBytesMax} that Firestore allows.`,
       {
         fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
         details: { field: 'value', sizeBytes, documentBytesMax },

@@ -2,12 +2,17 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { stoaOptions } from '../../../src/cli/stoa-options.js';
+import { stoaOptions } from '../../../src/cli/connection/stoa-options.js';
 import { type ConfigSources, loadConfig } from '../../../src/core/settings/config.js';
 import { StoaError } from '../../../src/core/errors.js';
-import { openStoa } from '../../../src/index.js';
-import { limitsWith } from '../../../src/core/settings/limits.js';
-import { limitVariableOf } from '../../../src/core/settings/settings.js';
+import { openStoa, operatorCaller } from '../../../src/index.js';
+import {
+  fixedLimitNames,
+  limitDefinitions,
+  limitSettingNames,
+  limitsWith,
+} from '../../../src/core/settings/limits.js';
+import { keyOf, limitVariableOf, settingNames } from '../../../src/core/settings/settings.js';
 
 let directory: string;
 beforeAll(async () => {
@@ -98,6 +103,12 @@ describe('unknown names are refused with the name that was likely meant', () => 
     expect(refusal({ environment: { STOA_PROT: '1' } }).message).toContain('Did you mean "STOA_PORT"?');
   });
 
+  test('in the environment, where a setting was taken away', () => {
+    expect(refusal({ environment: { STOA_MAX_OPEN_FILES: '100' } }).message).toContain(
+      'Unknown setting "STOA_MAX_OPEN_FILES"',
+    );
+  });
+
   test('in the file', async () => {
     expect(refusal({ directory: await withFile({ prot: 1 }) }).message).toContain('Did you mean "port"?');
     // "stoa config" reads the same file and would end the same way.
@@ -106,6 +117,52 @@ describe('unknown names are refused with the name that was likely meant', () => 
       'Did you mean "agentsPerUserMax"?',
     );
   });
+});
+
+describe('a fixed limit is refused with its value', () => {
+  test.each(fixedLimitNames)('%s', async (name) => {
+    const value = limitDefinitions[name].default.toLocaleString('en');
+    const refused = [
+      refusal({ environment: { [limitVariableOf(name)]: '7' } }),
+      refusal({ directory: await withFile({ limits: { [name]: 7 } }) }),
+    ];
+    for (const error of refused) {
+      expect(error).toMatchObject({ code: 'invalid_config', exit: 2 });
+      expect(error.message).toContain(`cannot be set: ${name} is fixed at ${value}.`);
+    }
+  });
+
+  test('and is not among the values that are printed, while every limit that can be set is', () => {
+    const { rows, config } = loadConfig({ directory: null });
+    const names = rows.map((row) => row.name);
+    expect(names).toEqual([...settingNames.map(keyOf), ...limitSettingNames.map((name) => `limits.${name}`)]);
+    expect(config.limits).toEqual(limitsWith());
+  });
+
+  test('and code can still lower it', async () => {
+    const stoa = await openStoa({
+      data: '',
+      engine: 'memory',
+      limits: { valueBytesMax: 10, metadataBytesMax: 10 },
+    });
+    const set = (value: string, metadata = {}) =>
+      stoa.data.set(operatorCaller(), 'n', 'k', value, { metadata });
+    await expect(set('short', { note: 'longer' })).rejects.toMatchObject({
+      code: 'too_large',
+      message: 'The metadata has 17 bytes of JSON, which exceeds 10 (metadataBytesMax).',
+      fix: 'Store large metadata as a document of its own.',
+    });
+    // The operator can raise this one, and the error says so.
+    await expect(set('longer than ten')).rejects.toMatchObject({
+      message: 'The value has 17 bytes of JSON, which exceeds 10 (valueBytesMax).',
+      fix: 'Split the value over several keys, or raise valueBytesMax.',
+    });
+    await stoa.close();
+  });
+});
+
+test('an operator decides at most 60 settings', () => {
+  expect(settingNames.length + limitSettingNames.length).toBeLessThanOrEqual(60);
 });
 
 describe('wrong values are refused by name and origin', () => {
@@ -131,9 +188,24 @@ describe('wrong values are refused by name and origin', () => {
     expect(error.message).toContain('(from --');
   });
 
-  test('a limit that is no number', () => {
+  test('a limit that is not a number', () => {
     expect(refusal({ environment: { STOA_LIMIT_LEASE_SECONDS: 'soon' } }).message).toContain(
       'STOA_LIMIT_LEASE_SECONDS',
+    );
+  });
+
+  test.each([
+    'leaseSeconds',
+    'backendRequestSecondsMax',
+    'messageRetentionSeconds',
+    'directRetentionSeconds',
+    'addressRequestsPerMinuteMax',
+  ] as const)('a limit with which nothing would work: %s = 0', async (name) => {
+    expect(refusal({ environment: { [limitVariableOf(name)]: '0' } }).message).toContain(
+      `limits.${name} must be a whole number`,
+    );
+    expect(refusal({ directory: await withFile({ limits: { [name]: 0 } }) }).message).toContain(
+      `limits.${name}`,
     );
   });
 
@@ -149,25 +221,16 @@ describe('wrong values are refused by name and origin', () => {
     'requestSecondsMax',
     'transactionsWaitingMax',
     'dataBatchKeysMax',
-  ] as const)(
-    'a limit with which a timer or a step would run for ever, or nothing could be asked: %s = 0',
-    async (name) => {
-      expect(refusal({ environment: { [limitVariableOf(name)]: '0' } }).message).toContain(
-        `limits.${name} must be a whole number`,
-      );
-      expect(refusal({ directory: await withFile({ limits: { [name]: 0 } }) }).message).toContain(
-        `limits.${name}`,
-      );
-      expect(() => limitsWith({ [name]: 0 })).toThrow(`limits.${name} must be more than 0`);
-      await expect(openStoa({ data: join(directory, 'never'), limits: { [name]: 0 } })).rejects.toMatchObject(
-        { code: 'invalid_config' },
-      );
-    },
-  );
+  ] as const)('a limit in code with which a timer or a step would run for ever: %s = 0', async (name) => {
+    expect(() => limitsWith({ [name]: 0 })).toThrow(`limits.${name} must be more than 0`);
+    await expect(openStoa({ data: join(directory, 'never'), limits: { [name]: 0 } })).rejects.toMatchObject({
+      code: 'invalid_config',
+    });
+  });
 
   test('a limit that is longer than a timer can wait', () => {
-    expect(refusal({ environment: { STOA_LIMIT_TOKEN_USE_SECONDS: '2147484' } }).message).toContain(
-      'limits.tokenUseSeconds must be a whole number from 1 to 1000000',
+    expect(refusal({ environment: { STOA_LIMIT_STOP_SECONDS_MAX: '2147484' } }).message).toContain(
+      'limits.stopSecondsMax must be a whole number from 0 to 1000000',
     );
     expect(() => limitsWith({ stopSecondsMax: 2_147_484 })).toThrow(
       'limits.stopSecondsMax must be 0 or more and at most 1000000',

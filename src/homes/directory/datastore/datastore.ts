@@ -209,15 +209,18 @@ export class DirectoryDataStore implements DataPort {
     if (store === undefined) return { documents: [], after: null };
     const documents: DocumentRecord[] = [];
     const bounds: RangeOptions = keyText === '' ? {} : { gt: Buffer.from(keyText, 'hex') };
-    let last: Buffer | undefined;
     let looked = 0;
+    let sizeBytes = 0;
     for (const { key, value } of store.range(families.documents, { ...bounds, limit })) {
-      if (isLiveRow(value, store.nowMs())) documents.push(readDocument(store, key, value));
-      last = key;
       looked += 1;
+      if (isLiveRow(value, store.nowMs())) {
+        const document = readDocument(store, key, value);
+        documents.push(document);
+        sizeBytes += document.valueJson.length;
+      }
+      if (looked === limit || sizeBytes >= exportTurnBytesMax)
+        return { documents, after: `${shard}.${key.toString('hex')}` };
     }
-    if (looked === limit && last !== undefined)
-      return { documents, after: `${shard}.${last.toString('hex')}` };
     return { documents, after: shard + 1 < this.#kernel.stores.length ? `${shard + 1}.` : null };
   }
 
@@ -287,6 +290,8 @@ export class DirectoryDataStore implements DataPort {
   }
 }
 
+/** Bytes of values after which a page of an export ends: it is read in one turn of the event loop. */
+const exportTurnBytesMax = 1024 * 1024;
 /** The number of a shard, and a key in hexadecimal. */
 const exportPosition = /^(\d{1,3})\.((?:[0-9a-f]{2})*)$/;
 

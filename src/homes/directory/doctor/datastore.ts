@@ -13,7 +13,6 @@ import {
   surplusRow,
   wrongRow,
   eachRow,
-  inOneTurn,
   type turn,
 } from '../kernel/inspect/doctor.js';
 import { type Entry, type RangeOptions, prefixRange } from '../kernel/engine.js';
@@ -91,7 +90,7 @@ function* inspectDocument(
   reader: Reader,
   { key, value }: Entry,
   store: Store,
-): Generator<Damage> {
+): Generator<Found> {
   let record: DocumentRecord;
   try {
     record = decodeDocument(key, value, '');
@@ -132,11 +131,12 @@ function* inspectDocument(
     reader.get(families.namespaces, namespace) === undefined &&
     firstOf(reader, namespace)?.equals(key) === true
   ) {
+    const row = yield* counted(reader, namespace);
     yield missingRow(
       families.namespaces,
       namespace,
       'The namespace of a document is not in the list.',
-      (tx) => tx.put(families.namespaces, namespace, encodeNamespace(inOneTurn(counted(tx, namespace)))),
+      (tx) => tx.put(families.namespaces, namespace, encodeNamespace(row)),
     );
   }
 }
@@ -211,8 +211,9 @@ function* inspectNamespace(
 ): Generator<Found> {
   const user = key.subarray(0, userBytes);
   if (reader.get(families.usage, user) === undefined) {
+    const usage = yield* summed(reader, user);
     yield missingRow(families.usage, user, 'What a user has stored is not counted.', (tx) =>
-      tx.put(families.usage, user, encodeUsage(inOneTurn(summed(tx, user)))),
+      tx.put(families.usage, user, encodeUsage(usage)),
     );
   }
   const stated = value.length === countBytes ? decodeNamespace(value) : undefined;

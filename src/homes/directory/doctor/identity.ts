@@ -1,12 +1,13 @@
 /** What `stoa doctor` checks of tokens: the list of each user, the last uses, the timers of expiry. */
 import { messageOf } from '../../../core/errors.js';
 import type { TokenRecord } from '../../../identity/tokens.js';
-import { userKey } from '../../../identity/user-key.js';
-import { type Check, type Damage, beyondRepair, missingRow, surplusRow } from '../kernel/inspect/doctor.js';
+import { type Check, type Damage, beyondRepair, surplusRow } from '../kernel/inspect/doctor.js';
 import type { Entry } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
 import { inspectTimer } from './timers.js';
-import { expiryTimer, tokenFamilies as families, tokenOfUserKey } from '../identity/identity.js';
+import { expiryTimer, tokenFamilies as families, tokenRecords } from '../identity/identity.js';
+import { userKeyBytes } from '../../../registry/keys.js';
+import { inspectIndexRow, inspectRows } from './indexes.js';
 
 export const identityChecks: readonly Check[] = [
   { family: families.tokens, inspect: inspectToken },
@@ -24,15 +25,7 @@ function* inspectToken(reader: Reader, { key, value }: Entry): Generator<Damage>
     yield beyondRepair(families.tokens, key, 'wrong', 'The record has another id than its key.');
     return;
   }
-  const listed = tokenOfUserKey(record.user, key);
-  if (reader.get(families.tokensByUser, listed) === undefined) {
-    yield missingRow(
-      families.tokensByUser,
-      listed,
-      `The token ${record.id} is not in the list of its user.`,
-      (tx) => tx.put(families.tokensByUser, listed, Buffer.alloc(0)),
-    );
-  }
+  yield* inspectRows(reader, tokenRecords.rowsOf(record), `the token ${record.id}`);
   if (record.expiresAtMs !== null)
     yield* inspectTimer(
       reader,
@@ -41,17 +34,13 @@ function* inspectToken(reader: Reader, { key, value }: Entry): Generator<Damage>
     );
 }
 
-function* inspectTokenOfUser(reader: Reader, { key }: Entry): Generator<Damage> {
-  const id = key.subarray(32);
-  const stored = reader.get(families.tokens, id);
-  if (stored === undefined) {
-    yield surplusRow(families.tokensByUser, key, 'dangling', 'The token is not there.');
-    return;
-  }
-  const record = readRecord(stored);
+function* inspectTokenOfUser(reader: Reader, entry: Entry): Generator<Damage> {
+  const stored = reader.get(families.tokens, entry.key.subarray(userKeyBytes));
+  const record = stored === undefined ? undefined : readRecord(stored);
   // A record that cannot be read was reported with its own family.
-  if (typeof record === 'string' || userKey(record.user).equals(key.subarray(0, 32))) return;
-  yield surplusRow(families.tokensByUser, key, 'duplicate', 'The token belongs to another user.');
+  if (typeof record === 'string') return;
+  const rows = record === undefined ? undefined : tokenRecords.rowsOf(record);
+  yield* inspectIndexRow(families.tokensByUser, entry, rows, 'token');
 }
 
 function* inspectTokenUse(reader: Reader, { key, value }: Entry): Generator<Damage> {

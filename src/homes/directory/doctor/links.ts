@@ -8,11 +8,11 @@ import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
 import { decodeAgent } from '../../../registry/codec.js';
 import { idBytes } from '../../../registry/ids.js';
-import { agentKey, linkByAgentKey, linkByIdentityKey } from '../../../registry/keys.js';
+import { agentKey, linkByIdentityKey } from '../../../registry/keys.js';
 import { type IdentityRow, decodeOrUndefined, families as messaging } from '../messaging/rows.js';
 import { registryFamilies as registry } from '../registry/families.js';
+import { linkRecords } from '../registry/indexes.js';
 import { linkDirectoryId } from '../registry/links.js';
-import { noValue } from '../registry/rows.js';
 
 export function linkChecks(kernel: Kernel): Check[] {
   return [
@@ -37,15 +37,11 @@ function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store:
     isGone(there, agentKey(owner, agent), link.linkedAtMs)
   )
     return;
-  const mend: Damage['mend'] = (tx) => {
-    tx.put(registry.identityLinks, byIdentity, agent);
-    tx.put(registry.identityLinks, linkByAgentKey(agent, id), noValue);
-  };
   yield missingRow(
     registry.identityLinks,
     byIdentity,
     `The agent ${link.agentId} does not know that the identity ${id} speaks for it.`,
-    mend,
+    (tx) => linkRecords.put(tx, undefined, { agent, identity: id }),
     home,
   );
   const entry = Buffer.from(linkDirectoryId(id));

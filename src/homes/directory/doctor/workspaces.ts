@@ -1,52 +1,30 @@
 /** What must hold between the records of workspaces, their indexes, counters and leases. */
 import type { Check, Damage, Found } from '../kernel/inspect/doctor.js';
-import {
-  beyondRepair,
-  eachRow,
-  missingRow,
-  surplusRow,
-  type turn,
-  wrongRow,
-} from '../kernel/inspect/doctor.js';
-import { prefixRange } from '../kernel/engine.js';
+import { beyondRepair, eachRow, surplusRow, type turn, wrongRow } from '../kernel/inspect/doctor.js';
+import { type Entry, prefixRange } from '../kernel/engine.js';
+import type { IndexRow } from '../indexed-family.js';
+import { inspectIndexRow, inspectRows } from './indexes.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
-import type { Entity, Task } from '../../../workspaces/model.js';
+import type { Entity } from '../../../workspaces/model.js';
 import { sessionDeadline } from '../../../workspaces/sessions.js';
 import { returnTask } from '../../../workspaces/tasks.js';
 import { SharedTimers, inspectTimer } from './timers.js';
 import { type BulkKind, bulkKey } from '../workspaces/bulk.js';
+import { projectRecords, sessionRecords, taskRecords, workspaceRecords } from '../workspaces/indexes.js';
 import {
   bucketOf,
   buckets,
-  indexKey,
+  entityOf,
+  idOfKey,
   indexPrefix,
-  projectIndexes,
   recordKey,
-  sessionIndexes,
-  taskIndexes,
   unescapePart,
-  workspaceIndexes,
 } from '../workspaces/keys.js';
-import {
-  decodeRecord,
-  encodeJson,
-  openTasks,
-  openTasksKey,
-  putIndex,
-  readLease,
-  readRecord,
-} from '../workspaces/rows.js';
+import { decodeRecord, openTasks, openTasksKey, readLease, readRecord } from '../workspaces/rows.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { changeHeld, isReady, leaseTimer, unfinishedDependencies } from '../workspaces/task-rows.js';
+import { changeHeld, leaseTimer, placedTask } from '../workspaces/task-rows.js';
 import { sessionPath } from '../workspaces/tree.js';
-
-const entityOfPrefix: Readonly<Record<string, Entity>> = {
-  ws: 'workspace',
-  proj: 'project',
-  sess: 'session',
-  task: 'task',
-};
 
 /** Counters after the records that they count: a mended record may change them. */
 export function workspaceChecks(): Check[] {
@@ -58,38 +36,35 @@ export function workspaceChecks(): Check[] {
     })),
     {
       family: buckets.indexes,
-      inspect: (reader, { key, value }) => indexDamage(reader, key, value.toString()),
+      inspect: (reader, entry) => indexDamage(reader, entry),
     },
     { family: buckets.leases, inspect: (reader, { key }) => leaseDamage(reader, key) },
     {
       family: buckets.sessions,
-      inspect: (reader, { key }, store) => sessionDamage(timers, reader, idOf(key), store),
+      inspect: (reader, { key }, store) => sessionDamage(timers, reader, idOfKey(key), store),
     },
-    { family: buckets.projects, inspect: (reader, { key }) => projectCounterDamage(reader, idOf(key)) },
-    { family: buckets.workspaces, inspect: (reader, { key }) => workspaceCounterDamage(reader, idOf(key)) },
+    { family: buckets.projects, inspect: (reader, { key }) => projectCounterDamage(reader, idOfKey(key)) },
+    {
+      family: buckets.workspaces,
+      inspect: (reader, { key }) => workspaceCounterDamage(reader, idOfKey(key)),
+    },
     { family: buckets.metadata, inspect: (reader, { key }) => noteDamage(reader, key) },
   ];
 }
 
 function* recordDamage(reader: Reader, entity: Entity, key: Buffer, value: Buffer): Generator<Damage> {
-  const id = idOf(key);
+  const id = idOfKey(key);
   if (!isReadable(entity, value, id)) {
     yield beyondRepair(bucketOf[entity], key, 'unreadable', `The record of ${id} cannot be read.`);
     return;
   }
-  const expected = expectedIndexes(reader, id);
+  const expected = expectedRows(reader, id);
   if (expected === undefined) {
     if (!isBeingPurged(reader, id))
-      yield beyondRepair(bucketOf[entity], key, 'missing', `What ${id} belongs to is gone.`);
+      yield beyondRepair(bucketOf[entity], key, 'missing', `The record above ${id} does not exist.`);
     return;
   }
-  for (const index of expected) {
-    const indexed = Buffer.from(index);
-    if (reader.get(buckets.indexes, indexed)?.toString() === id) continue;
-    yield missingRow(buckets.indexes, indexed, `The index entry ${index} of ${id} is missing.`, (tx) =>
-      putIndex(tx, index, id),
-    );
-  }
+  yield* inspectRows(reader, expected, id);
   if (entity === 'task') yield* runningDamage(reader, id);
 }
 
@@ -123,19 +98,15 @@ function* runningDamage(reader: Reader, id: string): Generator<Damage> {
   );
 }
 
-function* indexDamage(reader: Reader, key: Buffer, id: string): Generator<Damage> {
-  const text = key.toString();
-  const expected = expectedIndexes(reader, id);
-  if (expected === undefined) {
-    if (!isBeingPurged(reader, id))
-      yield surplusRow(buckets.indexes, key, 'dangling', `${text} speaks of ${id}, which is not there.`);
-  } else if (!expected.includes(text)) {
-    yield surplusRow(buckets.indexes, key, 'duplicate', `${text} does not fit the record of ${id}.`);
-  }
+function* indexDamage(reader: Reader, entry: Entry): Generator<Damage> {
+  const id = entry.value.toString();
+  const expected = expectedRows(reader, id);
+  if (expected === undefined && isBeingPurged(reader, id)) return;
+  yield* inspectIndexRow(buckets.indexes, entry, expected, entityOf(id) ?? 'record');
 }
 
 function* leaseDamage(reader: Reader, key: Buffer): Generator<Damage> {
-  const id = idOf(key);
+  const id = idOfKey(key);
   if (readRecord(reader, 'task', id) === undefined && !isBeingPurged(reader, id))
     yield surplusRow(buckets.leases, key, 'dangling', `A lease speaks of ${id}, which is not there.`);
 }
@@ -213,50 +184,31 @@ function* workspaceCounterDamage(reader: Reader, id: string): Generator<Found> {
     buckets.workspaces,
     recordKey('workspace', id),
     `${id} has ${counted} active tasks, not ${workspace.active_tasks}.`,
-    (tx) =>
-      tx.put(
-        buckets.workspaces,
-        recordKey('workspace', id),
-        encodeJson({ ...workspace, active_tasks: counted }),
-      ),
+    (tx) => workspaceRecords.rewrite(tx, { ...workspace, active_tasks: counted }),
   );
 }
 
-/** Every index entry that a record should have; undefined where it, or what it belongs to, is not there. */
-function expectedIndexes(reader: Reader, id: string): string[] | undefined {
-  const entity = entityOfPrefix[id.slice(0, id.indexOf('_'))];
-  if (entity === undefined) return undefined;
-  const record = readRecord(reader, entity, id);
+/** Every index row that a record must have; undefined where the record, or one above it, does not exist. */
+function expectedRows(reader: Reader, id: string): IndexRow[] | undefined {
+  const entity = entityOf(id);
+  const record = entity === undefined ? undefined : readRecord(reader, entity, id);
   if (record === undefined) return undefined;
-  if ('owner_id' in record) return workspaceIndexes(record);
+  if ('owner_id' in record) return workspaceRecords.rowsOf(record);
   if ('workspace_id' in record)
     return readRecord(reader, 'workspace', record.workspace_id) === undefined
       ? undefined
-      : projectIndexes(record);
-  if ('project_id' in record)
-    return sessionPath(reader, record.id) === undefined ? undefined : sessionIndexes(record);
-  return expectedOfTask(reader, record);
-}
-
-function expectedOfTask(reader: Reader, task: Task): string[] | undefined {
-  const path = sessionPath(reader, task.session_id);
+      : projectRecords.rowsOf(record);
+  const path = sessionPath(reader, 'project_id' in record ? record.id : record.session_id);
   if (path === undefined) return undefined;
-  const waiting = task.status === 'pending' ? unfinishedDependencies(reader, task) : [];
-  const place = {
-    projectId: path.project.id,
-    ownerId: path.workspace.owner_id,
-    ready: isReady(reader, task),
-  };
-  return [
-    ...taskIndexes(task, place),
-    ...waiting.map((dependency) => indexKey('task', 'dependency', dependency, task.id)),
-  ];
+  if ('project_id' in record) return sessionRecords.rowsOf(record);
+  const home = { projectId: path.project.id, ownerId: path.workspace.owner_id };
+  return taskRecords.rowsOf(placedTask(reader, record, home));
 }
 
 /** What hangs below something that is being purged waits for its turn: that is no damage. */
 function isBeingPurged(reader: Reader, id: string): boolean {
   if (reader.get(buckets.metadata, bulkKey('purge', id)) !== undefined) return true;
-  const entity = entityOfPrefix[id.slice(0, id.indexOf('_'))];
+  const entity = entityOf(id);
   const record = entity === undefined ? undefined : readRecord(reader, entity, id);
   if (record === undefined || 'owner_id' in record) return false;
   if ('workspace_id' in record) return isBeingPurged(reader, record.workspace_id);
@@ -269,11 +221,6 @@ function isReadable(entity: Entity, value: Buffer, id: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** `entity:id` → the id. */
-function idOf(key: Buffer): string {
-  return key.toString().slice(key.indexOf(':') + 1);
 }
 
 /** The sum over the ids that an index has under a prefix. */

@@ -1,6 +1,5 @@
 /** Tokens in the kernel's first shard: by id, and by user for lists. */
 import type { Step } from '../../../core/write.js';
-import { StoaError } from '../../../core/errors.js';
 import { step } from '../step.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
 import { type TokenRecord, isExpired } from '../../../identity/tokens.js';
@@ -8,7 +7,9 @@ import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
+import { IndexedFamily } from '../indexed-family.js';
 import { isKnownUser } from '../registry/users.js';
+import { limitError } from '../../../core/settings/exceeds.js';
 
 export const tokenFamilies = {
   /** Token id (10 bytes) → record as JSON. */
@@ -23,9 +24,17 @@ export const identityFamilies: readonly string[] = Object.values(tokenFamilies);
 
 export const expiryTimer = 'identity.token';
 
-export function tokenOfUserKey(user: string, id: Buffer): Buffer {
-  return Buffer.concat([userKey(user), id]);
-}
+export const tokenRecords = new IndexedFamily<TokenRecord>({
+  family: tokenFamilies.tokens,
+  keyOf: ({ id }) => Buffer.from(id, 'hex'),
+  encode: (record) => Buffer.from(JSON.stringify(record)),
+  indexes: [
+    {
+      family: tokenFamilies.tokensByUser,
+      keysOf: ({ user, id }) => Buffer.concat([userKey(user), Buffer.from(id, 'hex')]),
+    },
+  ],
+});
 
 export class DirectoryIdentity implements IdentityPort {
   readonly #kernel: Kernel;
@@ -98,14 +107,17 @@ export class DirectoryIdentity implements IdentityPort {
 }
 
 function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
-  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) {
-    throw new StoaError('quota_exceeded', `The user has ${perUserMax} tokens, which is the limit.`, {
-      fix: 'Revoke one that is no longer used.',
+  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax)
+    throw limitError('quota_exceeded', {
+      subject: 'With this token the user',
+      unit: 'valid tokens',
+      limit: 'tokensPerUserMax',
+      limits: { tokensPerUserMax: perUserMax },
+      received: perUserMax + 1,
+      advice: 'Revoke a token that is no longer used',
     });
-  }
   const id = Buffer.from(record.id, 'hex');
-  tx.put(tokenFamilies.tokens, id, Buffer.from(JSON.stringify(record)));
-  tx.put(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id), Buffer.alloc(0));
+  tokenRecords.put(tx, undefined, record);
   if (record.expiresAtMs !== null)
     tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   announce(tx, record, 'token.created');
@@ -114,9 +126,8 @@ function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): 
 
 function removeToken(tx: Transaction, record: TokenRecord, kind: string): void {
   const id = Buffer.from(record.id, 'hex');
-  tx.delete(tokenFamilies.tokens, id);
+  tokenRecords.remove(tx, record);
   tx.delete(tokenFamilies.tokenUses, id);
-  tx.delete(tokenFamilies.tokensByUser, tokenOfUserKey(record.user, id));
   if (record.expiresAtMs !== null)
     tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
   announce(tx, record, kind);

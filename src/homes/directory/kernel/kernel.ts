@@ -412,7 +412,7 @@ function checkShards(shards: number, limits: Limits): number {
   if (!Number.isInteger(shards) || shards < 1 || shards > limits.shardsMax) {
     throw new StoaError(
       'invalid_config',
-      `A data directory has 1 to ${limits.shardsMax} shards, not ${shards}.`,
+      `Invalid number of shards ${shards}. Expected 1 to ${limits.shardsMax} (shardsMax).`,
     );
   }
   return shards;

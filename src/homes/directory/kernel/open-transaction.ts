@@ -9,6 +9,7 @@ import { mergedRange } from './range.js';
 import { timerKey } from './timers.js';
 import type { Change } from '../../../core/change.js';
 import type { Timer, Transaction } from './transaction.js';
+import { limitError } from '../../../core/settings/exceeds.js';
 
 /** What all transactions of a store read from. */
 export interface StoreState {
@@ -170,11 +171,14 @@ export class OpenTransaction implements Transaction {
     const newest = this.#overlay.get(number, name);
     const [place, before] =
       newest?.by === this ? [newest.place, newest.before] : [this.writes.length, newest];
-    if (place >= this.#operationsMax) {
-      throw new StoaError('too_large', `A transaction holds at most ${this.#operationsMax} writes.`, {
-        fix: 'Split the work into several transactions.',
+    if (place >= this.#operationsMax)
+      throw limitError('too_large', {
+        subject: 'The transaction',
+        unit: 'writes',
+        limit: 'transactionOperationsMax',
+        limits: { transactionOperationsMax: this.#operationsMax },
+        advice: 'Split the work into several transactions',
       });
-    }
     const write: PendingWrite = { family, key, value, by: this, place, familyNumber: number, name, before };
     this.#overlay.set(number, name, write);
     this.writes[place] = write;

@@ -45,6 +45,9 @@ export type CommitListener = (commits: readonly Commit[]) => void;
 /** Called with all that a group wrote, once it is durable and before anybody who waited for it goes on. */
 export type WriteListener = (operations: readonly WriteOperation[]) => void;
 
+/** Called as a transaction begins; what it answers is called when the transaction is durable, or with its failure. */
+export type TransactListener = () => ((failure?: unknown) => void) | undefined;
+
 /** Where a log begins and ends. Empty when `last` is 0. */
 export interface LogExtent {
   first: number;
@@ -70,6 +73,8 @@ const triedKey = Buffer.from('write_tried_at_ms');
 export class Store implements Reader {
   readonly engine: Engine;
   readonly limits: Limits;
+  /** For traces. Without it a transaction makes no further promise. */
+  onTransact: TransactListener | undefined;
   readonly #clock: () => number;
   readonly #onGroup: ((group: GroupFacts) => void) | undefined;
   readonly #familyNumbers: ReadonlyMap<string, number>;
@@ -128,6 +133,11 @@ export class Store implements Reader {
   /** The newest number of the redo log that is on disk. */
   get lsn(): number {
     return this.#durableLsn;
+  }
+
+  /** The newest number of the redo log, on disk or on its way there. */
+  get newestLsn(): number {
+    return this.#lastLsn;
   }
 
   /** Why writes are refused, or undefined while they are not. */
@@ -192,6 +202,13 @@ export class Store implements Reader {
    * });
    */
   transact<T>(body: (tx: Transaction) => T): Promise<T> {
+    const onEnd = this.onTransact?.();
+    const settled = this.#transact(body);
+    if (onEnd !== undefined) void settled.then(() => onEnd(), onEnd);
+    return settled;
+  }
+
+  #transact<T>(body: (tx: Transaction) => T): Promise<T> {
     const refusal = this.refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
     const tx = this.begin();

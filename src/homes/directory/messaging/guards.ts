@@ -45,12 +45,12 @@ export class Nonces {
     return this.#isUsed(nonceHash(keyOf(agentId, nonce), namedAt));
   }
 
-  /** False when it was there already. It counts as used at once, and is free again when the transaction is undone. */
-  insert(tx: Transaction, agentId: string, nonce: string): boolean {
+  /** Its key, or undefined when it was there already. It counts as used at once, and is free again when the transaction is undone. */
+  insert(tx: Transaction, agentId: string, nonce: string): Buffer | undefined {
     const bucket = this.#bucketAt(tx.nowMs);
     const key = keyOf(agentId, nonce);
     const hash = nonceHash(key, namedAt);
-    if (this.#isUsed(hash)) return false;
+    if (this.#isUsed(hash)) return undefined;
     key.writeUIntBE(bucket, 0, bucketBytes);
     key.writeUIntBE(tx.nowMs, bucketBytes, timeBytes);
     this.#usedIn(bucket).add(hash);
@@ -58,7 +58,13 @@ export class Nonces {
     if (!this.#timed.has(bucket)) tx.schedule(nonceTimer(this.#limits, key));
     tx.onUndone(() => this.#used.get(bucket)?.delete(hash));
     tx.onDurable(() => this.#settled(bucket));
-    return true;
+    return key;
+  }
+
+  /** Takes out what `insert` has put in. It counts as used until that is on disk. */
+  remove(tx: Transaction, key: Buffer): void {
+    tx.delete(families.nonces, key);
+    tx.onDurable(() => this.#used.get(nonceBucketOf(key))?.delete(nonceHash(key, namedAt)));
   }
 
   /** The bucket's timer is on disk: others need not write it again. */

@@ -1,4 +1,6 @@
 /** Identities in the embedded store: registered once a key, renamed, rotated, linked. */
+import type { Limits } from '../../../core/settings/limits.js';
+import { refuseMoreKeys } from '../../../messaging/refusals.js';
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
@@ -12,6 +14,7 @@ import type {
   SealedIdentity,
 } from '../../../messaging/port.js';
 import { uuidBytes } from '../../../messaging/uuid.js';
+import { identityKeyRecords, keyBytes } from './indexes.js';
 import {
   type IdentityKeyRow,
   type IdentityRow,
@@ -20,7 +23,6 @@ import {
   encode,
   families,
   timeOfKey,
-  timedKey,
 } from './rows.js';
 import { countAgent } from './totals.js';
 import { prefixRange } from '../kernel/engine.js';
@@ -108,12 +110,7 @@ function insert(
   };
   const idBytes = uuidBytes(id);
   tx.put(families.agents, idBytes, encode(identity));
-  tx.put(families.agentsByKey, keyBytes(publicKey), idBytes);
-  tx.put(
-    families.agentKeys,
-    timedKey(idBytes, tx.nowMs),
-    encode({ publicKey, fromMs: tx.nowMs, proof: null } satisfies IdentityKeyRow),
-  );
+  identityKeyRecords.put(tx, undefined, { agent: idBytes, publicKey, fromMs: tx.nowMs, proof: null });
   countAgent(tx);
   tx.change({
     domain: 'messaging',
@@ -157,12 +154,17 @@ function update(
 export function rotateKey(
   tx: Transaction,
   { id, oldPublicKey, newPublicKey, proof }: KeyRotation,
+  limits: Limits,
 ): 'rotated' | 'taken' | 'stale' {
   const idBytes = uuidBytes(id);
   const current = readIdentity(tx, idBytes);
   if (current === undefined || current.publicKey !== oldPublicKey) return 'stale';
   if (tx.get(families.agentsByKey, keyBytes(newPublicKey)) !== undefined) return 'taken';
-  const newest = [...tx.range(families.agentKeys, { ...prefixRange(idBytes), reverse: true, limit: 1 })][0];
+  const known = Array.from(
+    tx.range(families.agentKeys, { ...prefixRange(idBytes), limit: limits.identityKeysMax }),
+  );
+  if (known.length >= limits.identityKeysMax) throw refuseMoreKeys(limits);
+  const newest = known.at(-1);
   // Two rotations in one millisecond would share a key of the history.
   const fromMs = Math.max(tx.nowMs, newest === undefined ? 0 : timeOfKey(newest.key) + 1);
   tx.put(
@@ -170,12 +172,7 @@ export function rotateKey(
     idBytes,
     encode({ ...current, publicKey: newPublicKey, updatedAtMs: tx.nowMs } satisfies IdentityRow),
   );
-  tx.put(families.agentsByKey, keyBytes(newPublicKey), idBytes);
-  tx.put(
-    families.agentKeys,
-    timedKey(idBytes, fromMs),
-    encode({ publicKey: newPublicKey, fromMs, proof } satisfies IdentityKeyRow),
-  );
+  identityKeyRecords.put(tx, undefined, { agent: idBytes, publicKey: newPublicKey, fromMs, proof });
   tx.change({
     domain: 'messaging',
     kind: 'identity.rotated',
@@ -203,8 +200,4 @@ export function identitiesOf(reader: Reader, ids: readonly string[]): Map<string
     found.set(identity.id, identity);
   }
   return found;
-}
-
-export function keyBytes(publicKey: string): Buffer {
-  return Buffer.from(publicKey, 'base64');
 }

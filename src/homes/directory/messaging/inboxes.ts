@@ -7,10 +7,11 @@ import { refuse } from '../../../messaging/refusals.js';
 import { nextTsMs } from '../../../messaging/room-clock.js';
 import { newUlid, ulidBytes } from '../../../messaging/ulid.js';
 import { uuidBytes } from '../../../messaging/uuid.js';
-import { deletePlace, placesOf, putPlace } from './places.js';
+import { directRecords } from './indexes.js';
+import { placesOf } from './places.js';
 import { scheduleExpiry } from './retention-timers.js';
 import { oldestLivingMs, readSpan } from './rooms.js';
-import { decodeDirect, encodeDirect, families, nothing, timeOfKey, timedKey } from './rows.js';
+import { decodeDirect, families, nothing, timeOfKey, timedKey } from './rows.js';
 
 export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMessage): DirectMessage {
   const agent = uuidBytes(input.to);
@@ -19,7 +20,7 @@ export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMess
   const tsMs = nextTsMs(clock === undefined ? 0 : timeOfKey(clock), tx.nowMs);
   const message: DirectMessage = { ...input, id: newUlid(tsMs), tsMs, acknowledged: false };
   tx.put(families.inboxClocks, agent, timedKey(nothing, tsMs));
-  storeDirect(tx, limits, message);
+  storeDirect(tx, limits, undefined, message);
   tx.change({
     domain: 'messaging',
     kind: 'direct.received',
@@ -32,32 +33,22 @@ export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMess
   return message;
 }
 
-/** A direct message with all that leads to it, and the timer that ends its life. */
-export function storeDirect(tx: Transaction, limits: Limits, message: DirectMessage): void {
-  const { id, to, tsMs, acknowledged } = message;
-  const agent = uuidBytes(to);
-  const key = timedKey(agent, tsMs);
-  tx.put(families.inboxes, key, encodeDirect(message));
-  if (acknowledged) tx.delete(families.pending, key);
-  else tx.put(families.pending, key, nothing);
-  const bytes = ulidBytes(id);
-  if (bytes !== undefined) putPlace(tx, agent, { id: bytes, tsMs });
-  scheduleExpiry(tx, 'inbox', agent, tsMs + limits.directRetentionSeconds * 1000);
-}
-
-export function removeDirect(tx: Transaction, { id, to, tsMs }: DirectMessage): void {
-  const agent = uuidBytes(to);
-  const key = timedKey(agent, tsMs);
-  tx.delete(families.inboxes, key);
-  tx.delete(families.pending, key);
-  const bytes = ulidBytes(id);
-  if (bytes !== undefined) deletePlace(tx, agent, { id: bytes, tsMs });
+/** Writes a direct message over the one that its inbox has at this time, and the timer that ends its life. */
+export function storeDirect(
+  tx: Transaction,
+  limits: Limits,
+  before: DirectMessage | undefined,
+  message: DirectMessage,
+): void {
+  directRecords.put(tx, before, message);
+  const expiresAtMs = message.tsMs + limits.directRetentionSeconds * 1000;
+  scheduleExpiry(tx, 'inbox', uuidBytes(message.to), expiresAtMs);
 }
 
 /** Gives a direct message another time, with its id and its place among the others as they are. */
 export function moveDirect(tx: Transaction, limits: Limits, message: DirectMessage, tsMs: number): void {
-  removeDirect(tx, message);
-  storeDirect(tx, limits, { ...message, tsMs });
+  directRecords.remove(tx, message);
+  storeDirect(tx, limits, undefined, { ...message, tsMs });
   announceDirectImported(tx, message);
 }
 
@@ -138,9 +129,7 @@ export function acknowledge(
     const message = findDirect(tx, agent, id);
     if (message === undefined || message.acknowledged) continue;
     if (isExpired(message.tsMs, limits.directRetentionSeconds, tx.nowMs)) continue;
-    const key = timedKey(agent, message.tsMs);
-    tx.put(families.inboxes, key, encodeDirect({ ...message, acknowledged: true }));
-    tx.delete(families.pending, key);
+    directRecords.put(tx, message, { ...message, acknowledged: true });
     acknowledged += 1;
   }
   return acknowledged;

@@ -30,6 +30,7 @@ import type {
   NewIdentity,
   NewMessage,
   NewRoom,
+  BlockPage,
   NonceClaim,
   Notice,
   Page,
@@ -197,7 +198,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   rotateKey(rotation: KeyRotation): DirectoryStep<'rotated' | 'taken' | 'stale'> {
-    return this.#step((tx) => identities.rotateKey(tx, rotation));
+    return this.#step((tx) => identities.rotateKey(tx, rotation, this.#kernel.limits));
   }
 
   async keys(id: string): Promise<IdentityKey[]> {
@@ -346,7 +347,7 @@ export class DirectoryMessaging implements MessagingPort {
 
   useNonce(agentId: string, nonce: string): DirectoryStep<void> {
     return this.#step((tx) => {
-      if (!this.#nonces.insert(tx, agentId, nonce)) throw refuse('nonceUsed');
+      if (this.#nonces.insert(tx, agentId, nonce) === undefined) throw refuse('nonceUsed');
     });
   }
 
@@ -355,15 +356,23 @@ export class DirectoryMessaging implements MessagingPort {
    * on disk; work that starts now commits with it or after it, never before it.
    */
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
-    let fresh = false;
-    const durable = this.#kernel.root.transact((tx) => {
-      fresh = this.#nonces.insert(tx, agentId, nonce);
+    const { root } = this.#kernel;
+    let key: Buffer | undefined;
+    const durable = root.transact((tx) => {
+      key = this.#nonces.insert(tx, agentId, nonce);
     });
+    const inserted = key;
     // A refusal by the store (stopped, overloaded) comes before the body has run.
-    if (!fresh) await durable;
+    if (inserted === undefined) await durable;
     // The answer to the request waits for it; a request that is refused meanwhile does not.
     durable.catch(() => undefined);
-    return { fresh, durable };
+    return {
+      fresh: inserted !== undefined,
+      durable,
+      release: async () => {
+        if (inserted !== undefined) await root.transact((tx) => this.#nonces.remove(tx, inserted));
+      },
+    };
   }
 
   async takeRate(
@@ -402,15 +411,31 @@ export class DirectoryMessaging implements MessagingPort {
     return block !== undefined && block.expiresAtMs > this.nowMs() ? block : undefined;
   }
 
-  async blocks(): Promise<Block[]> {
-    return [...this.#blocks.values()].filter((block) => block.expiresAtMs > this.nowMs());
+  async blocks(after: string | null, limit: number): Promise<BlockPage> {
+    const from = after === null ? {} : { gt: Buffer.from(after) };
+    const rows = Array.from(this.#kernel.root.range(families.blocks, { ...from, limit }));
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return {
+      items: rows
+        .flatMap(({ value }) => decodeOrUndefined<Block>(value) ?? [])
+        .filter(({ expiresAtMs }) => expiresAtMs > this.nowMs()),
+      next: last?.key.toString() ?? null,
+    };
+  }
+
+  async countBlocks(): Promise<number> {
+    return this.#blocks.size;
   }
 
   async unblock(address: string): Promise<boolean> {
-    this.#violations.drop(address);
     const blocked = (await this.blockOf(address)) !== undefined;
-    this.#blocks.delete(address);
-    await this.#kernel.root.transact((tx) => tx.delete(families.blocks, Buffer.from(address)));
+    await this.#kernel.root.transact((tx) => {
+      tx.delete(families.blocks, Buffer.from(address));
+      tx.onDurable(() => {
+        this.#blocks.delete(address);
+        this.#violations.drop(address);
+      });
+    });
     return blocked;
   }
 

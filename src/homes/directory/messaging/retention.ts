@@ -6,7 +6,7 @@ import type { Block } from '../../../messaging/model.js';
 import { dropNonces } from './guards.js';
 import { expiryTimers } from './retention-timers.js';
 import { oldestLivingMs, removeMessage } from './rooms.js';
-import { removeDirect } from './inboxes.js';
+import { directRecords } from './indexes.js';
 import { decode, decodeDirect, decodeMessage, families, timedKey } from './rows.js';
 import { expireLists } from './words.js';
 
@@ -44,7 +44,7 @@ function expireDirects(tx: Transaction, limits: Limits, agent: Buffer): void {
   const due = [
     ...tx.range(families.inboxes, { gte: timedKey(agent, 0), lt: before, limit: messagesPerStep }),
   ];
-  for (const { key, value } of due) removeDirect(tx, decodeDirect(key, value));
+  for (const { key, value } of due) directRecords.remove(tx, decodeDirect(key, value));
   if (due.length === messagesPerStep)
     tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.inbox, reference: agent });
 }

@@ -12,23 +12,20 @@ import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js'
 import { uuidBytes } from '../../../messaging/uuid.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { scheduleExpiry } from './retention-timers.js';
+import { hotRoom, messageRecords, roomRecords } from './indexes.js';
 import {
   HotRow,
   type RoomRow,
-  activityKey,
   decode,
   decodeMessage,
-  encode,
-  encodeMessage,
   endOfTimeMs,
   families,
-  nothing,
   roomOfActivityKey,
   timeOfKey,
   timedKey,
 } from './rows.js';
 import { forgetMessage, indexMessage, indexedId } from './words.js';
-import { deletePlace, placesOf, putPlace } from './places.js';
+import { placesOf } from './places.js';
 import { countMessage, countRoom, newestRoom, rankRoom } from './totals.js';
 
 export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
@@ -52,10 +49,8 @@ export function createRoom(
     messageCount: 0,
     lastTsMs: 0,
   };
-  const roomKey = uuidBytes(id);
-  tx.put(families.rooms, roomKey, encode(room));
-  if (keyHash !== null) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
-  if (!isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
+  roomRecords.put(tx, undefined, room);
+  if (keyHash !== null) tx.put(families.roomKeys, uuidBytes(id), Buffer.from(keyHash));
   countRoom(tx, room);
   tx.change({
     domain: 'messaging',
@@ -95,14 +90,13 @@ export async function publicRooms(reader: Reader, limit: number, offset: number)
 }
 
 const roomsPerStep = 1_000;
-const postedRoom = new HotRow<RoomRow>();
 const spentBytes = new HotRow<ByteWindow>();
 
 export function postMessage(tx: Transaction, limits: Limits, input: NewMessage): Message {
   const roomKey = uuidBytes(input.roomId);
   const roomValue = tx.get(families.rooms, roomKey);
   if (roomValue === undefined) throw refuse('roomUnknown');
-  const room = postedRoom.decode(roomValue);
+  const room = hotRoom.decode(roomValue);
   const parent =
     input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
   if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
@@ -113,7 +107,7 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   const { id, bytes: idBytes } = newUlidBytes(tsMs);
   const message: Message = { ...input, id, rootId, tsMs };
   storeMessage(tx, limits, room, message, idBytes);
-  moveRoom(tx, room, roomKey, tsMs);
+  moveRoom(tx, room, tsMs);
   tx.change({
     domain: 'messaging',
     kind: 'message.posted',
@@ -134,11 +128,9 @@ function storeMessage(
   message: Message,
   id: Buffer,
 ): void {
-  const { roomId, rootId, tsMs, body } = message;
+  const { roomId, tsMs, body } = message;
   const roomKey = uuidBytes(roomId);
-  tx.put(families.messages, timedKey(roomKey, tsMs), encodeMessage(message));
-  putPlace(tx, roomKey, { id, tsMs });
-  if (rootId !== null) tx.put(families.threads, threadKey(roomKey, rootId, tsMs), nothing);
+  messageRecords.put(tx, undefined, { message, id });
   if (!isPrivate) indexMessage(tx, roomKey, indexedId(id, tsMs), body);
   scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
 }
@@ -147,8 +139,7 @@ function storeMessage(
 export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, message: Message): void {
   storeMessage(tx, limits, room, message, idBytesOf(message));
   // The room's clock only goes forward.
-  if (room.lastTsMs < message.tsMs)
-    tx.put(families.rooms, uuidBytes(room.id), encode({ ...room, lastTsMs: message.tsMs } satisfies RoomRow));
+  if (room.lastTsMs < message.tsMs) roomRecords.rewrite(tx, { ...room, lastTsMs: message.tsMs });
 }
 
 /** Gives a message another time, with its id and its place among the others as they are. */
@@ -181,12 +172,9 @@ export function announceImported(tx: Transaction, room: Room, messageId: string)
 export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
   const roomKey = uuidBytes(room.id);
   const before = readRoom(tx, roomKey);
-  if (before !== undefined && !before.isPrivate)
-    tx.delete(families.roomsByActivity, activityKey(before, roomKey));
   const lastTsMs = Math.max(room.lastTsMs, before?.lastTsMs ?? 0);
-  tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs } satisfies RoomRow));
+  roomRecords.put(tx, before, { ...room, lastTsMs });
   if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
-  if (!room.isPrivate) tx.put(families.roomsByActivity, activityKey(room, roomKey), nothing);
   if (before === undefined) countRoom(tx, room);
   else rankRoom(tx, room);
 }
@@ -195,7 +183,7 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
 const listedMs = 1_000;
 
 /** The room's counters, and its place among the active ones. */
-function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number): void {
+function moveRoom(tx: Transaction, room: RoomRow, tsMs: number): void {
   const { nowMs } = tx;
   const listedAtMs = room.listedAtMs ?? room.lastActiveAtMs;
   // A time ahead of the clock is from before the clock was set back.
@@ -208,11 +196,7 @@ function moveRoom(tx: Transaction, room: RoomRow, roomKey: Buffer, tsMs: number)
     lastTsMs: tsMs,
     listedAtMs: staysFirst ? listedAtMs : nowMs,
   };
-  tx.put(families.rooms, roomKey, postedRoom.encode(next));
-  if (!staysFirst && listedAtMs !== nowMs) {
-    tx.delete(families.roomsByActivity, activityKey(room, roomKey));
-    tx.put(families.roomsByActivity, activityKey(next, roomKey), nothing);
-  }
+  roomRecords.put(tx, room, next);
   countMessage(tx, next);
 }
 
@@ -240,10 +224,6 @@ function idBytesOf({ id }: Message): Buffer {
   return bytes;
 }
 
-export function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
-  return timedKey(timedKey(roomKey, ulidTimeMs(rootId) ?? 0), tsMs);
-}
-
 export function findMessage(
   reader: Reader,
   limits: Limits,
@@ -266,13 +246,9 @@ export function findMessage(
 
 /** Takes a message and all that leads to it out of the store. The room's total stays. */
 export function removeMessage(tx: Transaction, message: Message): void {
-  const { roomId, rootId, tsMs } = message;
-  const roomKey = uuidBytes(roomId);
   const id = idBytesOf(message);
-  tx.delete(families.messages, timedKey(roomKey, tsMs));
-  deletePlace(tx, roomKey, { id, tsMs });
-  if (rootId !== null) tx.delete(families.threads, threadKey(roomKey, rootId, tsMs));
-  forgetMessage(tx, indexedId(id, tsMs));
+  messageRecords.remove(tx, { message, id });
+  forgetMessage(tx, indexedId(id, message.tsMs));
 }
 
 export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, messageId: string): boolean {

@@ -13,17 +13,19 @@ import {
   newAgent,
 } from '../../../registry/changes.js';
 import { idBytes, sessionIdOf } from '../../../registry/ids.js';
-import { agentCountKey, sessionByAgentKey, sessionStatusPrefix } from '../../../registry/keys.js';
+import { agentCountKey, sessionByAgentKey } from '../../../registry/keys.js';
 import {
   type AgentState,
   type Lease,
   type StoredAgent,
   agentSpecDefaults,
+  sessionStatusBytes,
   stateOf,
 } from '../../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
 import { type AgentVerb, checkDeletable, verbPath } from '../../../registry/transitions.js';
 import { registryFamilies as families } from './families.js';
+import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
 import { removeLinks } from './links.js';
 import {
@@ -33,7 +35,6 @@ import {
   readCount,
   readSession,
   removeAgent,
-  removeSession,
   writeAgent,
   writeLease,
   writeMeta,
@@ -156,14 +157,8 @@ export class AgentVerbs {
     const id = idBytes(agentId);
     this.#leases.end(tx, agent);
     this.#unschedule(tx, agent);
-    const sessions = Array.from(tx.range(families.sessionsByAgent, prefixRange(id)), ({ key }) =>
-      key.subarray(id.length),
-    );
-    for (const key of sessions) {
-      const session = readSession(tx, key);
-      if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(id, key));
-      else removeSession(tx, session);
-    }
+    const sessions = sessionsOf(tx, id);
+    removeSessions(tx, id, sessions);
     const identities = removeLinks(tx, id);
     removeAgent(tx, agent);
     tx.change({
@@ -177,24 +172,18 @@ export class AgentVerbs {
   }
 
   /**
-   * Removes some closed sessions of an agent that is about to be deleted, where there are more than
-   * one commit should hold. Answers their ids; none when the rest can go with the agent.
+   * Removes some sessions of an agent that is about to be deleted, where there are more than one
+   * commit should hold. Answers their ids; none when the rest can go with the agent.
    */
   thinSessions(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
     const agent = this.#guarded(tx, user, agentId, guard);
     checkDeletable(stateOf(agent.record));
     const limit = this.#limits.sessionsDeletedAtOnceMax;
-    const prefix = sessionStatusPrefix('closed', idBytes(agentId));
-    const closed = Array.from(
-      tx.range(families.sessionsByStatus, { ...prefixRange(prefix), limit: limit + 1 }),
-      ({ key }) => key.subarray(prefix.length),
-    );
-    if (closed.length <= limit) return [];
-    for (const key of closed) {
-      const session = readSession(tx, key);
-      if (session !== undefined) removeSession(tx, session);
-    }
-    return closed.map(sessionIdOf);
+    const found = sessionsOf(tx, idBytes(agentId), limit + 1);
+    if (found.length <= limit) return [];
+    const active = removeSessions(tx, idBytes(agentId), found);
+    if (active > 0) writeMeta(tx, { ...agent, activeSessions: agent.activeSessions - active });
+    return found.map(sessionIdOf);
   }
 
   /** Makes a change that has passed every guard, and announces it. */
@@ -282,6 +271,24 @@ export class AgentVerbs {
         reference: idBytes(agent.record.agent_id),
       });
   }
+}
+
+/** The keys of an agent's sessions, open and closed. */
+function sessionsOf(reader: Reader, agent: Buffer, limit?: number): Buffer[] {
+  const range = { ...prefixRange(agent), ...(limit !== undefined && { limit }) };
+  return Array.from(reader.range(families.sessionsByAgent, range), ({ key }) => key.subarray(agent.length));
+}
+
+/** Answers how many of them were active. */
+function removeSessions(tx: Transaction, agent: Buffer, sessions: readonly Buffer[]): number {
+  let active = 0;
+  for (const key of sessions) {
+    const session = readSession(tx, key);
+    if (session?.status === sessionStatusBytes.active) active += 1;
+    if (session === undefined) tx.delete(families.sessionsByAgent, sessionByAgentKey(agent, key));
+    else sessionRecords.remove(tx, session);
+  }
+  return active;
 }
 
 export function agentNotFound(agentId: string): StoaError {

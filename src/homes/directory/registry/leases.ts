@@ -3,7 +3,6 @@ import { StoaError } from '../../../core/errors.js';
 import type { Outage } from '../../../core/outages.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { encodeAgent } from '../../../registry/codec.js';
 import { idBytes } from '../../../registry/ids.js';
 import {
   type LeaseTimes,
@@ -15,8 +14,8 @@ import {
 } from '../../../registry/lease.js';
 import type { Lease, StoredAgent } from '../../../registry/model.js';
 import type { WriteGuard } from '../../../registry/port.js';
-import { registryFamilies as families } from './families.js';
-import { findAgent, keyOfAgent, writeLease } from './rows.js';
+import { agentRecords } from './indexes.js';
+import { findAgent, writeLease } from './rows.js';
 
 /** Called in the transaction in which an agent's presence ends, so that other domains can take back what it held. */
 export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
@@ -115,10 +114,10 @@ export class LeaseVerbs {
   }
 
   /** The record's own time of the last heartbeat follows lazily, without a new version. */
-  #followInRecord(tx: Transaction, { record }: StoredAgent): void {
+  #followInRecord(tx: Transaction, { record, meta }: StoredAgent): void {
     const behindMs = tx.nowMs - (record.last_heartbeat_at ?? 0);
     if (record.last_heartbeat_at !== null && behindMs < this.#limits.heartbeatRecordSeconds * 1_000) return;
-    tx.put(families.agents, keyOfAgent(record), encodeAgent({ ...record, last_heartbeat_at: tx.nowMs }));
+    agentRecords.rewrite(tx, { record: { ...record, last_heartbeat_at: tx.nowMs }, meta });
   }
 
   #announce(

@@ -3,10 +3,11 @@ import { StoaError } from '../../../core/errors.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { idBytes } from '../../../registry/ids.js';
-import { linkByAgentKey, linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
+import { linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import { registryFamilies as families } from './families.js';
-import { findAgent, noValue } from './rows.js';
+import { linkRecords } from './indexes.js';
+import { findAgent } from './rows.js';
 
 /** The name under which the directory knows an identity. */
 export function linkDirectoryId(identity: string): string {
@@ -19,8 +20,7 @@ export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, ide
   const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
   if (linked !== undefined && linked.equals(agent)) return;
   if (linked !== undefined) throw identityTaken(identity);
-  tx.put(families.identityLinks, linkByAgentKey(agent, identity), noValue);
-  tx.put(families.identityLinks, linkByIdentityKey(identity), agent);
+  linkRecords.put(tx, undefined, { agent, identity });
   tx.change({
     domain: 'registry',
     kind: 'agent.linked',
@@ -32,8 +32,7 @@ export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, ide
 }
 
 export function unlinkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
-  tx.delete(families.identityLinks, linkByAgentKey(idBytes(record.agent_id), identity));
-  tx.delete(families.identityLinks, linkByIdentityKey(identity));
+  linkRecords.remove(tx, { agent: idBytes(record.agent_id), identity });
   tx.change({
     domain: 'registry',
     kind: 'agent.unlinked',
@@ -64,10 +63,7 @@ export function* linkedIdentities(
 /** Removes every link of an agent that is deleted; answers the identities. */
 export function removeLinks(tx: Transaction, agent: Buffer): string[] {
   const identities = Array.from(linkedIdentities(tx, agent, null), String);
-  for (const identity of identities) {
-    tx.delete(families.identityLinks, linkByAgentKey(agent, identity));
-    tx.delete(families.identityLinks, linkByIdentityKey(identity));
-  }
+  for (const identity of identities) linkRecords.remove(tx, { agent, identity });
   return identities;
 }
 

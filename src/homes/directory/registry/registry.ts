@@ -27,9 +27,8 @@ import type {
   WriteGuard,
 } from '../../../registry/port.js';
 import type { AgentVerb } from '../../../registry/transitions.js';
-import { AgentVerbs, activityTimer, agentNotFound } from './agents.js';
+import { agentNotFound } from './agents.js';
 import { registryFamilies as families } from './families.js';
-import { LeaseVerbs, leaseTimer } from './leases.js';
 import {
   identityTaken,
   linkDirectoryId,
@@ -41,8 +40,9 @@ import {
 } from './links.js';
 import { each, matches, matchingAgents, mergedPage } from './lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './rows.js';
-import { SessionVerbs, sessionExists } from './sessions.js';
-import { UserVerbs, keyOfUser } from './users.js';
+import { sessionExists } from './sessions.js';
+import { keyOfUser } from './users.js';
+import { RegistryVerbs } from './verbs.js';
 
 const noBytes = Buffer.alloc(0);
 const agentIdBytes = 32;
@@ -50,25 +50,6 @@ const agentIdBytes = 32;
 export { registryFamilies } from './families.js';
 export { decodeRegistryEntry } from './inspect.js';
 export type { PresenceLostHook } from './leases.js';
-
-/** The registry's operations over an open transaction, for joining them with those of other domains. */
-export class RegistryVerbs {
-  readonly users: UserVerbs;
-  readonly leases: LeaseVerbs;
-  readonly agents: AgentVerbs;
-  readonly sessions: SessionVerbs;
-
-  constructor(kernel: Kernel) {
-    const { limits } = kernel;
-    const outages = () => kernel.outages;
-    this.users = new UserVerbs(limits);
-    this.leases = new LeaseVerbs(limits, outages);
-    this.agents = new AgentVerbs(limits, outages, this.users, this.leases);
-    this.sessions = new SessionVerbs(limits, this.agents, this.leases);
-    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.timerRang(tx, reference));
-    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.timerRang(tx, reference));
-  }
-}
 
 /** A scope's store and key: where to look, and whose things count. */
 interface Place {

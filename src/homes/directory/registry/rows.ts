@@ -1,40 +1,14 @@
-/** The rows of the registry: reading an agent whole, and writing it with every index entry that follows from it. */
+/** The rows of the registry: reading an agent whole, and writing it with its index rows, its meta and the counts. */
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { WriteOperation } from '../kernel/engine.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { decodeAgent, decodeSession, encodeAgent, encodeSession } from '../../../registry/codec.js';
-import { idBytes, sessionBytes } from '../../../registry/ids.js';
-import {
-  agentCountKey,
-  agentKey,
-  deletedFenceKey,
-  labelKey,
-  nameKey,
-  sessionByAgentKey,
-  sessionByStatusKey,
-  statusKey,
-  userKeyBytes,
-} from '../../../registry/keys.js';
-import {
-  type AgentMeta,
-  type AgentRecord,
-  type Lease,
-  type SessionRecord,
-  type SessionStatus,
-  type StoredAgent,
-  sessionStatusOf,
-  stateOf,
-} from '../../../registry/model.js';
+import { decodeAgent, decodeSession } from '../../../registry/codec.js';
+import { idBytes } from '../../../registry/ids.js';
+import { agentCountKey, agentKey, deletedFenceKey, userKeyBytes } from '../../../registry/keys.js';
+import type { AgentMeta, AgentRecord, Lease, SessionRecord, StoredAgent } from '../../../registry/model.js';
 import { registryFamilies as families } from './families.js';
-
-export const noValue = Buffer.alloc(0);
-
-/** A row of an index: the key says it all. */
-export interface IndexEntry {
-  family: string;
-  key: Buffer;
-}
+import { agentRecords, keyOfAgent } from './indexes.js';
 
 export function encodeJson(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
@@ -107,11 +81,6 @@ export function decodeMeta(row: Buffer): MetaRow {
   return decodeJson<MetaRow>(row, 'agent meta');
 }
 
-/** The key of a record in every family that goes by user and agent. */
-export function keyOfAgent({ user_id, agent_id }: Pick<AgentRecord, 'user_id' | 'agent_id'>): Buffer {
-  return Buffer.from(user_id + agent_id, 'hex');
-}
-
 /** The agent that is found through a row or read from it, or undefined for any other row. */
 export function agentIdOfRow({ family, key }: WriteOperation): string | undefined {
   switch (family) {
@@ -136,34 +105,11 @@ export function findAgent(reader: Reader, user: Buffer | null, agentId: string):
   return owner === undefined ? undefined : readAgent(reader, agentKey(owner, agent));
 }
 
-/** Every index entry that follows from an agent's record and meta. */
-export function agentIndexEntries({ record, meta }: Pick<StoredAgent, 'record' | 'meta'>): IndexEntry[] {
-  const user = idBytes(record.user_id);
-  const agent = idBytes(record.agent_id);
-  return [
-    { family: families.agentsByStatus, key: statusKey(stateOf(record), user, agent) },
-    { family: families.agentsByName, key: nameKey(record.name, user, agent) },
-    ...Object.entries(meta.labels).flatMap(([label, value]) => [
-      { family: families.agentsByLabel, key: labelKey(label, null, user, agent) },
-      { family: families.agentsByLabel, key: labelKey(label, value, user, agent) },
-    ]),
-  ];
-}
-
-/** Writes record and meta, and brings the indexes from what they were to what they must be. */
+/** Writes record, index rows and meta. */
 export function writeAgent(tx: Transaction, before: StoredAgent | undefined, after: StoredAgent): void {
-  const user = idBytes(after.record.user_id);
-  const agent = idBytes(after.record.agent_id);
-  tx.put(families.agents, keyOfAgent(after.record), encodeAgent(after.record));
+  agentRecords.put(tx, before, after);
   writeMeta(tx, after);
-  if (before === undefined) {
-    tx.put(families.agentsById, agent, user);
-    addToCount(tx, agentCountKey(user), 1);
-  }
-  const wanted = agentIndexEntries(after);
-  const present = before === undefined ? [] : agentIndexEntries(before);
-  for (const { family, key } of missingFrom(wanted, present)) tx.delete(family, key);
-  for (const { family, key } of missingFrom(present, wanted)) tx.put(family, key, noValue);
+  if (before === undefined) addToCount(tx, agentCountKey(idBytes(after.record.user_id)), 1);
 }
 
 export function writeMeta(
@@ -177,10 +123,9 @@ export function writeMeta(
 export function removeAgent(tx: Transaction, agent: StoredAgent): void {
   const user = idBytes(agent.record.user_id);
   const key = keyOfAgent(agent.record);
-  for (const family of [families.agents, families.agentMeta, families.leases]) tx.delete(family, key);
-  tx.delete(families.agentsById, idBytes(agent.record.agent_id));
+  agentRecords.remove(tx, agent);
+  for (const family of [families.agentMeta, families.leases]) tx.delete(family, key);
   keepFence(tx, user, agent.lease);
-  for (const { family, key } of agentIndexEntries(agent)) tx.delete(family, key);
   addToCount(tx, agentCountKey(user), -1);
 }
 
@@ -215,30 +160,6 @@ export function readSession(reader: Reader, session: Buffer): SessionRecord | un
   return stored === undefined ? undefined : decodeSession(stored);
 }
 
-export function sessionIndexEntries(session: SessionRecord): IndexEntry[] {
-  const agent = idBytes(session.agent_id);
-  const id = sessionBytes(session.session_id);
-  // The codec lets no other byte through.
-  const status = sessionStatusOf(session.status) as SessionStatus;
-  return [
-    { family: families.sessionsByAgent, key: sessionByAgentKey(agent, id) },
-    { family: families.sessionsByStatus, key: sessionByStatusKey(status, agent, id) },
-  ];
-}
-
-export function writeSession(tx: Transaction, before: SessionRecord | undefined, after: SessionRecord): void {
-  tx.put(families.sessions, sessionBytes(after.session_id), encodeSession(after));
-  const wanted = sessionIndexEntries(after);
-  const present = before === undefined ? [] : sessionIndexEntries(before);
-  for (const { family, key } of missingFrom(wanted, present)) tx.delete(family, key);
-  for (const { family, key } of missingFrom(present, wanted)) tx.put(family, key, noValue);
-}
-
-export function removeSession(tx: Transaction, session: SessionRecord): void {
-  tx.delete(families.sessions, sessionBytes(session.session_id));
-  for (const { family, key } of sessionIndexEntries(session)) tx.delete(family, key);
-}
-
 export function readCount(reader: Reader, key: Buffer): number {
   const stored = reader.get(families.counts, key);
   return stored === undefined ? 0 : Number(stored.readBigUInt64BE(0));
@@ -263,11 +184,4 @@ export function writeCount(tx: Transaction, key: Buffer, count: number): void {
   const value = Buffer.allocUnsafe(8);
   value.writeBigUInt64BE(BigInt(count));
   tx.put(families.counts, key, value);
-}
-
-/** The entries of `entries` that `from` does not have. */
-function missingFrom(from: readonly IndexEntry[], entries: readonly IndexEntry[]): IndexEntry[] {
-  return entries.filter(
-    ({ family, key }) => !from.some((other) => other.family === family && other.key.equals(key)),
-  );
 }

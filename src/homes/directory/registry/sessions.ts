@@ -12,8 +12,10 @@ import {
 import type { WriteGuard } from '../../../registry/port.js';
 import { stateForSession } from '../../../registry/transitions.js';
 import type { AgentVerbs } from './agents.js';
+import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
-import { readSession, writeSession } from './rows.js';
+import { readSession } from './rows.js';
+import { limitError } from '../../../core/settings/exceeds.js';
 
 export class SessionVerbs {
   readonly #limits: Limits;
@@ -54,7 +56,7 @@ export class SessionVerbs {
       created_at: tx.nowMs,
       closed_at: null,
     };
-    writeSession(tx, undefined, session);
+    sessionRecords.put(tx, undefined, session);
     const busy = { ...agent, activeSessions: agent.activeSessions + 1 };
     this.#announce(tx, agent, 'session.opened', sessionId);
     if (status === null) {
@@ -81,7 +83,7 @@ export class SessionVerbs {
     this.#leases.checkFence(tx, agent, guard.fence);
     if (session.status === sessionStatusBytes.closed) return session;
     const closed: SessionRecord = { ...session, status: sessionStatusBytes.closed, closed_at: tx.nowMs };
-    writeSession(tx, session, closed);
+    sessionRecords.put(tx, session, closed);
     this.#announce(tx, agent, 'session.closed', sessionId);
     const left = { ...agent, activeSessions: agent.activeSessions - 1 };
     if (left.activeSessions === 0 && stateOf(agent.record) === 'running')
@@ -93,14 +95,15 @@ export class SessionVerbs {
   #checkRoom(agent: StoredAgent): void {
     const { sessionsPerAgentMax } = this.#limits;
     if (sessionsPerAgentMax === 0 || agent.activeSessions < sessionsPerAgentMax) return;
-    throw new StoaError(
-      'quota_exceeded',
-      `The agent has ${agent.activeSessions} active sessions; the limit is ${sessionsPerAgentMax} (sessionsPerAgentMax).`,
-      {
-        fix: 'Close a session first.',
-        details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },
-      },
-    );
+    throw limitError('quota_exceeded', {
+      subject: 'With this session the agent',
+      unit: 'active sessions',
+      limit: 'sessionsPerAgentMax',
+      limits: this.#limits,
+      received: agent.activeSessions + 1,
+      advice: 'Close a session first',
+      details: { active_sessions: agent.activeSessions, sessions_max: sessionsPerAgentMax },
+    });
   }
 
   #announce(tx: Transaction, { record, meta }: StoredAgent, kind: string, session: string): void {

@@ -9,6 +9,7 @@ import { erased, orphan } from '../../../transfer/judging.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities.js';
 import { announceDirectImported, storeDirect } from '../messaging/inboxes.js';
+import { identityKeyRecords, keyBytes } from '../messaging/indexes.js';
 import {
   announceImported,
   readRoom,
@@ -45,7 +46,7 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
           stored: (reader, { id }) => identityLine(reader, id),
           obstacle: (reader, { id, keys }) => {
             const holder = keys
-              .map(({ publicKey }) => reader.get(families.agentsByKey, Buffer.from(publicKey, 'base64')))
+              .map(({ publicKey }) => reader.get(families.agentsByKey, keyBytes(publicKey)))
               .find((found) => found !== undefined && !found.equals(uuidBytes(id)));
             return holder === undefined
               ? null
@@ -105,9 +106,8 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
           read: (_reader, { key, value }) => directLine(decodeDirect(key, value)),
           userOf: everybody,
           stored: (reader, { to, tsMs }) => {
-            const key = timedKey(uuidBytes(to), tsMs);
-            const value = reader.get(families.inboxes, key);
-            return value === undefined ? undefined : directLine(decodeDirect(key, value));
+            const message = storedDirect(reader, to, tsMs);
+            return message === undefined ? undefined : directLine(message);
           },
           obstacle: (reader, { to }, coming) =>
             coming?.references === true || readIdentity(reader, uuidBytes(to)) !== undefined
@@ -116,7 +116,7 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
           put: (tx, line) => {
             const inbox = uuidBytes(line.to);
             // The schema has looked at the line; a proof is stored as it was sent.
-            storeDirect(tx, limits, directOf(line));
+            storeDirect(tx, limits, storedDirect(tx, line.to, line.tsMs), directOf(line));
             const clock = tx.get(families.inboxClocks, inbox);
             if (clock === undefined || timeOfKey(clock) < line.tsMs)
               tx.put(families.inboxClocks, inbox, timedKey(nothing, line.tsMs));
@@ -131,13 +131,9 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
 function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: IdentityLine): void {
   const id = uuidBytes(identity.id);
   if (tx.get(families.agents, id) === undefined) countAgent(tx);
-  for (const { key } of Array.from(tx.range(families.agentKeys, prefixRange(id))))
-    tx.delete(families.agentKeys, key);
+  for (const row of keyRows(tx, id)) identityKeyRecords.remove(tx, { agent: id, ...row });
   tx.put(families.agents, id, encode(identity));
-  for (const row of keys) {
-    tx.put(families.agentsByKey, Buffer.from(row.publicKey, 'base64'), id);
-    tx.put(families.agentKeys, timedKey(id, row.fromMs), encode(row));
-  }
+  for (const row of keys) identityKeyRecords.put(tx, undefined, { agent: id, ...row });
   tx.change({
     domain: 'messaging',
     kind: 'identity.imported',
@@ -174,10 +170,17 @@ function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine):
 function identityLine(reader: Reader, id: string): IdentityLine | undefined {
   const identity = readIdentity(reader, uuidBytes(id));
   if (identity === undefined) return undefined;
-  const keys = Array.from(reader.range(families.agentKeys, prefixRange(uuidBytes(id))), ({ value }) =>
+  return lineOf<IdentityLine>({
+    type: 'messaging.identity',
+    ...identity,
+    keys: keyRows(reader, uuidBytes(id)),
+  });
+}
+
+function keyRows(reader: Reader, id: Buffer): IdentityKeyRow[] {
+  return Array.from(reader.range(families.agentKeys, prefixRange(id)), ({ value }) =>
     decode<IdentityKeyRow>(value),
   );
-  return lineOf<IdentityLine>({ type: 'messaging.identity', ...identity, keys });
 }
 
 function roomLine(reader: Reader, key: Buffer, withSecrets: boolean): RoomLine | undefined {
@@ -196,6 +199,12 @@ function storedMessage(reader: Reader, roomId: string, tsMs: number): MessageLin
   const key = timedKey(uuidBytes(roomId), tsMs);
   const value = reader.get(families.messages, key);
   return value === undefined ? undefined : messageLine(decodeMessage(key, value));
+}
+
+function storedDirect(reader: Reader, to: string, tsMs: number): DirectMessage | undefined {
+  const key = timedKey(uuidBytes(to), tsMs);
+  const value = reader.get(families.inboxes, key);
+  return value === undefined ? undefined : decodeDirect(key, value);
 }
 
 function messageLine(message: Message): MessageLine {

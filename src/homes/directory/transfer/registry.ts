@@ -20,7 +20,8 @@ import type { RecordStore } from '../../../transfer/port.js';
 import type { DirectoryRegistry } from '../registry/registry.js';
 import { registryFamilies as families } from '../registry/families.js';
 import { linkDirectoryId, linkIdentity } from '../registry/links.js';
-import { findAgent, readAgent, readCount, readSession, writeMeta, writeSession } from '../registry/rows.js';
+import { sessionRecords } from '../registry/indexes.js';
+import { findAgent, readAgent, readCount, readSession, writeMeta } from '../registry/rows.js';
 import { FamilyRecords } from './records.js';
 
 export function registryRecords(
@@ -89,7 +90,7 @@ export function registryRecords(
               : orphan(`The agent ${agent_id}`),
           put: (tx, { session_id, agent_id, user, status, created_at, closed_at }) => {
             const before = readSession(tx, sessionBytes(session_id));
-            writeSession(tx, before, {
+            sessionRecords.put(tx, before, {
               session_id,
               agent_id,
               user_id: userKey(user).toString('hex'),

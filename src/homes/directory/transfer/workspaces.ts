@@ -18,19 +18,11 @@ import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '..
 import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
 import { holderOfName } from '../workspaces/holders.js';
 import { buckets } from '../workspaces/keys.js';
-import {
-  decodeRecord,
-  readLease,
-  readRecord,
-  writeProject,
-  writeSession,
-  writeTask,
-  writeWorkspace,
-} from '../workspaces/rows.js';
+import { projectRecords, sessionRecords, workspaceRecords } from '../workspaces/indexes.js';
+import { decodeRecord, openTasks, readLease, readRecord } from '../workspaces/rows.js';
 import { activeSession, scheduleDeadline } from '../workspaces/sessions.js';
 import { addTask, removeTask, storeLease } from '../workspaces/task-rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from '../workspaces/tree.js';
-import { openTasks } from '../workspaces/rows.js';
 import { FamilyRecords } from './records.js';
 
 export interface WorkspacesRecordsOptions {
@@ -65,7 +57,8 @@ export function workspacesRecords(
           put: (tx, line) => {
             onOwner(tx, line.user);
             const before = readRecord(tx, 'workspace', line.id);
-            const after = writeWorkspace(tx, before, workspaceOf(line, before, sealer));
+            const after = workspaceOf(line, before, sealer);
+            workspaceRecords.put(tx, before, after);
             announce(tx, 'workspace', after, line.user);
           },
           directoryIds: ({ id }) => [id],
@@ -114,7 +107,7 @@ export function workspacesRecords(
               : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
           },
           put: (tx, { type: _type, user, ...session }) => {
-            writeSession(tx, readRecord(tx, 'session', session.id), session);
+            sessionRecords.put(tx, readRecord(tx, 'session', session.id), session);
             scheduleDeadline(tx, session);
             announce(tx, 'session', session, user, { project: session.project_id });
           },
@@ -146,7 +139,8 @@ export function workspacesRecords(
 
 function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {
   const before = readRecord(tx, 'project', line.id);
-  const after = writeProject(tx, before, projectOf(line, before, sealer));
+  const after = projectOf(line, before, sealer);
+  projectRecords.put(tx, before, after);
   // Open tasks count in the workspace of a live project only.
   const open = openTasks(tx, 'project', line.id);
   if (before !== undefined && before.deleted_at === null) countActiveTasks(tx, before.workspace_id, -open);
@@ -169,8 +163,7 @@ function putTask(
     if (isOpen(before.status)) countOpenTasks(tx, { ...beforePath, sessionId: before.session_id }, -1);
     removeTask(tx, before, { projectId: beforePath.project.id, ownerId: beforePath.workspace.owner_id });
   }
-  const isReady = task.status === 'pending' && addTask(tx, task, home);
-  if (task.status !== 'pending') writeTask(tx, undefined, task, { ...home, ready: false });
+  const isReady = addTask(tx, task, home);
   if (lease !== null)
     storeLease(tx, task.id, readLease(tx, task.id), { ...lease, fence: Math.max(lease.fence, fence) });
   // Read again: the workspace counts what was taken away above.

@@ -4,10 +4,11 @@ import type { Project, Task, Workspace } from '../../../workspaces/model.js';
 import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
 import { blockedForever, cancelTask } from '../../../workspaces/tasks.js';
 import { type BulkWork, markBulk } from './bulk.js';
-import { indexKey, readyEntry, taskIndexes } from './keys.js';
+import { isReady, taskRecords } from './indexes.js';
+import { indexKey, readyEntry } from './keys.js';
 import type { ReadyLines } from './ready-line.js';
-import { dropIndex, putIndex, readRecord } from './rows.js';
-import { changeHeld, dependants, isReady, readHeld } from './task-rows.js';
+import { dropIndex, readRecord } from './rows.js';
+import { changeHeld, dependants, placedTask, readHeld } from './task-rows.js';
 import { countOpenTasks, sessionPath } from './tree.js';
 
 /** `completed` lets dependants go on; `never` ends them. */
@@ -90,13 +91,9 @@ function settleOne(
     cancelBlocked(tx, path, task, dependency);
     return true;
   }
-  if (isReady(tx, task)) {
-    for (const key of taskIndexes(task, {
-      projectId: path.project.id,
-      ownerId: path.workspace.owner_id,
-      ready: true,
-    }))
-      putIndex(tx, key, id);
+  const placed = placedTask(tx, task, { projectId: path.project.id, ownerId: path.workspace.owner_id });
+  if (isReady(placed)) {
+    taskRecords.move(tx, { ...placed, waitsFor: [dependency] }, placed);
     tx.change({
       domain: 'workspaces',
       kind: 'task.ready',

@@ -15,15 +15,16 @@ import {
   restored,
   softDeleted,
 } from '../../../workspaces/workspaces.js';
-import { buckets, indexPrefix, projectIndexes, workspaceIndexes } from './keys.js';
+import { projectRecords, workspaceRecords } from './indexes.js';
+import { buckets, indexPrefix } from './keys.js';
 import { startPurge } from './purge.js';
-import { openTasks, removeRecord, writeProject, writeWorkspace } from './rows.js';
+import { openTasks } from './rows.js';
 import { countActiveTasks, findProject, findWorkspace } from './tree.js';
 
 export function createWorkspace(tx: Transaction, owner: string, id: string, input: NewWorkspace): Workspace {
   const workspace = newWorkspace(id, owner, input, tx.nowMs);
   checkNameFree(tx, 'workspace', owner, workspace.name, id);
-  writeWorkspace(tx, undefined, workspace);
+  workspaceRecords.put(tx, undefined, workspace);
   announceWorkspace(tx, 'created', workspace);
   return workspace;
 }
@@ -39,7 +40,7 @@ export function updateWorkspace(
   checkVersion(before, ifVersion);
   const after = changeWorkspace(before, patch, tx.nowMs);
   if (after.name !== before.name) checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
-  writeWorkspace(tx, before, after);
+  workspaceRecords.put(tx, before, after);
   announceWorkspace(tx, 'updated', after);
   return after;
 }
@@ -53,7 +54,8 @@ export function deleteWorkspace(
 ): Workspace {
   const before = findWorkspace(tx, owner, id);
   checkVersion(before, ifVersion);
-  const after = writeWorkspace(tx, before, softDeleted(before, tx.nowMs));
+  const after = softDeleted(before, tx.nowMs);
+  workspaceRecords.put(tx, before, after);
   announceWorkspace(tx, 'deleted', after);
   return after;
 }
@@ -70,7 +72,7 @@ export function restoreWorkspace(
   checkDeleted('workspace', before);
   const after = restored(before, name, tx.nowMs);
   checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
-  writeWorkspace(tx, before, after);
+  workspaceRecords.put(tx, before, after);
   announceWorkspace(tx, 'restored', after);
   return after;
 }
@@ -84,7 +86,7 @@ export function purgeWorkspace(
   const workspace = findWorkspace(tx, owner, id, true);
   checkVersion(workspace, ifVersion);
   checkDeleted('workspace', workspace);
-  removeRecord(tx, 'workspace', id, workspaceIndexes(workspace));
+  workspaceRecords.remove(tx, workspace);
   announceWorkspace(tx, 'purged', workspace);
   startPurge(tx, { entity: 'workspace', id, ownerId: workspace.owner_id, projectId: '' });
 }
@@ -99,7 +101,7 @@ export function createProject(
   const workspace = findWorkspace(tx, owner, workspaceId);
   const project = newProject(id, workspaceId, input, tx.nowMs);
   checkNameFree(tx, 'project', workspaceId, project.name, id);
-  writeProject(tx, undefined, project);
+  projectRecords.put(tx, undefined, project);
   announceProject(tx, 'created', project, workspace);
   return project;
 }
@@ -124,7 +126,7 @@ export function updateProject(
     countActiveTasks(tx, before.workspace_id, -open);
     countActiveTasks(tx, after.workspace_id, open);
   }
-  writeProject(tx, before, after);
+  projectRecords.put(tx, before, after);
   announceProject(tx, 'updated', after, workspace);
   return after;
 }
@@ -138,7 +140,8 @@ export function deleteProject(
   const { project: before, workspace } = findProject(tx, owner, id);
   checkVersion(before, ifVersion);
   countActiveTasks(tx, workspace.id, -openTasks(tx, 'project', id));
-  const after = writeProject(tx, before, softDeleted(before, tx.nowMs));
+  const after = softDeleted(before, tx.nowMs);
+  projectRecords.put(tx, before, after);
   announceProject(tx, 'deleted', after, workspace);
   return after;
 }
@@ -155,7 +158,7 @@ export function restoreProject(
   checkDeleted('project', before);
   const after = restored(before, name, tx.nowMs);
   checkNameFree(tx, 'project', after.workspace_id, after.name, id);
-  writeProject(tx, before, after);
+  projectRecords.put(tx, before, after);
   countActiveTasks(tx, workspace.id, openTasks(tx, 'project', id));
   announceProject(tx, 'restored', after, workspace);
   return after;
@@ -165,7 +168,7 @@ export function purgeProject(tx: Transaction, owner: Owner, id: string, ifVersio
   const { project, workspace } = findProject(tx, owner, id, true);
   checkVersion(project, ifVersion);
   checkDeleted('project', project);
-  removeRecord(tx, 'project', id, projectIndexes(project));
+  projectRecords.remove(tx, project);
   announceProject(tx, 'purged', project, workspace);
   startPurge(tx, { entity: 'project', id, ownerId: workspace.owner_id, projectId: id });
 }

@@ -1,7 +1,6 @@
 /** The seed's buckets and keys of workspaces, and further indexes by its convention. */
 import { createHash } from 'node:crypto';
-import type { Entity, Project, Task, WorkSession, Workspace } from '../../../workspaces/model.js';
-import { holdsSlot } from '../../../workspaces/model.js';
+import type { Entity, Task } from '../../../workspaces/model.js';
 
 /** Each is a bucket of the seed, but for the leases, which it does not have. */
 export const buckets = {
@@ -29,6 +28,23 @@ const priorityOffset = 1_000_000;
 
 export function recordKey(entity: Entity, id: string): Buffer {
   return Buffer.from(`${entity}:${id}`);
+}
+
+/** The id in a key `entity:id`. */
+export function idOfKey(key: Buffer): string {
+  return key.toString('utf8', key.indexOf(':') + 1);
+}
+
+const entityOfPrefix: Readonly<Record<string, Entity>> = {
+  ws: 'workspace',
+  proj: 'project',
+  sess: 'session',
+  task: 'task',
+};
+
+/** What kind of record has this id; undefined where it has the id of no kind. */
+export function entityOf(id: string): Entity | undefined {
+  return entityOfPrefix[id.slice(0, id.indexOf('_'))];
 }
 
 export function leaseKey(taskId: string): Buffer {
@@ -80,67 +96,7 @@ export function readyEntry(task: Task, projectId: string): { key: string; taskId
   return { key: readyKey(task, projectId), taskId: task.id };
 }
 
-// The index entries that a record has, as things stand: what is written, and what the doctor expects.
-
-export function workspaceIndexes(workspace: Workspace): string[] {
-  return deletableIndexes('workspace', 'owner', workspace.owner_id, workspace, workspace.project_path);
-}
-
-export function projectIndexes(project: Project): string[] {
-  return deletableIndexes('project', 'workspace', project.workspace_id, project, project.path);
-}
-
-function deletableIndexes(
-  entity: Entity,
-  parentType: string,
-  parent: string,
-  record: Workspace | Project,
-  path: string,
-): string[] {
-  const { id, name, status } = record;
-  if (record.deleted_at !== null) return [indexKey(entity, 'deleted', parent, id)];
-  const keys = [
-    indexKey(entity, parentType, parent, id),
-    indexKey(entity, 'status', parent, status, id),
-    indexKey(entity, 'name', parent, name, id),
-  ];
-  if (path !== '') keys.push(indexKey(entity, 'path', parent, indexedText(path), id));
-  return keys;
-}
-
-export function sessionIndexes(session: WorkSession): string[] {
-  const { id, project_id: project, status } = session;
-  const keys = [
-    indexKey('session', 'project', project, id),
-    indexKey('session', 'status', project, status, id),
-  ];
-  if (holdsSlot(status)) keys.push(activeSlot(project));
-  return keys;
-}
-
 /** The only place of the active session's id: it is the value, not in the key. */
 export function activeSlot(projectId: string): string {
   return indexKey('session', 'active', projectId);
-}
-
-/** Where a task stands: what its index entries depend on beside the task itself. */
-export interface TaskPlace {
-  projectId: string;
-  ownerId: string;
-  /** Pending, and nothing that it depends on is unfinished. */
-  ready: boolean;
-}
-
-export function taskIndexes(task: Task, place: TaskPlace): string[] {
-  return [indexKey('task', 'session', task.session_id, task.id), ...movingTaskIndexes(task, place)];
-}
-
-/** Those that change with what becomes of the task. */
-export function movingTaskIndexes(task: Task, { projectId, ownerId, ready }: TaskPlace): string[] {
-  const { id, session_id: session, status } = task;
-  const keys = [indexKey('task', 'status', session, status, id)];
-  if (ready) keys.push(readyKey(task, projectId));
-  if (status === 'running' && task.claimed_by !== null)
-    keys.push(indexKey('task', 'claimed', ownerId, indexedText(task.claimed_by), id));
-  return keys;
 }

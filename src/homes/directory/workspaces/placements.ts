@@ -2,22 +2,13 @@
 import { userKey } from '../../../identity/user-key.js';
 import type { Placement } from '../kernel/reshard.js';
 import type { Reader } from '../kernel/transaction.js';
-import type { Entity } from '../../../workspaces/model.js';
 import { bulkKey } from './bulk.js';
-import { buckets, unescapePart } from './keys.js';
+import { buckets, entityOf, idOfKey, unescapePart } from './keys.js';
 import type { PurgeMark } from './purge.js';
 import { readRecord } from './rows.js';
 
-const entityOfPrefix: Readonly<Record<string, Entity>> = {
-  ws: 'workspace',
-  proj: 'project',
-  sess: 'session',
-  task: 'task',
-};
-
 /** The key is `entity:id`. */
-const byRecordKey: Placement = ({ key }, source) =>
-  placeOf(source, key.toString().slice(key.indexOf(':') + 1));
+const byRecordKey: Placement = ({ key }, source) => placeOf(source, idOfKey(key));
 /** The value of every index entry is the id of its record. */
 const byIndexedId: Placement = ({ value }, source) => placeOf(source, value.toString());
 
@@ -45,7 +36,7 @@ export function workspaceDirectoryIds(family: string, key: Buffer): readonly str
     family === buckets.projects ||
     family === buckets.sessions ||
     family === buckets.tasks;
-  return isRecord ? [key.toString().slice(key.indexOf(':') + 1)] : [];
+  return isRecord ? [idOfKey(key)] : [];
 }
 
 /** An entry whose workspace is gone, and is not being purged, stays in shard 00, where `stoa doctor` finds it. */
@@ -69,8 +60,4 @@ function purgedOwner(source: Reader, id: string): string | undefined {
   const mark = source.get(buckets.metadata, bulkKey('purge', id));
   // Only startPurge writes such marks.
   return mark === undefined ? undefined : (JSON.parse(mark.toString()) as PurgeMark).ownerId;
-}
-
-function entityOf(id: string): Entity | undefined {
-  return entityOfPrefix[id.slice(0, id.indexOf('_'))];
 }

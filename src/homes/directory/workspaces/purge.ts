@@ -4,8 +4,9 @@ import type { Reader, Transaction } from '../kernel/transaction.js';
 import { type Entity, isOpen } from '../../../workspaces/model.js';
 import { type DependantsContext, settleDependants } from './dependants.js';
 import { markBulk } from './bulk.js';
-import { buckets, indexPrefix, projectIndexes, sessionIndexes } from './keys.js';
-import { forgetOpenTasks, readRecord, removeRecord } from './rows.js';
+import { projectRecords, sessionRecords } from './indexes.js';
+import { buckets, indexPrefix } from './keys.js';
+import { forgetOpenTasks, readRecord } from './rows.js';
 import { removeTask } from './task-rows.js';
 
 /** Each removed task settles this many dependants in the step; the rest follows in steps of their own. */
@@ -51,7 +52,7 @@ function removeProjects(tx: Transaction, mark: PurgeMark, rowsMax: number): numb
     removed += removeSessions(tx, { ...mark, id, projectId: id }, rowsMax - removed);
     if (removed >= rowsMax) return removed;
     const project = readRecord(tx, 'project', id);
-    if (project !== undefined) removeRecord(tx, 'project', id, projectIndexes(project));
+    if (project !== undefined) projectRecords.remove(tx, project);
     removed += 1;
   }
   return removed;
@@ -63,7 +64,7 @@ function removeSessions(tx: Transaction, mark: PurgeMark, rowsMax: number): numb
     removed += removeTasks(tx, mark, id, rowsMax - removed);
     if (removed >= rowsMax) return removed;
     const session = readRecord(tx, 'session', id);
-    if (session !== undefined) removeRecord(tx, 'session', id, sessionIndexes(session));
+    if (session !== undefined) sessionRecords.remove(tx, session);
     removed += 1;
     if (removed >= rowsMax) return removed;
   }

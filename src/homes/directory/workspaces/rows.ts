@@ -1,19 +1,7 @@
-/** Records of workspaces in the embedded store: read whole, written together with their index entries. */
+/** Records of workspaces in the embedded store as they are read, their leases and their counters. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Entity, Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
-import {
-  type TaskPlace,
-  bucketOf,
-  buckets,
-  leaseKey,
-  metaKey,
-  movingTaskIndexes,
-  projectIndexes,
-  recordKey,
-  sessionIndexes,
-  taskIndexes,
-  workspaceIndexes,
-} from './keys.js';
+import { bucketOf, buckets, leaseKey, metaKey, recordKey } from './keys.js';
 
 export interface Records {
   workspace: Workspace;
@@ -37,61 +25,12 @@ export function readRecord<Kind extends Entity>(
 }
 
 export function decodeRecord<Kind extends Entity>(_entity: Kind, value: Buffer): Records[Kind] {
-  // The bucket holds nothing but what writeRecord put there.
+  // The bucket holds nothing but what the families of `indexes.ts` put there.
   return JSON.parse(value.toString()) as Records[Kind];
 }
 
 export function encodeJson(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
-}
-
-export function writeWorkspace(tx: Transaction, before: Workspace | undefined, after: Workspace): Workspace {
-  tx.put(buckets.workspaces, recordKey('workspace', after.id), encodeJson(after));
-  writeIndexes(tx, after.id, before === undefined ? [] : workspaceIndexes(before), workspaceIndexes(after));
-  return after;
-}
-
-export function writeProject(tx: Transaction, before: Project | undefined, after: Project): Project {
-  tx.put(buckets.projects, recordKey('project', after.id), encodeJson(after));
-  writeIndexes(tx, after.id, before === undefined ? [] : projectIndexes(before), projectIndexes(after));
-  return after;
-}
-
-export function writeSession(
-  tx: Transaction,
-  before: WorkSession | undefined,
-  after: WorkSession,
-): WorkSession {
-  tx.put(buckets.sessions, recordKey('session', after.id), encodeJson(after));
-  writeIndexes(tx, after.id, before === undefined ? [] : sessionIndexes(before), sessionIndexes(after));
-  return after;
-}
-
-/** Counters and times that no index holds. */
-export function rewriteSession(tx: Transaction, session: WorkSession): void {
-  tx.put(buckets.sessions, recordKey('session', session.id), encodeJson(session));
-}
-
-export function writeTask(
-  tx: Transaction,
-  before: { task: Task; place: TaskPlace } | undefined,
-  task: Task,
-  place: TaskPlace,
-): void {
-  tx.put(buckets.tasks, recordKey('task', task.id), encodeJson(task));
-  if (before === undefined) writeIndexes(tx, task.id, [], taskIndexes(task, place));
-  else
-    writeIndexes(tx, task.id, movingTaskIndexes(before.task, before.place), movingTaskIndexes(task, place));
-}
-
-export function removeRecord(tx: Transaction, entity: Entity, id: string, indexes: readonly string[]): void {
-  tx.delete(bucketOf[entity], recordKey(entity, id));
-  for (const key of indexes) tx.delete(buckets.indexes, Buffer.from(key));
-}
-
-/** The id is always the value: a reader of the seed finds it there. */
-export function putIndex(tx: Transaction, key: string, id: string): void {
-  tx.put(buckets.indexes, Buffer.from(key), Buffer.from(id));
 }
 
 export function dropIndex(tx: Transaction, key: string): void {
@@ -136,15 +75,4 @@ export function forgetOpenTasks(tx: Transaction, entity: 'project' | 'session', 
 
 export function openTasksKey(entity: 'project' | 'session', id: string): Buffer {
   return metaKey('open_tasks', entity, id);
-}
-
-function writeIndexes(
-  tx: Transaction,
-  id: string,
-  before: readonly string[],
-  after: readonly string[],
-): void {
-  const value = Buffer.from(id);
-  for (const key of before) if (!after.includes(key)) dropIndex(tx, key);
-  for (const key of after) if (!before.includes(key)) tx.put(buckets.indexes, Buffer.from(key), value);
 }

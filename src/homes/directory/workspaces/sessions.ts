@@ -15,9 +15,10 @@ import {
   stepsToEnd,
 } from '../../../workspaces/sessions.js';
 import { checkVersion } from '../../../workspaces/workspaces.js';
-import { activeSlot, buckets, sessionIndexes } from './keys.js';
+import { sessionRecords } from './indexes.js';
+import { activeSlot, buckets } from './keys.js';
 import { startPurge } from './purge.js';
-import { addOpenTasks, openTasks, readRecord, removeRecord, writeSession } from './rows.js';
+import { addOpenTasks, openTasks, readRecord } from './rows.js';
 import { type ProjectPath, countActiveTasks, findProject, findSession, sessionPath } from './tree.js';
 
 export const sessionTimer = 'workspaces.session';
@@ -32,7 +33,7 @@ export function createSession(
 ): WorkSession {
   const path = findProject(tx, owner, projectId);
   const session = newSession(id, projectId, input, limits, tx.nowMs);
-  writeSession(tx, undefined, session);
+  sessionRecords.put(tx, undefined, session);
   announce(tx, 'created', session, path);
   return input.status === 'active'
     ? moveTo(tx, path, session, 'active', { takeover: input.takeover === true })
@@ -58,7 +59,8 @@ export function updateSession(
   let { session } = path;
   if (status !== undefined) session = moveTo(tx, path, session, status, { takeover: takeover === true });
   if (Object.keys(fields).length === 0 && status !== undefined) return session;
-  const after = writeSession(tx, session, changeSession(session, fields, tx.nowMs));
+  const after = changeSession(session, fields, tx.nowMs);
+  sessionRecords.put(tx, session, after);
   scheduleDeadline(tx, after);
   announce(tx, 'updated', after, path);
   return after;
@@ -76,7 +78,7 @@ export function deleteSession(
   const open = openTasks(tx, 'session', id);
   addOpenTasks(tx, 'project', path.project.id, -open);
   countActiveTasks(tx, path.workspace.id, -open);
-  removeRecord(tx, 'session', id, sessionIndexes(path.session));
+  sessionRecords.remove(tx, path.session);
   announce(tx, 'deleted', path.session, path);
   startPurge(tx, { entity: 'session', id, ownerId: path.workspace.owner_id, projectId: path.project.id });
 }
@@ -119,7 +121,7 @@ function moveTo(
     if (holder !== undefined && options.takeover !== true) throw slotTaken(holder);
     if (holder !== undefined) endSession(tx, path, holder, 'takeover');
   }
-  writeSession(tx, session, after);
+  sessionRecords.put(tx, session, after);
   if (to === 'active') scheduleDeadline(tx, after);
   const facts = {
     from: session.status,

@@ -3,26 +3,13 @@ import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Task, TaskLease } from '../../../workspaces/model.js';
 import { type HeldTask, satisfies } from '../../../workspaces/tasks.js';
-import { buckets, indexKey, indexPrefix, taskIndexes } from './keys.js';
-import {
-  type StoredLease,
-  dropIndex,
-  putIndex,
-  readLease,
-  readRecord,
-  removeLease,
-  removeRecord,
-  writeLease,
-  writeTask,
-} from './rows.js';
+import { type PlacedTask, type TaskHome, isReady, taskRecords } from './indexes.js';
+import { buckets, indexPrefix } from './keys.js';
+import { type StoredLease, readLease, readRecord, removeLease, writeLease } from './rows.js';
 
 export const leaseTimer = 'workspaces.lease';
 
-/** The part of a task's place that does not change. */
-export interface TaskHome {
-  projectId: string;
-  ownerId: string;
-}
+const waitsForNothing: readonly string[] = [];
 
 /** A task with its lease as it is stored. */
 export interface StoredTask extends HeldTask {
@@ -33,35 +20,26 @@ export function readHeld(reader: Reader, task: Task): StoredTask {
   return { task, lease: readLease(reader, task.id) };
 }
 
-/** The tasks that it still waits for. Only a pending task that was never claimed can have any. */
-export function unfinishedDependencies(reader: Reader, task: Task): string[] {
-  return task.depends_on.filter((id) => !satisfies(readRecord(reader, 'task', id)));
+/** A task in its place as the reader sees it. */
+export function placedTask(reader: Reader, task: Task, { projectId, ownerId }: TaskHome): PlacedTask {
+  // Only a pending task that was never claimed can wait for others.
+  const waits = task.status === 'pending' && task.depends_on.length > 0;
+  const waitsFor = waits
+    ? task.depends_on.filter((id) => !satisfies(readRecord(reader, 'task', id)))
+    : waitsForNothing;
+  return { task, projectId, ownerId, waitsFor };
 }
 
-export function isReady(reader: Reader, task: Task): boolean {
-  return (
-    task.status === 'pending' &&
-    (task.depends_on.length === 0 || unfinishedDependencies(reader, task).length === 0)
-  );
-}
-
-/** Writes a new task; it waits at each task that is unfinished. */
+/** Writes a new task. Answers whether it is ready; otherwise it waits at each task that is unfinished. */
 export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
-  const waitsFor = unfinishedDependencies(tx, task);
-  for (const id of waitsFor) putIndex(tx, indexKey('task', 'dependency', id, task.id), task.id);
-  writeTask(tx, undefined, task, { ...home, ready: waitsFor.length === 0 });
-  return waitsFor.length === 0;
+  const placed = placedTask(tx, task, home);
+  taskRecords.put(tx, undefined, placed);
+  return isReady(placed);
 }
 
 /** Writes what became of a task and its lease, and moves the timer where the holder changed. */
 export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
-  const wasReady = isReady(tx, before.task);
-  writeTask(tx, { task: before.task, place: { ...home, ready: wasReady } }, after.task, {
-    ...home,
-    ready: isReady(tx, after.task),
-  });
-  if (before.task.status === 'pending' && !wasReady && after.task.status !== 'pending')
-    forgetDependencies(tx, after.task);
+  taskRecords.put(tx, placedTask(tx, before.task, home), placedTask(tx, after.task, home));
   if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
 
@@ -92,9 +70,10 @@ export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
       tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(task.id) });
     removeLease(tx, task.id);
   }
-  forgetDependencies(tx, task);
-  // The ready entry goes whether or not it is there: deleting what is missing is no error.
-  removeRecord(tx, 'task', task.id, taskIndexes(task, { ...home, ready: true }));
+  // Whether it is ready is not looked up: the rows of both cases go, and deleting a missing row does nothing.
+  const waiting = { task, ...home, waitsFor: task.depends_on };
+  taskRecords.remove(tx, waiting);
+  if (task.depends_on.length > 0) taskRecords.move(tx, { ...waiting, waitsFor: waitsForNothing }, undefined);
 }
 
 export function dependants(reader: Reader, taskId: string, limit: number): string[] {
@@ -102,8 +81,4 @@ export function dependants(reader: Reader, taskId: string, limit: number): strin
     reader.range(buckets.indexes, { ...prefixRange(indexPrefix('task', 'dependency', taskId)), limit }),
     ({ value }) => value.toString(),
   );
-}
-
-function forgetDependencies(tx: Transaction, task: Task): void {
-  for (const id of task.depends_on) dropIndex(tx, indexKey('task', 'dependency', id, task.id));
 }

@@ -18,21 +18,23 @@ import * as rules from '../../../workspaces/tasks.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
 import { rememberingAbove } from './ancestors.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
+import { type TaskHome, isReady, sessionRecords } from './indexes.js';
 import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from './keys.js';
 import { type ReadyEntry, type ReadyLines, frontEntriesMax } from './ready-line.js';
-import { dropIndex, readLease, readRecord, rewriteSession, writeLease } from './rows.js';
+import { dropIndex, readLease, readRecord, writeLease } from './rows.js';
 import { wakeSession } from './sessions.js';
 import {
   type StoredTask,
   addTask,
   changeHeld,
-  isReady,
   leaseTimer,
+  placedTask,
   readHeld,
   removeTask,
   storeLease,
 } from './task-rows.js';
 import {
+  type ProjectPath,
   type SessionPath,
   type TaskPath,
   countOpenTasks,
@@ -81,7 +83,8 @@ export class TaskVerbs {
     const before = readHeld(tx, path.task);
     const task = rules.changeTask(path.task, patch, tx.nowMs);
     changeHeld(tx, before, { task, lease: before.lease }, homeOf(path));
-    if (isReady(tx, task)) this.#lines.added(path.project.id, readyEntry(task, path.project.id));
+    if (isReady(placedTask(tx, task, homeOf(path))))
+      this.#lines.added(path.project.id, readyEntry(task, path.project.id));
     announce(tx, 'updated', task, path);
     return task;
   }
@@ -114,7 +117,7 @@ export class TaskVerbs {
       if (
         task !== undefined &&
         session !== undefined &&
-        isReady(tx, task) &&
+        isReady(placedTask(tx, task, homeOf(path))) &&
         readyKey(task, projectId) === entry.key
       ) {
         return this.#give(
@@ -231,7 +234,7 @@ export class TaskVerbs {
     changeHeld(tx, before, after, homeOf(path));
     if (!isOpen(task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
     if (task.status === 'completed' || task.status === 'failed')
-      rewriteSession(tx, afterTask(path.session, task, tx.nowMs));
+      sessionRecords.rewrite(tx, afterTask(path.session, task, tx.nowMs));
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
     announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
@@ -256,7 +259,7 @@ export class TaskVerbs {
   #showActivity(tx: Transaction, session: WorkSession): void {
     const quietMs = tx.nowMs - Date.parse(session.last_active);
     if (quietMs < this.#limits.workSessionActivitySeconds * 1_000) return;
-    rewriteSession(tx, activeNow(session, tx.nowMs));
+    sessionRecords.rewrite(tx, activeNow(session, tx.nowMs));
   }
 }
 
@@ -271,7 +274,7 @@ function readyEntries(tx: Transaction, projectId: string, after: string | undefi
   }));
 }
 
-function homeOf({ project, workspace }: SessionPath): { projectId: string; ownerId: string } {
+function homeOf({ project, workspace }: ProjectPath): TaskHome {
   return { projectId: project.id, ownerId: workspace.owner_id };
 }
 

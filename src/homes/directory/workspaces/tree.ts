@@ -3,8 +3,8 @@ import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Project, Task, WorkSession, Workspace } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
 import { notFound } from '../../../workspaces/workspaces.js';
-import { type Records, addOpenTasks, encodeJson, readRecord } from './rows.js';
-import { buckets, recordKey } from './keys.js';
+import { workspaceRecords } from './indexes.js';
+import { type Records, addOpenTasks, readRecord } from './rows.js';
 
 export interface ProjectPath {
   workspace: Workspace;
@@ -103,11 +103,7 @@ export function countActiveTasks(tx: Transaction, workspaceId: string, differenc
 }
 
 function writeActiveTasks(tx: Transaction, workspace: Workspace, difference: number): void {
-  tx.put(
-    buckets.workspaces,
-    recordKey('workspace', workspace.id),
-    encodeJson({ ...workspace, active_tasks: workspace.active_tasks + difference }),
-  );
+  workspaceRecords.rewrite(tx, { ...workspace, active_tasks: workspace.active_tasks + difference });
 }
 
 function isOwner(owner: Owner, workspace: Workspace): boolean {

@@ -79,22 +79,13 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   readonly bulk: BulkWork;
   readonly #context: DependantsContext;
   readonly #kernel: Kernel;
-  readonly #options: DirectoryWorkspacesOptions;
   readonly #onOwner: (tx: Transaction, user: string) => void;
   readonly #resealed = new Set<(records: number) => void>();
 
-  constructor(kernel: Kernel, options: DirectoryWorkspacesOptions, joins?: DirectoryWorkspaces) {
+  constructor(kernel: Kernel, options: DirectoryWorkspacesOptions) {
     this.#kernel = kernel;
-    this.#options = options;
     this.#onOwner = options.onOwner ?? (() => undefined);
     const { limits } = kernel;
-    if (joins !== undefined) {
-      this.waiters = joins.waiters;
-      this.bulk = joins.bulk;
-      this.tasks = joins.tasks;
-      this.#context = joins.#context;
-      return;
-    }
     this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
     this.bulk = new BulkWork({
       stores: kernel.stores,
@@ -122,11 +113,6 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     );
     // What a crash has left unfinished goes on.
     this.bulk.kick();
-  }
-
-  /** The same store over another face of its kernel: a commit joins transactions there, and wakes the same waiters. */
-  over(kernel: Kernel): DirectoryWorkspaces {
-    return new DirectoryWorkspaces(kernel, this.#options, this);
   }
 
   createWorkspace(owner: string, id: string, input: NewWorkspace): DirectoryStep<Workspace> {

@@ -14,12 +14,15 @@ import { CommitOutbox, type DeliveryState, type Promised, placeOf } from './outb
 import { migrateCommitsUp } from './schema.js';
 import { type PostgresSql, boundStatements, closePostgres, openPostgres } from '../connection.js';
 import { DatabaseClock } from '../database-clock.js';
+import { documentsOf } from '../datastore/counts.js';
 
 export interface PostgresCommitOptions {
   limits: Limits;
   messaging: MessagingService;
   /** Refuses a caller whose lease has passed on. */
   checkFence: (caller: Caller) => void;
+  /** Whether the documents of the data store are in this database. */
+  hasDocuments: boolean;
   /** Names the messaging that this server has. */
   messagingStore: string;
   onError: (error: unknown) => void;
@@ -70,14 +73,15 @@ export class PostgresCommit implements CommitHome {
     this.#sql = sql;
     this.#outbox = outbox;
     this.#options = options;
-    const { limits, checkFence } = options;
+    const { limits, checkFence, hasDocuments, onError } = options;
     this.writer = new PostgresWriter({
       sql,
       limits,
       clock,
       checkFence: async (work, caller) => work.beforeCommit(async () => checkFence(caller)),
+      documentsOf: hasDocuments ? documentsOf : undefined,
       onCommitted: () => undefined,
-      onError: options.onError,
+      onError,
     });
   }
 
@@ -104,13 +108,17 @@ export class PostgresCommit implements CommitHome {
     };
   }
 
-  /** Used up right before the commit, in the store of messages: a commit that is refused keeps it. */
+  /**
+   * Used up right before the commit, in the store of messages. A commit that is refused frees it again; where the
+   * connection is lost in the middle of the commit it stays used, because the commit may stand.
+   */
   #useNonce({ agentId, nonce }: { agentId: string; nonce: string }): PostgresStep<void> {
-    const { port } = this.#options.messaging;
+    const { messaging, onError } = this.#options;
     return new PostgresStep([], async (work) => {
       work.beforeCommit(async () => {
-        const { fresh, durable } = await port.claimNonce(agentId, nonce);
+        const { fresh, durable, release } = await messaging.port.claimNonce(agentId, nonce);
         if (!fresh) throw refuse('nonceUsed');
+        work.afterRollback(() => release().catch(onError));
         await durable;
       });
     });

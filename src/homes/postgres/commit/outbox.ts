@@ -194,9 +194,9 @@ export class CommitOutbox {
       where: `done_at <= clock_timestamp() - CASE state WHEN 'delivered' THEN $1::double precision ELSE $2::double precision END * interval '1 second'`,
       parameters: [limits.commitDeliveredKeptSeconds, limits.commitUndeliverableKeptSeconds],
     });
-    await inSteps(sql, 'DELETE FROM commit_answers', {
+    await inSteps(sql, 'DELETE FROM kept_answers', {
       ...steps,
-      table: 'commit_answers',
+      table: 'kept_answers',
       where: 'expires_at <= clock_timestamp()',
     });
   }

@@ -1,4 +1,4 @@
-/** The tables of commits in PostgreSQL: messages on their way out, and answers for repeats. */
+/** The tables of commits in PostgreSQL: messages on their way out. */
 import type { PostgresSql } from '../connection.js';
 import { migrate } from '../migrate.js';
 
@@ -24,15 +24,7 @@ const outboxTables = `
     ts_ms bigint
   );
   CREATE INDEX commit_outbox_waiting ON commit_outbox (store, place, seq) WHERE state = 'waiting';
-  CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;
-
-  CREATE TABLE commit_answers (
-    key text PRIMARY KEY,
-    fingerprint text NOT NULL,
-    results json NOT NULL,
-    expires_at timestamptz NOT NULL
-  );
-  CREATE INDEX commit_answers_expiry ON commit_answers (expires_at)`;
+  CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;`;
 
 export function migrateCommitsUp(sql: PostgresSql): Promise<void> {
   return migrate(sql, 'commits', [outboxTables]);

@@ -3,7 +3,8 @@
  * that changes documents appends what it changed, by triggers, so that no two writers wait for one row and
  * rows of other programs count too. A namespace is the sum of its rows; now and then they become one.
  */
-import type { NamespaceSummary } from '../../../datastore/model.js';
+import type { NamespaceSummary, Scope } from '../../../datastore/model.js';
+import type { Usage } from '../../../datastore/quota.js';
 import { normaliseTime } from '../../../datastore/times.js';
 import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
 
@@ -105,19 +106,28 @@ export async function countedNamespaces(
   }));
 }
 
-/** All that a user has, expired documents among it, by namespace. */
-export async function usageByNamespace(
-  sql: Queryable,
-  user: string,
-): Promise<{ namespace: string; documents: number; sizeBytes: number }[]> {
-  const rows = await query<{ namespace: string; documents: string; sizeBytes: string }>(
+/** All that a user has, expired documents among it. Added up in the database: a user may have very many namespaces. */
+export async function documentsOf(sql: Queryable, user: string): Promise<Usage> {
+  const [sums] = await query<{ documents: string; sizeBytes: string; namespaces: string }>(
     sql,
-    'SELECT namespace, sum(documents) AS documents, sum("sizeBytes") AS "sizeBytes" FROM agent_data_store_counts WHERE "userId" = $1 GROUP BY namespace HAVING sum(documents) > 0',
+    `SELECT coalesce(sum(documents), 0) AS documents, coalesce(sum("sizeBytes"), 0) AS "sizeBytes", count(*) AS namespaces
+      FROM (SELECT sum(documents) AS documents, sum("sizeBytes") AS "sizeBytes" FROM agent_data_store_counts
+        WHERE "userId" = $1 GROUP BY namespace HAVING sum(documents) > 0) AS counted`,
     [user],
   );
-  return rows.map(({ namespace, documents, sizeBytes }) => ({
-    namespace,
-    documents: Number(documents),
-    sizeBytes: Number(sizeBytes),
-  }));
+  return {
+    documents: Number(sums?.documents ?? 0),
+    sizeBytes: Number(sums?.sizeBytes ?? 0),
+    namespaces: Number(sums?.namespaces ?? 0),
+  };
+}
+
+/** How many documents a namespace has, expired ones among them. */
+export async function documentsIn(sql: Queryable, { user, namespace }: Scope): Promise<number> {
+  const [sum] = await query<{ documents: string }>(
+    sql,
+    'SELECT coalesce(sum(documents), 0) AS documents FROM agent_data_store_counts WHERE "userId" = $1 AND namespace = $2',
+    [user, namespace],
+  );
+  return Number(sum?.documents ?? 0);
 }

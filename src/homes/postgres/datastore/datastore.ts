@@ -21,6 +21,7 @@ import {
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
 import { normaliseTime, timeOfMs } from '../../../datastore/times.js';
+import { wholeUsage } from '../kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
 import { PostgresStep, type RowName } from '../step.js';
 import type { Work } from '../work.js';
@@ -30,7 +31,7 @@ import { invalidCursor } from '../../../core/paging.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
 import { AccessWrites } from './access.js';
-import { type CountedNamespace, countedNamespaces, foldCounts } from './counts.js';
+import { type CountedNamespace, countedNamespaces, documentsOf, foldCounts } from './counts.js';
 import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './sql.js';
 import { PlainSets, isPlainSet, nameOf } from './plain-sets.js';
 import {
@@ -39,7 +40,6 @@ import {
   restoreDocuments,
   writeDocuments,
 } from './transaction.js';
-import { wholeUsage } from './usage.js';
 import { migrate } from '../migrate.js';
 
 export interface PostgresDataStoreOptions {
@@ -259,7 +259,7 @@ export class PostgresDataStore implements DataPort {
   }
 
   usage(user: string): Promise<Usage> {
-    return wholeUsage(this.#sql, user);
+    return wholeUsage(this.#sql, user, documentsOf);
   }
 
   restore(documents: readonly DocumentRecord[], { isCounted = false } = {}): PostgresStep<void>[] {

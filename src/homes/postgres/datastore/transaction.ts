@@ -13,12 +13,13 @@ import {
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
+import { wholeUsage } from '../kept-answers.js';
+import { lockUser } from '../locks.js';
 import type { Work } from '../work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { TryAgain, query } from '../connection.js';
 import { noteAgents } from './agents.js';
-import { usageByNamespace } from './counts.js';
-import { keptBytes, lockUser, usageOf, wholeUsage, withAnswers } from './usage.js';
+import { documentsIn, documentsOf } from './counts.js';
 import {
   type DocumentRow,
   columnsRead,
@@ -151,7 +152,7 @@ export async function restoreDocuments(
   const before = new Map<string, Usage>();
   for (const user of hasQuota(limits) && !isCounted ? users : []) {
     await lockUser(tx, user);
-    before.set(user, await wholeUsage(tx, user));
+    before.set(user, await wholeUsage(tx, user, documentsOf));
   }
   for (let start = 0; start < ordered.length; start += restoreRowsMax) {
     const rows = ordered.slice(start, start + restoreRowsMax);
@@ -161,7 +162,7 @@ export async function restoreDocuments(
       rows.flatMap((record) => documentParameters(record, null)),
     );
   }
-  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user), limits);
+  for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
   await noteAgents(
     tx,
     ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
@@ -203,12 +204,11 @@ async function checkUserQuota(
   removed: readonly string[],
   limits: Limits,
 ): Promise<void> {
-  const kept = await usageByNamespace(tx, scope.user);
-  const before = withAnswers(usageOf(kept), await keptBytes(tx, scope.user));
+  const before = await wholeUsage(tx, scope.user, documentsOf);
   const storedBytes = (key: string): number => sizeOf(locked.get(key)?.record ?? { valueJson: '' });
   const gone = removed.filter((key) => locked.has(key));
   const documents = records.filter(({ key }) => !locked.has(key)).length - gone.length;
-  const inNamespace = kept.find(({ namespace }) => namespace === scope.namespace)?.documents ?? 0;
+  const inNamespace = await documentsIn(tx, scope);
   const after: Usage = {
     documents: before.documents + documents,
     sizeBytes:

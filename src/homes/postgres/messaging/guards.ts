@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Block } from '../../../messaging/model.js';
-import type { NonceClaim, RateKey } from '../../../messaging/port.js';
+import type { BlockPage, NonceClaim, RateKey } from '../../../messaging/port.js';
 import type { RateDecision } from '../../../messaging/sliding-windows.js';
 import { type RedisConnection, type RedisKeys, blockedPrefix, runScript, withRedis } from './redis.js';
 
@@ -25,10 +25,17 @@ export class RedisGuards {
   }
 
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
+    const key = this.#keys.nonce(agentId, nonce);
     const set = await withRedis(() =>
-      this.#redis.commands.set(this.#keys.nonce(agentId, nonce), '1', 'EX', this.#limits.nonceSeconds, 'NX'),
+      this.#redis.commands.set(key, '1', 'EX', this.#limits.nonceSeconds, 'NX'),
     );
-    return { fresh: set === 'OK', durable: Promise.resolve() };
+    return {
+      fresh: set === 'OK',
+      durable: Promise.resolve(),
+      release: async () => {
+        await withRedis(() => this.#redis.commands.del(key));
+      },
+    };
   }
 
   async takeRate(
@@ -84,16 +91,28 @@ export class RedisGuards {
     return reason === null ? undefined : { address, reason, expiresAtMs: 0 };
   }
 
-  async blocks(): Promise<Block[]> {
-    const found: Block[] = [];
-    for (const key of await this.scan(`${blockedPrefix}*`)) {
-      const [reason, lifeMs] = await withRedis(() =>
-        Promise.all([this.#redis.commands.get(key), this.#redis.commands.pttl(key)]),
-      );
-      if (reason !== null)
-        found.push({ address: key.slice(blockedPrefix.length), reason, expiresAtMs: this.#nowMs() + lifeMs });
-    }
-    return found;
+  /** Redis has no order of keys: all names are read, and the blocks of the page alone. */
+  async blocks(after: string | null, limit: number): Promise<BlockPage> {
+    const addresses = (await this.scan(`${blockedPrefix}*`)).map((key) => key.slice(blockedPrefix.length));
+    const rest = addresses.filter((address) => after === null || address > after).toSorted();
+    const page = rest.slice(0, limit);
+    const found = await Promise.all(page.map((address) => this.#block(address)));
+    return {
+      items: found.filter((block) => block !== undefined),
+      next: rest.length > limit ? (page.at(-1) ?? null) : null,
+    };
+  }
+
+  async countBlocks(): Promise<number> {
+    return (await this.scan(`${blockedPrefix}*`)).length;
+  }
+
+  async #block(address: string): Promise<Block | undefined> {
+    const key = this.#keys.blocked(address);
+    const [reason, lifeMs] = await withRedis(() =>
+      Promise.all([this.#redis.commands.get(key), this.#redis.commands.pttl(key)]),
+    );
+    return reason === null ? undefined : { address, reason, expiresAtMs: this.#nowMs() + lifeMs };
   }
 
   async unblock(address: string): Promise<boolean> {

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
 import { StoaError } from '../../../core/errors.js';
+import { refuseMoreKeys } from '../../../messaging/refusals.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../../messaging/model.js';
 import type {
@@ -55,7 +56,7 @@ export interface PostgresIdentitiesOptions {
 
 export class PostgresIdentities {
   readonly #sql: PostgresSql;
-  readonly #rowsPerStep: number;
+  readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #teller: Teller;
 
@@ -63,7 +64,7 @@ export class PostgresIdentities {
     this.#sql = sql;
     this.#nowMs = nowMs;
     this.#teller = teller;
-    this.#rowsPerStep = limits.workspaceStepRowsMax;
+    this.#limits = limits;
   }
 
   async register(input: NewIdentity): Promise<{ identity: Identity; created: boolean }> {
@@ -119,7 +120,7 @@ export class PostgresIdentities {
       const rows: readonly { owner: string; sealed_seed: string }[] = await query(
         this.#sql,
         'SELECT owner, sealed_seed FROM kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
-        [after, this.#rowsPerStep],
+        [after, this.#limits.workspaceStepRowsMax],
       );
       for (const { owner, sealed_seed } of rows) {
         const resealed = reseal(sealed_seed, owner);
@@ -217,6 +218,12 @@ export class PostgresIdentities {
         [id],
       );
       if (agent?.public_key !== oldPublicKey) return 'stale';
+      const [known] = await query<{ keys: number }>(
+        tx,
+        'SELECT count(*)::int AS keys FROM agent_keys WHERE agent_id = $1',
+        [id],
+      );
+      if ((known?.keys ?? 0) >= this.#limits.identityKeysMax) throw refuseMoreKeys(this.#limits);
       const inserted = await query<{ public_key: string }>(
         tx,
         `INSERT INTO agent_keys (public_key, agent_id, from_ms, proof)

@@ -25,6 +25,7 @@ import type {
   NewIdentity,
   NewMessage,
   NewRoom,
+  BlockPage,
   NonceClaim,
   Notice,
   Page,
@@ -394,8 +395,12 @@ export class PostgresMessaging implements MessagingPort {
     return this.#guards.blockOf(address);
   }
 
-  blocks(): Promise<Block[]> {
-    return this.#guards.blocks();
+  blocks(after: string | null, limit: number): Promise<BlockPage> {
+    return this.#guards.blocks(after, limit);
+  }
+
+  countBlocks(): Promise<number> {
+    return this.#guards.countBlocks();
   }
 
   unblock(address: string): Promise<boolean> {

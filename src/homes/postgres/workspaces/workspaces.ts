@@ -342,7 +342,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
   /** Every server looks whether the tables are still its own; one of them sweeps. */
   async #sweepInTurn(intervalMs: number): Promise<void> {
     await this.#lookForNewer();
-    if (await takeTurn(this.#sql, 'workspaces', intervalMs)) await this.sweep();
+    if (this.#newer === undefined && (await takeTurn(this.#sql, 'workspaces', intervalMs)))
+      await this.sweep();
   }
 
   /** Resolves when what runs in the background has ended. */
@@ -393,6 +394,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   /** Marked work until none is left. */
   async #settle(): Promise<void> {
+    if (this.#newer !== undefined) return;
     while (!this.#closing && (await this.#transact((work) => bulkStep(work))));
     while (!this.#closing && (await this.#reseal()));
   }

@@ -14,6 +14,7 @@ import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js
 
 const directories: string[] = [];
 const kernels: Kernel[] = [];
+const services: DataService[] = [];
 
 async function open(
   engine: EngineName,
@@ -34,6 +35,7 @@ async function open(
 }
 
 afterAll(async () => {
+  for (const data of services) await data.close();
   for (const kernel of kernels) await kernel.close();
   for (const directory of directories) await rm(directory, { recursive: true, force: true });
 });
@@ -57,11 +59,13 @@ function documentsIn(kernel: Kernel): Documents {
 }
 
 async function service(kernel: Kernel): Promise<DataService> {
-  return new DataService({
+  const data = new DataService({
     ...documentsIn(kernel),
     limits: kernel.limits,
     nowMs: () => kernel.nowMs(),
   });
+  services.push(data);
+  return data;
 }
 
 test('every write announces itself in the feed with its address and version, and nothing of its value', async () => {

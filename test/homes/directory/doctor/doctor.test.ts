@@ -14,7 +14,8 @@ import { families as messaging } from '../../../../src/homes/directory/messaging
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
-import { type Finding, examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import type { Finding } from '../../../../src/operations/model.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import { writtenPort } from '../../../messaging/written-port.js';
@@ -167,7 +168,7 @@ describe('every row that does not belong is found and taken out', () => {
     });
     expect((await findings()).map(({ family, kind }) => [family, kind])).toEqual([
       [tokenFamilies.tokensByUser, 'duplicate'],
-      [messaging.agentsByKey, 'wrong'],
+      [messaging.agentsByKey, 'duplicate'],
       [messaging.roomsByActivity, 'duplicate'],
     ]);
     expect((await findings(true)).every(({ repaired }) => repaired)).toBe(true);

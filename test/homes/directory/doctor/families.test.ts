@@ -8,7 +8,8 @@ import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
 import { families as messaging } from '../../../../src/homes/directory/messaging/rows.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
-import { type Finding, examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import type { Finding } from '../../../../src/operations/model.js';
 import { kernelFamilies as kernel } from '../../../../src/homes/directory/kernel/families.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import type { Totals } from '../../../../src/messaging/model.js';
@@ -387,7 +388,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
       [messaging.nonces, true],
       [messaging.blocks, false],
     ]);
-    expect(await stoa.messaging.port.blocks()).toMatchObject([{ address: '203.0.113.7' }]);
+    expect((await stoa.messaging.port.blocks(null, 10)).items).toMatchObject([{ address: '203.0.113.7' }]);
   });
 });
 

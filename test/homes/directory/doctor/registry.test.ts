@@ -4,7 +4,8 @@ import { decodeRegistryEntry, registryFamilies } from '../../../../src/homes/dir
 import type { Caller } from '../../../../src/core/caller.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { sessionIdOf } from '../../../../src/registry/ids.js';
-import { type Finding, examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
+import type { Finding } from '../../../../src/operations/model.js';
 import {
   agentCountKey,
   agentKey,

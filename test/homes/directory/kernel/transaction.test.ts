@@ -314,7 +314,9 @@ describe('a body that fails', () => {
     // Also where the body goes on after the refusal.
     await store.transact((tx) => {
       for (const key of ['a', 'b', 'c']) tx.put(items, bytes(key), bytes('v'));
-      expect(() => tx.put(items, bytes('d'), bytes('v'))).toThrow('at most 3 writes');
+      expect(() => tx.put(items, bytes('d'), bytes('v'))).toThrow(
+        'exceeds 3 writes (transactionOperationsMax)',
+      );
       tx.put(items, bytes('c'), bytes('again'));
     });
     expect(['c', 'd'].map((key) => store.get(items, bytes(key))?.toString())).toEqual(['again', undefined]);

@@ -93,10 +93,10 @@ it('refuses a nonce for as long as it counts, also when the clock is set back', 
   try {
     for (const share of [0, 0.5, 1, -1, -10]) {
       nowMs = first + share * limits.nonceSeconds * 1_000;
-      expect([share, await kernel.root.transact((tx) => nonces.insert(tx, agent, 'one'))]).toEqual([
+      expect([
         share,
-        share === 0,
-      ]);
+        await kernel.root.transact((tx) => nonces.insert(tx, agent, 'one') !== undefined),
+      ]).toEqual([share, share === 0]);
     }
   } finally {
     nowMs = first;

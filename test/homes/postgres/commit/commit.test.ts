@@ -1,4 +1,5 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
+import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -77,6 +78,22 @@ async function project(
 
 function sets(prefix: string, length: number): CommitInput['operations'] {
   return Array.from({ length }, (_, index) => ({ op: 'data.set', key: `${prefix}${index}`, value: index }));
+}
+
+/** An Idempotency-Key that was never used before. */
+function freshKey() {
+  return { scope: 'ada', key: randomUUID(), fingerprint: 'f', seconds: 60 };
+}
+
+/** Makes something again and again, until the quota is used up. */
+async function untilRefused(create: () => Promise<unknown>): Promise<void> {
+  for (let made = 0; made < 100; made += 1) {
+    const outcome = await create().catch((error: unknown) => error);
+    if (!(outcome instanceof StoaError)) continue;
+    expect(outcome).toMatchObject({ code: 'quota_exceeded' });
+    return;
+  }
+  expect.fail('A hundred answers were kept.');
 }
 
 /** Where messages are kept beside the data and the tasks in PostgreSQL. */
@@ -460,6 +477,107 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     expect(await stoa.data.get(ada, 'default', 'n')).toBe(2);
   });
 
+  describe('the nonce of a signed message', () => {
+    let identityId: string;
+    const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 9));
+
+    beforeEach(async () => {
+      const { identity } = await writtenPort(stoa.messaging).register({
+        publicKey: publicKey.toString('base64'),
+        name: 'signer',
+        email: null,
+        proven: true,
+      });
+      identityId = identity.id;
+    });
+
+    function signedPost(body: string) {
+      const request = JSON.stringify({ body });
+      const [nonce, timestamp] = [randomUUID(), String(Date.now())];
+      const signature = sign(secretKey, aicqSignedText(Buffer.from(request), nonce, timestamp));
+      const signed = {
+        agent: identityId,
+        nonce,
+        timestamp,
+        signature: signature.toString('base64'),
+        request,
+      };
+      return { op: 'room.post' as const, room: 'global', body, signed };
+    }
+
+    it('is free again after a commit that was refused', async () => {
+      const post = signedPost('once');
+      const count = { op: 'data.increment' as const, key: 'n' };
+      const { agent_id } = await stoa.registry.createAgent(ada, { name: 'worker' });
+      const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
+      await stoa.registry.releaseLease(ada, agent_id);
+      const late: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
+      await expect(commit({ operations: [count, post] }, late)).rejects.toMatchObject({ code: 'fenced' });
+      const checks = [{ check: 'data' as const, key: 'n', version: 5 }];
+      expect(await commit({ checks, operations: [count, post] })).toMatchObject({ ok: false });
+      const used = signedPost('used before');
+      expect(await commit({ operations: [count, used] })).toMatchObject({ ok: true });
+      const other = signedPost('twice');
+      await expect(commit({ operations: [post, other, other, count] })).rejects.toThrow('nonce already used');
+      expect(await commit({ operations: [count, other, post] })).toMatchObject({ ok: true });
+      expect(await saidIn(stoa)).toEqual(['used before', 'twice', 'once']);
+      expect(await stoa.data.get(ada, 'default', 'n')).toBe(2);
+      await expect(commit({ operations: [post] })).rejects.toThrow('nonce already used');
+    });
+
+    it('is not in the way of the second attempt after a conflict in the database', async () => {
+      const database = await openPostgres(new URL(url), { connectionsMax: 1 });
+      try {
+        await query(database, 'CREATE SEQUENCE attempts');
+        await query(
+          database,
+          `CREATE FUNCTION refuse_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('attempts') = 1 THEN RAISE 'conflict' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$`,
+        );
+        await query(
+          database,
+          'CREATE CONSTRAINT TRIGGER refuse_first AFTER INSERT ON commit_outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_first()',
+        );
+      } finally {
+        await database.end();
+      }
+      const outcome = await commit({ operations: [{ op: 'data.increment', key: 'n' }, signedPost('once')] });
+      expect(outcome).toMatchObject({ ok: true });
+      expect(await saidIn(stoa)).toEqual(['once']);
+      expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
+    });
+  });
+
+  it.each([
+    { kept: 'beside documents', where: () => ({ datastore: url, workspaces: url }), bytes: 1_000 },
+    { kept: 'away from documents', where: () => ({ workspaces: url }), bytes: 0 },
+  ])("counts answers that are kept $kept against the user's bytes", async ({ where, bytes }) => {
+    const counting = await open({ ...where(), ...more(url), limits: { dataBytesPerUserMax: 4_000 } });
+    if (bytes > 0) await counting.data.set(ada, 'default', 'large', 'x'.repeat(bytes));
+    const { sessionId } = await project(counting);
+    const answerBytes = async (): Promise<number> => {
+      const [sum] = await query<{ bytes: number }>(
+        database,
+        'SELECT coalesce(sum(size_bytes), 0)::int AS bytes FROM kept_answers',
+      );
+      return sum?.bytes ?? 0;
+    };
+    const database = await openPostgres(new URL(url), { connectionsMax: 1 });
+    try {
+      const create = { op: 'task.create' as const, session_id: sessionId, command: 'c' };
+      await untilRefused(() => counting.commit.commit(ada, { operations: [create] }, freshKey()));
+      expect(await answerBytes()).toBeLessThanOrEqual(4_000 - bytes);
+      expect(await answerBytes()).toBeGreaterThan(3_000 - bytes);
+      const more = { command: 'c' };
+      await untilRefused(() =>
+        counting.workspaces.createTask(ada, sessionId, more, { idempotency: freshKey() }),
+      );
+      expect(await answerBytes()).toBeLessThanOrEqual(4_000 - bytes);
+    } finally {
+      await database.end();
+    }
+  });
+
   it('sends direct messages', async () => {
     const reader = (
       await writtenPort(stoa.messaging).register({
@@ -682,6 +800,7 @@ describe('the outbox', () => {
 
   it('tries again while messaging is away; what is behind waits for its turn', async () => {
     await migrateCommitsUp(sql);
+    await migrateAnswers(sql);
     const taken: string[] = [];
     const away = { attempts: 3 };
     const port = {
@@ -739,6 +858,7 @@ describe('the outbox', () => {
 
   it('gives up after its time, and forgets what is long done', async () => {
     await migrateCommitsUp(sql);
+    await migrateAnswers(sql);
     const port = {
       deliver: () => Promise.reject(new StoaError('backend_unavailable', 'Redis does not answer.')),
     };
@@ -770,14 +890,15 @@ describe('the outbox', () => {
 
   it('forgets many of them in small steps', async () => {
     await migrateCommitsUp(sql);
-    for (const table of ['commit_outbox', 'commit_answers']) await refuseLargeStatements(sql, table, 3);
+    await migrateAnswers(sql);
+    for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
     await query(
       sql,
       `INSERT INTO commit_outbox (delivery, store, place, message, user_id) SELECT gen_random_uuid(), 'other', 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
     );
     await query(
       sql,
-      `INSERT INTO commit_answers (key, fingerprint, results, expires_at) SELECT n::text, '', '[]', now() - interval '1 second' FROM generate_series(1, 10) n`,
+      `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at) SELECT n::text, 'ada', '', '[]', 2, now() - interval '1 second' FROM generate_series(1, 10) n`,
     );
     const faults: unknown[] = [];
     const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
@@ -798,7 +919,7 @@ describe('the outbox', () => {
     expect(
       await query(
         sql,
-        'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM commit_answers)::int AS answers',
+        'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM kept_answers)::int AS answers',
       ),
     ).toEqual([{ messages: 0, answers: 0 }]);
   });

@@ -1,7 +1,6 @@
 /** Workspaces on a real PostgreSQL, with a clock that the test turns. */
 import type { PostgresBase } from '../../../../src/homes/postgres/base.js';
 import { query } from '../../../../src/homes/postgres/connection.js';
-import { openPostgresDataStore } from '../../../../src/homes/postgres/datastore/datastore.js';
 import {
   type PostgresWorkspaces,
   openPostgresWorkspaces,
@@ -33,7 +32,7 @@ const tables = [
   'kept_answers',
 ];
 
-function onError(error: unknown, about: string): void {
+function warn(error: unknown, about: string): void {
   process.emitWarning(`${about}: ${messageOf(error)}`);
 }
 
@@ -41,24 +40,18 @@ export async function openPostgresBench(
   limits: Partial<Limits> = {},
   existing?: URL,
   migrations?: readonly TableMigration[],
+  onError: (error: unknown, about: string) => void = warn,
 ): Promise<PostgresBench> {
   const url = existing ?? new URL((await sharedPostgres()).url);
   const allLimits = limitsWith(limits);
   const secrets = await openSecrets({ dataDir: null });
   const { sealer } = secrets;
   let offsetMs = 0;
-  const base = await openBase(url, { limits: allLimits, skewMs: () => offsetMs });
+  const base = await openBase(url, { limits: allLimits, onError, skewMs: () => offsetMs });
   const { sql, writer, clock, feed } = base;
   const users = anyUser(allLimits);
   let port: PostgresWorkspaces;
   try {
-    // Kept answers count in the bytes that the data store counts.
-    await openPostgresDataStore(sql, writer, {
-      limits: allLimits,
-      nowMs: () => clock.nowMs(),
-      users,
-      onError,
-    });
     port = await openPostgresWorkspaces(sql, writer, {
       limits: allLimits,
       clock,

@@ -239,7 +239,8 @@ it('a purge that the end of a server cuts off goes on at the next one', async ()
 
 it('a server of before that still runs reads on and writes nothing more, once a newer one has changed the tables', async () => {
   const ada = userCaller('ada');
-  const older = await openPostgresBench();
+  const faults: unknown[] = [];
+  const older = await openPostgresBench({}, undefined, undefined, (error) => faults.push(error));
   const { id } = await older.service.createWorkspace(ada, { name: 'before' });
   const newer = await openPostgresBench({}, older.url, [
     ...workspacesMigrations,
@@ -247,6 +248,7 @@ it('a server of before that still runs reads on and writes nothing more, once a 
   ]);
   try {
     await older.sweep();
+    expect(faults).toMatchObject([{ code: 'newer_data' }]);
     await expect(older.service.createWorkspace(ada, { name: 'too late' })).rejects.toMatchObject({
       code: 'newer_data',
     });

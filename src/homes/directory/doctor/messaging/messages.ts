@@ -13,15 +13,16 @@ import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { type DirectMessage, type Message, isExpired } from '../../../../messaging/model.js';
 import { ulidBytes } from '../../../../messaging/ulid.js';
+import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './times.js';
 import type { TotalsDoctor } from './totals.js';
 import type { WordDoctor } from './words.js';
 import type { SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
-import { type Placed, placeKey, putPlace } from '../../messaging/places.js';
-import { readRoom, threadKey } from '../../messaging/rooms.js';
+import { directRecords, messageRecords } from '../../messaging/indexes.js';
+import { readRoom } from '../../messaging/rooms.js';
 import { decodeDirect, decodeMessage, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
-import { indexedId, timeOf } from '../../messaging/words.js';
+import { indexedId } from '../../messaging/words.js';
 
 const idBytes = 16;
 const timeBytes = 6;
@@ -98,34 +99,12 @@ function* inspectMessage(
     // What leads to it is made with its new time.
     if (ahead.length > 0) return;
   }
-  yield* inspectPlace(reader, roomKey, { id, tsMs: message.tsMs }, message.id);
+  yield* inspectRows(reader, messageRecords.rowsOf({ message, id }), `the message ${message.id}`);
   if (room === undefined)
     yield beyondRepair(families.messages, key, 'missing', `The room of the message ${message.id} is gone.`);
-  if (message.rootId !== null) {
-    const thread = threadKey(roomKey, message.rootId, message.tsMs);
-    if (reader.get(families.threads, thread) === undefined) {
-      yield missingRow(families.threads, thread, `The message ${message.id} is not in its thread.`, (tx) =>
-        tx.put(families.threads, thread, nothing),
-      );
-    }
-  }
   // The lists of what has expired may go before the message itself.
   if (room?.isPrivate === false && !isExpired(message.tsMs, limits.messageRetentionSeconds, store.nowMs()))
     yield* words.findable(reader, message, indexedId(id, message.tsMs), roomKey);
-}
-
-/** A message whose id holds another time is found by its id through a row of its own. */
-function* inspectPlace(reader: Reader, owner: Buffer, placed: Placed, messageId: string): Generator<Damage> {
-  const place = placeKey(owner, placed.id);
-  if (timeOf(placed.id) === placed.tsMs || hasPlace(reader, place, placed.tsMs)) return;
-  yield missingRow(families.places, place, `The message ${messageId} cannot be found by its id.`, (tx) =>
-    putPlace(tx, owner, placed),
-  );
-}
-
-function hasPlace(reader: Reader, place: Buffer, tsMs: number): boolean {
-  const value = reader.get(families.places, place);
-  return value?.length === timeBytes && timeOfKey(value) === tsMs;
 }
 
 /** Of a room or of an inbox: either may have the message. */
@@ -147,19 +126,22 @@ function* inspectThread(reader: Reader, { key }: Entry): Generator<Damage> {
     yield surplusRow(families.threads, key, 'wrong', 'The key is not that of a message in a thread.');
     return;
   }
-  const room = key.subarray(0, idBytes);
-  const messageKey = timedKey(room, timeOfKey(key));
+  const messageKey = timedKey(key.subarray(0, idBytes), timeOfKey(key));
   const value = reader.get(families.messages, messageKey);
   if (value === undefined) {
-    yield surplusRow(families.threads, key, 'dangling', 'The message of the thread is not there.');
+    yield* inspectIndexRow(families.threads, { key, value: nothing }, undefined, 'message');
     return;
   }
   const message = readable(() => decodeMessage(messageKey, value));
-  // One that cannot be read was reported with its own family.
-  if (message === undefined) return;
-  if (message.rootId === null || !threadKey(room, message.rootId, message.tsMs).equals(key)) {
-    yield surplusRow(families.threads, key, 'duplicate', `The message ${message.id} is not of this thread.`);
-  }
+  const id = ulidBytes(message?.id ?? '');
+  // A message that cannot be read was reported with its own family.
+  if (message === undefined || id === undefined) return;
+  yield* inspectIndexRow(
+    families.threads,
+    { key, value: nothing },
+    messageRecords.rowsOf({ message, id }),
+    'message',
+  );
 }
 
 function* inspectDirect(
@@ -179,7 +161,7 @@ function* inspectDirect(
   const ahead = [...inspectDirectTime(limits, key, message, store.nowMs())];
   yield* ahead;
   if (ahead.length > 0) return;
-  yield* inspectPlace(reader, agent, { id, tsMs: message.tsMs }, message.id);
+  yield* inspectRows(reader, directRecords.rowsOf(message), `the direct message ${message.id}`);
   if (reader.get(families.agents, agent) === undefined)
     yield beyondRepair(
       families.inboxes,
@@ -187,14 +169,6 @@ function* inspectDirect(
       'missing',
       `The identity that the direct message ${message.id} is for is gone.`,
     );
-  if (!message.acknowledged && reader.get(families.pending, key) === undefined) {
-    yield missingRow(
-      families.pending,
-      key,
-      `The direct message ${message.id} does not wait to be acknowledged.`,
-      (tx) => tx.put(families.pending, key, nothing),
-    );
-  }
   // One that is there is judged in its own family; told once, with the first message of the inbox.
   if (
     reader.get(families.inboxClocks, agent) === undefined &&
@@ -209,14 +183,13 @@ function* inspectDirect(
   }
 }
 
-function* inspectPending(reader: Reader, { key }: Entry): Generator<Damage> {
-  const value = reader.get(families.inboxes, key);
-  if (value === undefined) {
-    yield surplusRow(families.pending, key, 'dangling', 'The direct message that waits is not there.');
-    return;
-  }
-  if (readable(() => decodeDirect(key, value))?.acknowledged === true)
-    yield surplusRow(families.pending, key, 'wrong', 'The direct message was acknowledged.');
+function* inspectPending(reader: Reader, entry: Entry): Generator<Damage> {
+  const value = reader.get(families.inboxes, entry.key);
+  const message = value === undefined ? undefined : readable(() => decodeDirect(entry.key, value));
+  // A direct message that cannot be read was reported with its own family.
+  if (value !== undefined && message === undefined) return;
+  const rows = message === undefined ? undefined : directRecords.rowsOf(message);
+  yield* inspectIndexRow(families.pending, entry, rows, 'direct message');
 }
 
 function* inspectClock(

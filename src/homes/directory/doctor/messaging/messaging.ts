@@ -12,14 +12,16 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
-import { uuidBytes } from '../../../../messaging/uuid.js';
+import { uuidBytes, uuidOfBytes } from '../../../../messaging/uuid.js';
+import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { guardChecks } from './guards.js';
 import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js';
 import { inspectActivityTime, latestTsMs, newestTsMs } from './times.js';
 import { TotalsDoctor } from './totals.js';
 import { WordDoctor } from './words.js';
 import { SharedTimers } from '../timers.js';
-import { keyBytes, keysOf, readIdentity } from '../../messaging/identities.js';
+import { keysOf, readIdentity } from '../../messaging/identities.js';
+import { identityKeyRecords, roomRecords } from '../../messaging/indexes.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
 import { readRoom } from '../../messaging/rooms.js';
 import {
@@ -27,11 +29,8 @@ import {
   type IdentityRow,
   type KeptRow,
   type RoomRow,
-  activityKey,
   decodeOrUndefined,
-  encode,
   families,
-  nothing,
   roomOfActivityKey,
   timedKey,
 } from '../../messaging/rows.js';
@@ -69,57 +68,40 @@ function* inspectIdentity(totals: TotalsDoctor, reader: Reader, { key, value }: 
     return;
   }
   const { id, publicKey, createdAtMs, updatedAtMs } = identity;
-  const byKey = keyBytes(publicKey);
-  if (!reader.get(families.agentsByKey, byKey)?.equals(key)) {
-    yield missingRow(families.agentsByKey, byKey, `The identity ${id} cannot be found by its key.`, (tx) =>
-      tx.put(families.agentsByKey, byKey, key),
-    );
-  }
   const known = keysOf(reader, id);
   if (known.some((each) => each.publicKey === publicKey)) return;
   const newest = known.at(-1);
   const fromMs = newest === undefined ? createdAtMs : Math.max(updatedAtMs, newest.fromMs + 1);
-  const history = timedKey(key, fromMs);
   yield missingRow(
     families.agentKeys,
-    history,
+    timedKey(key, fromMs),
     `The key of the identity ${id} is not in its history.`,
-    (tx) =>
-      tx.put(
-        families.agentKeys,
-        history,
-        encode({ publicKey, fromMs, proof: null } satisfies IdentityKeyRow),
-      ),
+    (tx) => identityKeyRecords.put(tx, undefined, { agent: key, publicKey, fromMs, proof: null }),
   );
 }
 
-/** Retired keys stay: nobody may register them again. */
-function* inspectKey(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const identity = readIdentity(reader, value);
-  if (identity === undefined)
-    yield surplusRow(families.agentsByKey, key, 'dangling', 'The identity of a key is not there.');
-  else if (!keysOf(reader, identity.id).some(({ publicKey }) => keyBytes(publicKey).equals(key))) {
-    yield surplusRow(
-      families.agentsByKey,
-      key,
-      'wrong',
-      `The identity ${identity.id} has never had this key.`,
-    );
-  }
+function* inspectKey(reader: Reader, entry: Entry): Generator<Damage> {
+  const agent = entry.value;
+  const identity = readIdentity(reader, agent);
+  const rows =
+    identity === undefined
+      ? undefined
+      : keysOf(reader, identity.id).flatMap((key) => identityKeyRecords.rowsOf({ agent, ...key }));
+  yield* inspectIndexRow(families.agentsByKey, entry, rows, 'identity');
 }
 
 function* inspectHistory(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  const id = key.subarray(0, idBytes);
+  const agent = key.subarray(0, idBytes);
   const row = readRow<IdentityKeyRow>(value);
-  if (reader.get(families.agents, id) === undefined)
-    yield surplusRow(families.agentKeys, key, 'dangling', 'The identity of a key is not there.');
+  if (reader.get(families.agents, agent) === undefined)
+    yield surplusRow(families.agentKeys, key, 'dangling', 'The identity of a key does not exist.');
   else if (typeof row === 'string') yield beyondRepair(families.agentKeys, key, 'unreadable', row);
-  else if (reader.get(families.agentsByKey, keyBytes(row.publicKey)) === undefined) {
-    const byKey = keyBytes(row.publicKey);
-    yield missingRow(families.agentsByKey, byKey, 'A key could be registered once more.', (tx) =>
-      tx.put(families.agentsByKey, byKey, id),
+  else
+    yield* inspectRows(
+      reader,
+      identityKeyRecords.rowsOf({ agent, ...row }),
+      `a key of the identity ${uuidOfBytes(agent)}`,
     );
-  }
 }
 
 function* inspectKept(reader: Reader, { key, value }: Entry): Generator<Damage> {
@@ -158,15 +140,7 @@ function* inspectRoom(
   );
   const ahead = [...inspectActivityTime(limits, key, room, store.nowMs())];
   yield* ahead;
-  const active = activityKey(room, key);
-  if (ahead.length > 0 || room.isPrivate || reader.get(families.roomsByActivity, active) !== undefined)
-    return;
-  yield missingRow(
-    families.roomsByActivity,
-    active,
-    `The room ${room.id} is not in the list of rooms.`,
-    (tx) => tx.put(families.roomsByActivity, active, nothing),
-  );
+  if (ahead.length === 0) yield* inspectRows(reader, roomRecords.rowsOf(room), `the room ${room.id}`);
 }
 
 /** Behind its messages, the clock would let the next one take the place of another; far ahead, it would let none in. */
@@ -181,7 +155,7 @@ function* inspectRoomClock(
   if (room.lastTsMs >= newestMs && room.lastTsMs <= Math.max(newestMs, latestTsMs(limits, store.nowMs())))
     return;
   yield wrongRow(families.rooms, key, `The clock of the room ${room.id} does not fit its messages.`, (tx) =>
-    tx.put(families.rooms, key, encode({ ...room, lastTsMs: newestMs } satisfies RoomRow)),
+    roomRecords.rewrite(tx, { ...room, lastTsMs: newestMs }),
   );
 }
 
@@ -190,24 +164,10 @@ function* inspectRoomKey(reader: Reader, { key }: Entry): Generator<Damage> {
     yield surplusRow(families.roomKeys, key, 'dangling', 'The room of a key is not there.');
 }
 
-function* inspectActivity(reader: Reader, { key }: Entry): Generator<Damage> {
-  const room = readRoom(reader, roomOfActivityKey(key));
-  if (room === undefined)
-    yield surplusRow(families.roomsByActivity, key, 'dangling', 'The room is not there.');
-  else if (room.isPrivate)
-    yield surplusRow(
-      families.roomsByActivity,
-      key,
-      'wrong',
-      `The private room ${room.id} is in the list of public ones.`,
-    );
-  else if (!activityKey(room, roomOfActivityKey(key)).equals(key))
-    yield surplusRow(
-      families.roomsByActivity,
-      key,
-      'duplicate',
-      `The room ${room.id} was last active at another time.`,
-    );
+function* inspectActivity(reader: Reader, entry: Entry): Generator<Damage> {
+  const room = readRoom(reader, roomOfActivityKey(entry.key));
+  const rows = room === undefined ? undefined : roomRecords.rowsOf(room);
+  yield* inspectIndexRow(families.roomsByActivity, entry, rows, 'room');
 }
 
 /** What a row says, or why it cannot be read. */

@@ -11,16 +11,9 @@ import type { DirectMessage, Message } from '../../../../messaging/model.js';
 import { nextTsMs } from '../../../../messaging/room-clock.js';
 import { uuidBytes } from '../../../../messaging/uuid.js';
 import { moveDirect } from '../../messaging/inboxes.js';
+import { roomRecords } from '../../messaging/indexes.js';
 import { moveMessage, readRoom } from '../../messaging/rooms.js';
-import {
-  type RoomRow,
-  activityKey,
-  encode,
-  families,
-  nothing,
-  timeOfKey,
-  timedKey,
-} from '../../messaging/rows.js';
+import { type RoomRow, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
 
 /** The latest time that a message may have now. */
 export function latestTsMs({ messageClockAheadSecondsMax }: Limits, nowMs: number): number {
@@ -53,7 +46,7 @@ export function* inspectMessageTime(
         if (room === undefined) return;
         moveMessage(tx, limits, room, message, freeTsMs(tx, limits, families.messages, roomKey));
         const lastTsMs = newestTsMs(tx, families.messages, roomKey);
-        tx.put(families.rooms, roomKey, encode({ ...room, lastTsMs } satisfies RoomRow));
+        roomRecords.rewrite(tx, { ...room, lastTsMs });
       },
     ),
     repair: moved,
@@ -106,11 +99,7 @@ export function* inspectActivityTime(
 function relist(tx: Transaction, key: Buffer): void {
   const room = readRoom(tx, key);
   if (room === undefined) return;
-  const now: RoomRow = { ...room, lastActiveAtMs: tx.nowMs, listedAtMs: tx.nowMs };
-  tx.put(families.rooms, key, encode(now));
-  if (room.isPrivate) return;
-  tx.delete(families.roomsByActivity, activityKey(room, key));
-  tx.put(families.roomsByActivity, activityKey(now, key), nothing);
+  roomRecords.put(tx, room, { ...room, lastActiveAtMs: tx.nowMs, listedAtMs: tx.nowMs });
 }
 
 /** Messages are mended oldest first: each comes after all that are not ahead of the clock, or no longer are. */

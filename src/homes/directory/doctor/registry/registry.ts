@@ -19,21 +19,15 @@ import type { Reader } from '../../kernel/transaction.js';
 import { decodeAgent, encodeUser } from '../../../../registry/codec.js';
 import { agentKey, agentKeyBytes, sessionStatusPrefix, userKeyBytes } from '../../../../registry/keys.js';
 import type { AgentMeta, AgentRecord, Lease } from '../../../../registry/model.js';
+import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { AgentOwners, countRows, inspectAgentCount } from './owner.js';
 import { sessionChecks } from './sessions.js';
 import { userChecks } from './users.js';
 import { activityTimer } from '../../registry/agents.js';
 import { registryFamilies as families } from '../../registry/families.js';
+import { agentRecords } from '../../registry/indexes.js';
 import { leaseTimer } from '../../registry/leases.js';
-import {
-  type MetaRow,
-  agentIndexEntries,
-  decodeJson,
-  decodeMeta,
-  encodeJson,
-  noValue,
-  writeMeta,
-} from '../../registry/rows.js';
+import { type MetaRow, decodeJson, decodeMeta, encodeJson, writeMeta } from '../../registry/rows.js';
 
 /** The checks in the order in which repairs build on each other. */
 export function registryChecks(kernel: Kernel): Check[] {
@@ -44,11 +38,10 @@ export function registryChecks(kernel: Kernel): Check[] {
       family: families.agents,
       inspect: (reader, entry, store) => inspectAgent(kernel, owners, reader, entry, store),
     },
-    ...[families.agentsByStatus, families.agentsByName, families.agentsByLabel].map((family) => ({
-      family,
-      inspect: inspectAgentIndex(family),
-    })),
-    { family: families.agentsById, inspect: inspectAgentById },
+    ...[families.agentsByStatus, families.agentsByName, families.agentsByLabel].map((family) =>
+      indexCheck(family, ({ key }) => key.subarray(-agentKeyBytes)),
+    ),
+    indexCheck(families.agentsById, ({ key, value }) => agentKey(value, key)),
     { family: families.agentMeta, inspect: inspectOfAgent(families.agentMeta) },
     { family: families.leases, inspect: inspectLease },
     ...userChecks(kernel, owners),
@@ -94,13 +87,8 @@ function* inspectAgent(
   }
   if (kernel.storeOf(user) !== store)
     yield beyondRepair(families.agents, key, 'wrong', "The agent lies in a shard that is not its user's.");
+  if (!reader.get(families.agentsById, agent)?.equals(user)) owners.remember(agent);
   yield* inspectMeta(reader, record, key);
-  if (!reader.get(families.agentsById, agent)?.equals(user)) {
-    owners.remember(agent);
-    yield missingRow(families.agentsById, agent, 'The agent cannot be found by its id.', (tx) =>
-      tx.put(families.agentsById, agent, user),
-    );
-  }
   if (
     kernel.stores.length > 1 &&
     !kernel.root.get(kernelFamilies.directory, Buffer.from(record.agent_id))?.equals(user)
@@ -145,17 +133,12 @@ function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Ge
           activityTimerAtMs: null,
         };
         writeMeta(tx, { record, meta, activeSessions });
-        for (const { family, key } of agentIndexEntries({ record, meta })) tx.put(family, key, noValue);
+        agentRecords.move(tx, undefined, { record, meta });
       },
     );
     return;
   }
-  for (const { family, key } of agentIndexEntries(both)) {
-    if (reader.get(family, key) === undefined)
-      yield missingRow(family, key, `The agent ${record.agent_id} is not in this index.`, (tx) =>
-        tx.put(family, key, noValue),
-      );
-  }
+  yield* inspectRows(reader, agentRecords.rowsOf(both), `the agent ${record.agent_id}`);
   const { activeSessions: kept, ...meta } = both.meta;
   if (kept !== activeSessions) {
     yield wrongRow(
@@ -210,24 +193,22 @@ function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Fou
   if (first?.key.equals(key) === true) yield* inspectAgentCount(reader, user);
 }
 
-function inspectAgentIndex(family: string): Check['inspect'] {
-  return function* (reader, { key }) {
-    if (key.length < agentKeyBytes) {
-      yield surplusRow(family, key, 'wrong', 'The key is too short to name an agent.');
-      return;
-    }
-    const both = readBoth(reader, key.subarray(-agentKeyBytes));
-    if (both === 'unreadable') return;
-    if (both === 'missing') yield surplusRow(family, key, 'dangling', 'The agent is not there.');
-    else if (!agentIndexEntries(both).some((entry) => entry.family === family && entry.key.equals(key))) {
-      yield surplusRow(family, key, 'duplicate', 'The agent belongs elsewhere in this index.');
-    }
+/** The rows of an index, each judged by the agent that it names. */
+function indexCheck(family: string, agentKeyOf: (entry: Entry) => Buffer): Check {
+  return {
+    family,
+    *inspect(reader, entry) {
+      const named = agentKeyOf(entry);
+      if (named.length !== agentKeyBytes) {
+        yield surplusRow(family, entry.key, 'wrong', 'The index row does not name an agent.');
+        return;
+      }
+      const both = readBoth(reader, named);
+      if (both === 'unreadable') return;
+      const rows = both === 'missing' ? undefined : agentRecords.rowsOf(both);
+      yield* inspectIndexRow(family, entry, rows, 'agent');
+    },
   };
-}
-
-function* inspectAgentById(reader: Reader, { key, value }: Entry): Generator<Damage> {
-  if (reader.get(families.agents, agentKey(value, key)) === undefined)
-    yield surplusRow(families.agentsById, key, 'dangling', 'The agent is not there.');
 }
 
 function inspectOfAgent(family: string): Check['inspect'] {

@@ -13,10 +13,11 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { decodeSession } from '../../../../registry/codec.js';
 import { idBytes, sessionIdOf } from '../../../../registry/ids.js';
-import { agentKey } from '../../../../registry/keys.js';
+import { agentKey, sessionKeyBytes } from '../../../../registry/keys.js';
 import type { SessionRecord } from '../../../../registry/model.js';
+import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { registryFamilies as families } from '../../registry/families.js';
-import { noValue, removeSession, sessionIndexEntries } from '../../registry/rows.js';
+import { sessionRecords } from '../../registry/indexes.js';
 
 export function sessionChecks(kernel: Kernel): Check[] {
   return [
@@ -44,20 +45,11 @@ function* inspectSession(kernel: Kernel, reader: Reader, { key, value }: Entry):
     yield {
       ...orphan,
       repair: 'delete the session and its index entries',
-      mend: (tx) => removeSession(tx, session),
+      mend: (tx) => sessionRecords.remove(tx, session),
     };
     return;
   }
-  for (const entry of sessionIndexEntries(session)) {
-    if (reader.get(entry.family, entry.key) === undefined) {
-      yield missingRow(
-        entry.family,
-        entry.key,
-        `The session ${session.session_id} is not in this index.`,
-        (tx) => tx.put(entry.family, entry.key, noValue),
-      );
-    }
-  }
+  yield* inspectRows(reader, sessionRecords.rowsOf(session), `the session ${session.session_id}`);
   const id = Buffer.from(session.session_id);
   if (kernel.stores.length > 1 && !kernel.root.get(kernelFamilies.directory, id)?.equals(user)) {
     yield missingRow(
@@ -71,10 +63,10 @@ function* inspectSession(kernel: Kernel, reader: Reader, { key, value }: Entry):
 }
 
 function inspectIndex(family: string): Check['inspect'] {
-  return function* (reader, { key }) {
-    const stored = reader.get(families.sessions, key.subarray(-16));
+  return function* (reader, entry) {
+    const stored = reader.get(families.sessions, entry.key.subarray(-sessionKeyBytes));
     if (stored === undefined) {
-      yield surplusRow(family, key, 'dangling', 'The session is not there.');
+      yield* inspectIndexRow(family, entry, undefined, 'session');
       return;
     }
     let session: SessionRecord;
@@ -84,8 +76,6 @@ function inspectIndex(family: string): Check['inspect'] {
       // The check of sessions reports the record itself.
       return;
     }
-    if (!sessionIndexEntries(session).some((entry) => entry.family === family && entry.key.equals(key))) {
-      yield surplusRow(family, key, 'duplicate', 'The session belongs elsewhere in this index.');
-    }
+    yield* inspectIndexRow(family, entry, sessionRecords.rowsOf(session), 'session');
   };
 }

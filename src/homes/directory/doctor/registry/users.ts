@@ -16,10 +16,12 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { decodeUser, encodeUser } from '../../../../registry/codec.js';
 import { sessionBytes } from '../../../../registry/ids.js';
-import { countKinds, linkByAgentKey, linkByIdentityKey, linkKinds } from '../../../../registry/keys.js';
+import { countKinds, linkByIdentityKey, linkKinds } from '../../../../registry/keys.js';
+import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { type AgentOwners, inspectAgentCount } from './owner.js';
 import { registryFamilies as families } from '../../registry/families.js';
-import { decodeJson, decodeMeta, noValue } from '../../registry/rows.js';
+import { linkRecords } from '../../registry/indexes.js';
+import { decodeJson, decodeMeta } from '../../registry/rows.js';
 
 export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
   return [
@@ -105,23 +107,25 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
     yield surplusRow(families.identityLinks, key, 'dangling', 'The agent of the link is not there.');
     return;
   }
+  if (!byAgent) {
+    yield* inspectRows(reader, linkRecords.rowsOf({ agent, identity }), `the link of ${identity}`);
+    return;
+  }
   const back = reader.get(families.identityLinks, linkByIdentityKey(identity));
-  if (byAgent && !back?.equals(agent)) {
-    yield back === undefined
-      ? missingRow(
-          families.identityLinks,
-          linkByIdentityKey(identity),
-          'The link is known to the agent only.',
-          (tx) => tx.put(families.identityLinks, linkByIdentityKey(identity), agent),
-        )
-      : surplusRow(families.identityLinks, key, 'duplicate', 'The identity is linked to another agent.');
-  }
-  const forth = linkByAgentKey(agent, identity);
-  if (!byAgent && reader.get(families.identityLinks, forth) === undefined) {
-    yield missingRow(families.identityLinks, forth, 'The link is known to the identity only.', (tx) =>
-      tx.put(families.identityLinks, forth, noValue),
+  if (back === undefined)
+    yield missingRow(
+      families.identityLinks,
+      linkByIdentityKey(identity),
+      `The agent lists a link of ${identity} that has no row of its own.`,
+      (tx) => linkRecords.rewrite(tx, { agent, identity }),
     );
-  }
+  else
+    yield* inspectIndexRow(
+      families.identityLinks,
+      { key, value },
+      linkRecords.rowsOf({ agent: back, identity }),
+      'link',
+    );
 }
 
 const agentId = /^[0-9a-f]{64}$/;

@@ -24,21 +24,16 @@ import { decodeRedo, positionKey, positionOf } from '../feed/log.js';
 import { shardDirectory } from '../directory/manifest.js';
 import { beginPartial } from '../directory/partial-directory.js';
 import type { Store } from '../store.js';
+import type { BackupKind, OnProgress } from '../../../../operations/model.js';
 
 export interface BackupOptions {
   /** Holds the backups; each becomes a directory of its own in it. */
   directory: string;
-  kind: 'full' | 'incremental';
-  onProgress?: (progress: BackupProgress) => void;
+  kind: BackupKind;
+  onProgress?: OnProgress | undefined;
   signal?: AbortSignal;
   /** Reads the key ring for secrets, to put it in; without it the backup holds secrets that nobody can read. */
   readKey?: (() => Promise<Buffer>) | undefined;
-}
-
-export interface BackupProgress {
-  done: number;
-  /** An estimate where the engine can only estimate. */
-  total: number;
 }
 
 /** Entries read and framed before other work gets a turn. */

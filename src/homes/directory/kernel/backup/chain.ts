@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { StoaError, messageOf } from '../../../../core/errors.js';
 import { type BackupDescription, type ShardBackup, readDescription } from './description.js';
 import { fileFailure } from '../../../../core/files.js';
+import type { BackupSummaries, BackupSummary } from '../../../../operations/model.js';
 
 /** A directory of backups, looked into. */
 export interface BackupDirectory {
@@ -62,22 +63,6 @@ export function positionOfBackup({ shards }: BackupDescription): string {
   return shards.map(({ seq }) => seq).join('.');
 }
 
-/** What lists and answers say of a backup. */
-export interface BackupSummary {
-  name: string;
-  directory: string;
-  kind: 'full' | 'incremental';
-  parent: string | null;
-  store: string;
-  taken_at: string;
-  /** The position of the change feed that a restore of it reaches. */
-  position: string;
-  size_bytes: number;
-  with_key: boolean;
-  /** Why its chain cannot be restored; null where no link is missing. The bytes are not read for this. */
-  reason: string | null;
-}
-
 export function summaryOf(
   directory: string,
   backup: BackupDescription,
@@ -96,11 +81,6 @@ export function summaryOf(
     with_key: backup.key !== undefined,
     reason,
   };
-}
-
-export interface BackupSummaries {
-  items: BackupSummary[];
-  unreadable: { name: string; reason: string }[];
 }
 
 /** Every backup of a directory, oldest first, and what looks like one and cannot be read. */

@@ -8,6 +8,7 @@ import { decodeEntries } from './entries.js';
 import { type FileFacts, readFrames, readSmallFile } from './file.js';
 import type { Entry } from '../engine.js';
 import { type RedoTransaction, decodeRedo } from '../feed/log.js';
+import type { BackupVerdict, OnProgress } from '../../../../operations/model.js';
 
 type OnBytes = (bytes: number) => void;
 
@@ -66,20 +67,8 @@ export async function readKey(
   return content;
 }
 
-/** One backup, whether it can be restored, and why not. */
-export interface BackupVerdict {
-  name: string;
-  /** Null where its description cannot be read. */
-  kind: 'full' | 'incremental' | null;
-  ok: boolean;
-  reason: string | null;
-}
-
 /** Reads every byte of every backup in a directory and follows every link, without restoring anything. */
-export async function verifyBackups(
-  directory: string,
-  onProgress?: (progress: { done: number; total: number }) => void,
-): Promise<BackupVerdict[]> {
+export async function verifyBackups(directory: string, onProgress?: OnProgress): Promise<BackupVerdict[]> {
   const { backups, unreadable } = await readBackups(directory);
   const progress = { done: 0, total: chainBytes(backups) };
   const onBytes: OnBytes = (bytes) => {

@@ -2,9 +2,7 @@
 import { StoaError } from '../../../../core/errors.js';
 import { chainOrRefusal, chainTo, newestAtMs, positionOfBackup, readBackups } from './chain.js';
 import type { BackupDescription } from './description.js';
-
-/** Where to stop: a position of the change feed, or a time. Inclusive. */
-export type RestorePoint = { position: string } | { timeMs: number };
+import type { RestorePoint } from '../../../../operations/model.js';
 
 export interface ShardPoint {
   seq: number;

@@ -26,6 +26,7 @@ import {
   writeManifest,
 } from '../directory/manifest.js';
 import { closedMark } from '../outages.js';
+import type { OnProgress, RestoreReport } from '../../../../operations/model.js';
 import { beginPartial, namesIn } from '../directory/partial-directory.js';
 import { type ChainChoice, type ShardPoint, chooseChain, pointOfShards } from './restore-chain.js';
 
@@ -37,19 +38,7 @@ export interface RestoreOptions extends ChainChoice {
   families: readonly string[];
   /** Called with the key ring that the chain holds, and where it belongs in the new directory, before that gets its name. */
   writeKey?: ((content: Buffer, directory: string) => Promise<void>) | undefined;
-  onProgress?: (progress: { done: number; total: number }) => void;
-}
-
-export interface RestoreReport {
-  /** The names of the backups that were read, in order. */
-  chain: string[];
-  engine: EngineName;
-  entries: number;
-  transactions: number;
-  /** The newest sequence number of each shard in the new directory. */
-  seq: number[];
-  /** Whether the chain holds the key ring for secrets; it is restored only with `writeKey`. */
-  hasKey: boolean;
+  onProgress?: OnProgress | undefined;
 }
 
 const commitBytes = 4 * 1024 * 1024;

@@ -5,6 +5,7 @@
 import { type FileHandle, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
+import { KeyQueue } from '../../../../core/waiting/key-queue.js';
 import { fileFailure, writeDurably } from '../../../../core/files.js';
 import { acquireLock } from './lock.js';
 import { type Manifest, shardDirectory } from './manifest.js';
@@ -34,7 +35,8 @@ export class DurableNote {
   readonly #file: FileHandle;
   readonly #manifest: Manifest;
   #written: readonly number[];
-  #writing: Promise<void> = Promise.resolve();
+  /** A write that fails is its caller's to report; the next one is tried all the same. */
+  readonly #queue = new KeyQueue();
 
   private constructor(file: FileHandle, manifest: Manifest, written: readonly number[]) {
     this.#file = file;
@@ -50,12 +52,11 @@ export class DurableNote {
 
   /** Notes numbers that are durable. Without a sync: losing the newest note costs nothing but a part of the protection. */
   write(lsns: readonly number[]): Promise<void> {
-    this.#writing = this.#writing.then(async () => {
+    return this.#queue.run('write', async () => {
       if (lsns.every((lsn, shard) => lsn === this.#written[shard])) return;
       await this.#file.write(textOf(this.#manifest, lsns), 0);
       this.#written = lsns;
     });
-    return this.#writing;
   }
 
   /** Notes the last numbers, where they are known, and waits for the disk. */

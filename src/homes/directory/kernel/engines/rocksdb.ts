@@ -74,8 +74,10 @@ const iteratorOptions = {
 /** What a batch may hold on to between commits; one that grew further is given back. */
 const keptBatchBytesMax = 1024 * 1024;
 
-/** Statistics look at so many entries of a family; there is no cheaper way to ask for its size. */
+/** Statistics look at so many entries of a family, and at so many of all; there is no cheaper way to ask for its size. */
 const statsEntriesMax = 1_000;
+const statsTurnEntriesMax = 5_000;
+const statsTurnBytesMax = 4 * 1024 * 1024;
 
 export async function openRocksdb(config: EngineConfig, families: readonly string[]): Promise<Engine> {
   const { RocksLevel } = await loadPackage();
@@ -235,14 +237,22 @@ class RocksDriver implements EngineDriver<Column> {
 
   stats(): EngineStats {
     const families: EngineStats['families'] = {};
+    let entriesLeft = statsTurnEntriesMax;
+    let bytesLeft = statsTurnBytesMax;
     for (const [name, family] of this.families) {
-      let entries = 0;
-      let sizeBytes = 0;
+      const counted = { entries: 0, sizeBytes: 0, estimated: false };
       for (const { key, value } of this.range(family, { limit: statsEntriesMax })) {
-        entries += 1;
-        sizeBytes += key.length + value.length;
+        if (entriesLeft === 0 || bytesLeft <= 0) {
+          counted.estimated = true;
+          break;
+        }
+        counted.entries += 1;
+        counted.sizeBytes += key.length + value.length;
+        entriesLeft -= 1;
+        bytesLeft -= key.length + value.length;
       }
-      families[name] = { entries, sizeBytes, estimated: entries === statsEntriesMax };
+      counted.estimated ||= counted.entries === statsEntriesMax;
+      families[name] = counted;
     }
     return { sizeBytes: directorySizeBytes(this.#path), families };
   }
@@ -426,7 +436,7 @@ function openFailure(path: string, thrown: unknown): StoaError {
   // The package hides the reason behind "Database is not open".
   const reason = thrown instanceof Error && thrown.cause !== undefined ? thrown.cause : thrown;
   const message = messageOf(reason);
-  if (message.includes('lock')) {
+  if (heldElsewhere.test(message)) {
     return new StoaError('locked', `Another process has the RocksDB database in ${path} open: ${message}.`, {
       fix: 'Stop that process, or give this one another data directory.',
       cause: thrown,
@@ -438,6 +448,8 @@ function openFailure(path: string, thrown: unknown): StoaError {
 }
 
 const noSpace = /no space left/i;
+/** Not the bare word: "block checksum mismatch" has it too, and so may the path. */
+const heldElsewhere = /while lock file|lock hold by/i;
 
 function writeFailure(thrown: unknown): StoaError {
   const message = messageOf(thrown);

@@ -4,29 +4,7 @@ import type { Entry, RangeOptions } from '../engine.js';
 import type { Store } from '../store.js';
 import type { Reader, Transaction } from '../transaction.js';
 import { Slices } from '../../../../core/waiting/yielding.js';
-
-export type DamageKind =
-  /** A row that follows from another is not there. */
-  | 'missing'
-  /** A row speaks of something that is not there. */
-  | 'dangling'
-  /** A second row of an index where one belongs. */
-  | 'duplicate'
-  /** A row says something that is not so. */
-  | 'wrong'
-  /** A row cannot be decoded. */
-  | 'unreadable';
-
-export interface Finding {
-  family: string;
-  /** The key of the damaged or missing row, in hex. */
-  key: string;
-  kind: DamageKind;
-  /** One sentence. */
-  problem: string;
-  /** What mending does, or null where only a backup can help. */
-  repair: string | null;
-}
+import type { ExaminedFinding, Finding } from '../../../../operations/model.js';
 
 export interface Damage extends Finding {
   /** Mends it inside a transaction of `store`, or of the store that was looked through. */
@@ -63,14 +41,6 @@ export function* eachRow(
   }
 }
 
-/** The result of a long count, counted in one turn: inside a transaction nothing else may happen. */
-export function inOneTurn<Result>(count: Generator<typeof turn, Result>): Result {
-  for (;;) {
-    const { done, value } = count.next();
-    if (done === true) return value;
-  }
-}
-
 /** One family, walked in key order. Each domain brings its own checks; their order is the order of repair. */
 export interface Check {
   family: string;
@@ -91,7 +61,7 @@ export async function* examineAll(
   stores: readonly Store[],
   checks: readonly Check[],
   options: ExamineOptions = {},
-): AsyncGenerator<Finding & { repaired: boolean; shard: number }> {
+): AsyncGenerator<ExaminedFinding> {
   for (const [shard, store] of [...stores.entries()].toReversed()) {
     for await (const finding of examine(store, checks, options)) yield { ...finding, shard };
   }
@@ -148,9 +118,16 @@ async function* judge(
   find: (reader: Reader) => Iterable<Found>,
   options: ExamineOptions,
 ): AsyncGenerator<Finding & { repaired: boolean }> {
-  const damages = await look(store, find);
-  if (damages.length > 0 && options.repair === true) yield* await mendAll(store, find);
-  else for (const damage of damages) yield { ...findingOf(damage), repaired: false };
+  const sight = await look(store, find);
+  if (sight.damages.length > 0 && options.repair === true) yield* await mendAll(store, find, sight);
+  else for (const damage of sight.damages) yield { ...findingOf(damage), repaired: false };
+}
+
+/** What a look has found. */
+interface Sight {
+  damages: Damage[];
+  /** The newest transaction that it saw, of a look that took several turns. */
+  lsn: number | undefined;
 }
 
 /** Looks that may be disturbed by writes in their middle before one look holds up everybody. */
@@ -160,9 +137,11 @@ const looksMax = 3;
  * What is wrong now. Somebody may have written while a long count gave others a turn, which then does not fit: what such
  * a look finds is looked for again, at last in one turn.
  */
-async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Promise<Damage[]> {
+async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Promise<Sight> {
   const slices = new Slices();
   for (let looks = 0; looks < looksMax; looks += 1) {
+    // Plain reads see what is durable.
+    const { lsn } = store;
     const damages: Damage[] = [];
     let waited = false;
     for (const found of find(store)) {
@@ -175,19 +154,24 @@ async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Pr
       waited = true;
       await pause;
     }
-    if (damages.length === 0 || !waited) return damages;
+    if (damages.length === 0 || !waited) return { damages, lsn: undefined };
+    if (store.newestLsn === lsn) return { damages: withoutRepeats(damages), lsn };
   }
-  return Array.from(find(store)).filter((found) => found !== turn);
+  return { damages: damagesIn(find(store)), lsn: undefined };
 }
 
-/** Looks again inside the transaction: what was wrong a moment ago may have been a write on its way. */
+/**
+ * Mends what a long look has found where nothing was written since it began. After any other look it looks again inside
+ * the transaction: what was wrong a moment ago may have been a write on its way.
+ */
 async function mendAll(
   store: Store,
   find: (reader: Reader) => Iterable<Found>,
+  { damages: seen, lsn }: Sight,
 ): Promise<(Finding & { repaired: boolean })[]> {
   const damages = await store.transact((tx) => {
     const found: Damage[] = [];
-    for (const damage of find(tx)) {
+    for (const damage of store.newestLsn === lsn ? seen : find(tx)) {
       if (damage === turn) continue;
       found.push(damage);
       if (damage.store === undefined || damage.store === store) damage.mend?.(tx);
@@ -198,6 +182,15 @@ async function mendAll(
     if (mend !== undefined && other !== undefined && other !== store) await other.transact((tx) => mend(tx));
   }
   return damages.map((damage) => ({ ...findingOf(damage), repaired: damage.mend !== undefined }));
+}
+
+function damagesIn(found: Iterable<Found>): Damage[] {
+  return Array.from(found).filter((one) => one !== turn);
+}
+
+/** Several rows of a page may miss the same one. */
+function withoutRepeats(damages: readonly Damage[]): Damage[] {
+  return [...new Map(damages.map((damage) => [JSON.stringify(findingOf(damage)), damage])).values()];
 }
 
 function findingOf({ family, key, kind, problem, repair }: Damage): Finding {

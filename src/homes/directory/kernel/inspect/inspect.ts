@@ -6,15 +6,7 @@ import { type FamilyStats, prefixRange } from '../engine.js';
 import { kernelFamilies } from '../families.js';
 import type { Store } from '../store.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
-
-export interface InspectedEntry {
-  /** In hex, as is the value. */
-  key: string;
-  /** Empty where it is not for showing. */
-  value: string;
-  /** What the row says, as JSON; null where it cannot be read. */
-  decoded: unknown;
-}
+import type { InspectedEntry } from '../../../../operations/model.js';
 
 /** Where a page ended: the next one begins after this entry. */
 export interface InspectPosition {
@@ -27,13 +19,16 @@ export interface InspectPage {
   next: InspectPosition | undefined;
 }
 
-/** Entries counted before others get a turn. */
+/** Entries, and bytes of them, counted before others get a turn. */
 const entriesPerTurn = 1_000;
+const bytesPerTurn = 4 * 1024 * 1024;
 
 const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
 
 /** Bytes of all shards, and counts and sizes of every family over them, as far as the engines know them at once. */
-function knownStats(stores: readonly Store[]): { sizeBytes: number; families: Map<string, FamilyStats> } {
+async function knownStats(
+  stores: readonly Store[],
+): Promise<{ sizeBytes: number; families: Map<string, FamilyStats> }> {
   const families = new Map<string, FamilyStats>();
   let sizeBytes = 0;
   for (const store of stores) {
@@ -47,6 +42,7 @@ function knownStats(stores: readonly Store[]): { sizeBytes: number; families: Ma
         estimated: before.estimated || found.estimated,
       });
     }
+    await nextTurn();
   }
   return { sizeBytes, families };
 }
@@ -56,7 +52,7 @@ export async function countedStats(
   stores: readonly Store[],
   entriesMax = Infinity,
 ): Promise<{ sizeBytes: number; families: Map<string, FamilyStats> }> {
-  const { sizeBytes, families } = knownStats(stores);
+  const { sizeBytes, families } = await knownStats(stores);
   for (const [family, { estimated }] of families)
     if (estimated) families.set(family, await countFamily(stores, family, entriesMax));
   return { sizeBytes, families };
@@ -71,6 +67,7 @@ async function countFamily(
   for (const store of stores) {
     for (let after: Buffer | undefined, isMore = true; isMore;) {
       isMore = false;
+      const turnEndsAtBytes = counted.sizeBytes + bytesPerTurn;
       for (const { key, value } of store.range(family, {
         ...(after && { gt: after }),
         limit: entriesPerTurn,
@@ -79,6 +76,7 @@ async function countFamily(
         counted.sizeBytes += key.length + value.length;
         after = Buffer.from(key);
         isMore = true;
+        if (counted.sizeBytes >= turnEndsAtBytes) break;
       }
       if (isMore && counted.entries >= entriesMax) return { ...counted, estimated: true };
       await nextTurn();

@@ -24,7 +24,8 @@ import {
   summariesIn,
 } from '../../../../../src/homes/directory/kernel/backup/chain.js';
 import type { BackupDescription } from '../../../../../src/homes/directory/kernel/backup/description.js';
-import { type BackupVerdict, verifyBackups } from '../../../../../src/homes/directory/kernel/backup/read.js';
+import { verifyBackups } from '../../../../../src/homes/directory/kernel/backup/read.js';
+import type { BackupVerdict } from '../../../../../src/operations/model.js';
 import { pruneChains } from '../../../../../src/homes/directory/kernel/backup/schedule.js';
 import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.js';
 import { openKernel } from '../../../../../src/homes/directory/kernel/kernel.js';

@@ -6,12 +6,9 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { BackupDescription } from '../../../../../src/homes/directory/kernel/backup/description.js';
 import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.js';
 import { type Kernel, openKernel } from '../../../../../src/homes/directory/kernel/kernel.js';
-import {
-  type RestoreOptions,
-  type RestoreReport,
-  restore,
-} from '../../../../../src/homes/directory/kernel/backup/restore.js';
+import { type RestoreOptions, restore } from '../../../../../src/homes/directory/kernel/backup/restore.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
+import type { RestoreReport } from '../../../../../src/operations/model.js';
 
 const families = ['test/values'];
 let directory: string;

@@ -1,9 +1,9 @@
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 /** A database that ends before what was durable in it is refused, whatever took the rest away. */
-import { cp, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { type FileHandle, cp, mkdtemp, open, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../../../../src/index.js';
 import { reshardDirectory } from '../../../../../src/homes/directory/reshard.js';
@@ -46,6 +46,33 @@ async function damage(path: string): Promise<void> {
 
 const logs = async (): Promise<string[]> =>
   (await readdir(database())).filter((name) => name.endsWith('.log')).map((name) => join(database(), name));
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+it('goes on with the note after a write of it has failed', async () => {
+  const faults: unknown[] = [];
+  const stoa = await openStoa({ data, engine: 'lmdb', onError: (error) => faults.push(error) });
+  const noted = async (): Promise<number> =>
+    Number((await readFile(join(data, 'stoa.durable'), 'latin1')).split('\n')[1]);
+  // Every handle of node:fs/promises has the same prototype.
+  const other = await open(join(data, 'stoa.json'), 'r');
+  const handles = Object.getPrototypeOf(other) as FileHandle;
+  await other.close();
+  const failing = vi.spyOn(handles, 'write').mockRejectedValueOnce(new Error('EIO: i/o error, write'));
+  try {
+    await put(stoa, 0, 5);
+    await until(() => faults.length > 0);
+  } finally {
+    failing.mockRestore();
+  }
+  await put(stoa, 5, 10);
+  const { lsn } = stoa.kernel.root;
+  await until(async () => (await noted()) >= lsn);
+  expect(faults).toHaveLength(1);
+  await stoa.close();
+});
 
 describe('rocksdb', () => {
   it('a clean stop leaves nothing in the log, so that damage of the log loses nothing', async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { StoaError } from '../../../../../src/core/errors.js';
 import { storeConfigDefaults } from '../../../../../src/core/settings/store-config.js';
 import type { EngineName } from '../../../../../src/core/settings/store-config.js';
 import type { Engine } from '../../../../../src/homes/directory/kernel/engine.js';
@@ -162,6 +163,26 @@ describe('rocksdb', () => {
     await fill('rocksdb');
     await writeFile(join(dataDir, file), 'spoilt');
     await expect(open('rocksdb')).rejects.toMatchObject({ code: 'damaged_data' });
+  });
+
+  it('says that a table with one bit flipped is damaged, wherever the bit is', async () => {
+    await fill('rocksdb');
+    const tables: [path: string, content: Buffer][] = [];
+    for (const name of await readdir(dataDir))
+      if (name.endsWith('.sst')) tables.push([join(dataDir, name), await readFile(join(dataDir, name))]);
+    const [path, table] = tables.toSorted(([, one], [, other]) => other.length - one.length)[0] as [
+      string,
+      Buffer,
+    ];
+    const codes: unknown[] = [];
+    // The rows come first; at the end are the index, the properties and the footer.
+    for (const fromEnd of [90_000, 1_500, 1_000, 800, 600, 400, 200, 100, 1]) {
+      const flipped = Buffer.from(table);
+      flipped.writeUInt8(flipped.readUInt8(flipped.length - fromEnd) ^ 0x10, flipped.length - fromEnd);
+      await writeFile(path, flipped);
+      codes.push(await readAll('rocksdb').catch(({ code }: StoaError) => code));
+    }
+    expect(new Set(codes)).toEqual(new Set(['damaged_data']));
   });
 
   it('names the package to install where it is missing', async () => {

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { storeConfigDefaults } from '../../../../../src/core/settings/store-config.js';
 import { openLmdb } from '../../../../../src/homes/directory/kernel/engines/lmdb.js';
@@ -14,6 +17,36 @@ engineConformance('rocksdb past its cache', (config, families) =>
   openRocksdb({ ...config, scattered_families: families }, families),
 );
 engineConformance('memory', openMemory, false);
+
+test('rocksdb looks at a bounded number of rows and bytes for its statistics, and says what it did not count', async () => {
+  const families = Array.from({ length: 10 }, (_, index) => `family-${index}`);
+  const directory = await mkdtemp(join(tmpdir(), 'stoa-stats-'));
+  const engine = await openRocksdb({ ...storeConfigDefaults, data_dir: directory }, ['large', ...families]);
+  const statsOf = (names: readonly string[]) => names.map((name) => engine.stats().families[name]);
+  const fill = (family: string, rows: number, valueBytes: number) =>
+    engine.commit(
+      Array.from({ length: rows }, (_, row) => ({
+        family,
+        key: Buffer.from(`k${row}`),
+        value: Buffer.alloc(valueBytes),
+      })),
+    );
+  try {
+    for (const family of families) await fill(family, 900, 10);
+    const counted = statsOf(families);
+    expect(counted.reduce((sum, stats) => sum + (stats?.entries ?? 0), 0)).toBeLessThanOrEqual(5_000);
+    expect(counted.map((stats) => stats?.estimated === false)).toEqual(
+      counted.map((stats) => stats?.entries === 900),
+    );
+    await fill('large', 20, 1024 * 1024);
+    const [large] = statsOf(['large']);
+    expect(large).toMatchObject({ estimated: true });
+    expect(large?.sizeBytes).toBeLessThan(6 * 1024 * 1024);
+  } finally {
+    await engine.close();
+    await rm(directory, { recursive: true });
+  }
+});
 
 test('the store is configured by the names and defaults of the seed', () => {
   expect(storeConfigDefaults).toEqual({

@@ -1,11 +1,14 @@
 import { afterAll, expect, test } from 'vitest';
 import {
   type Check,
-  type Finding,
+  eachRow,
   examine,
   missingRow,
+  wrongRow,
 } from '../../../../../src/homes/directory/kernel/inspect/doctor.js';
+import type { Store } from '../../../../../src/homes/directory/kernel/store.js';
 import { bytes, items, openStore, others, removeDirectories, text } from '../open-store.js';
+import type { Finding } from '../../../../../src/operations/model.js';
 
 afterAll(removeDirectories);
 
@@ -40,4 +43,79 @@ test('what only seemed wrong, because a write was on its way, is neither told no
     'by the doctor',
     'by its writer',
   ]);
+});
+
+const countKey = bytes('count');
+const rows = 2_000;
+
+/** A row of `others` says how many there are in `items`. Each part of the count takes longer than one turn may. */
+function countOfItems(onPart: (part: number) => void): Check {
+  return {
+    family: others,
+    inspect: () => [],
+    *conclude(reader) {
+      let [count, part] = [0, 0];
+      yield* eachRow(reader, items, {}, () => {
+        count += 1;
+        if (count % 200 !== 1) return;
+        part += 1;
+        onPart(part);
+        const startedMs = performance.now();
+        while (performance.now() - startedMs < 3);
+      });
+      if (reader.get(others, countKey)?.toString() === String(count)) return;
+      yield wrongRow(others, countKey, 'The count is wrong.', (tx) =>
+        tx.put(others, countKey, bytes(String(count))),
+      );
+    },
+  };
+}
+
+/** Repairs the count, and answers how many parts of it were counted in one turn at most. */
+async function repairCount(store: Store, onPart: (part: number) => void): Promise<number> {
+  let [inTurn, longest, isOver] = [0, 0, false];
+  const nextTurn = (): void => {
+    inTurn = 0;
+    if (!isOver) setImmediate(nextTurn);
+  };
+  nextTurn();
+  const check = countOfItems((part) => {
+    inTurn += 1;
+    longest = Math.max(longest, inTurn);
+    onPart(part);
+  });
+  for await (const finding of examine(store, [check], { repair: true }))
+    expect(finding).toMatchObject({ family: others, kind: 'wrong', repaired: true });
+  isOver = true;
+  return longest;
+}
+
+async function storeWithItems(): Promise<Store> {
+  const { store } = await openStore();
+  await store.transact((tx) => {
+    for (let row = 0; row < rows; row += 1) tx.put(items, bytes(`row-${row}`), bytes('v'));
+    tx.put(others, countKey, bytes('7'));
+  });
+  return store;
+}
+
+test('a long count is repaired with turns for others in between', async () => {
+  const store = await storeWithItems();
+  expect(await repairCount(store, () => undefined)).toBeLessThanOrEqual(2);
+  expect(text(store, 'count', others)).toBe(String(rows));
+});
+
+test('a count that others disturb each time is right all the same', async () => {
+  const store = await storeWithItems();
+  let added = 0;
+  const writes: Promise<void>[] = [];
+  await repairCount(store, (part) => {
+    // In the first part of a look; not in the last one, which is inside the transaction.
+    if (part !== 1 || added === 3) return;
+    added += 1;
+    const key = bytes(`a-${added}`);
+    setImmediate(() => writes.push(store.transact((tx) => tx.put(items, key, bytes('v')))));
+  });
+  await Promise.all(writes);
+  expect(text(store, 'count', others)).toBe(String(rows + added));
 });

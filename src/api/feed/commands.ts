@@ -1,0 +1,29 @@
+/** The change feed: its command. */
+import type { CommandHints } from '../command.js';
+import type { changes } from './operations.js';
+
+export const changeCommands = {
+  read: {
+    usage: 'changes',
+    about: 'What changed, in order; "stoa watch changes" goes on as things happen',
+    flags: [
+      ['since', '--since <position>', 'Only what came after this position'],
+      ['topics', '--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
+      ['limit', '--limit <n>', 'Changes on a page', 'number'],
+    ],
+    examples: ['stoa changes --limit 20', 'stoa changes --topics registry --json'],
+    table: {
+      columns: {
+        SEQ: 'seq',
+        AT: 'at',
+        DOMAIN: 'domain',
+        KIND: 'kind',
+        USER: 'user',
+        VERSION: 'version',
+        ID: 'id',
+      },
+      empty: 'No changes.',
+    },
+    note: 'Go on with: --since {position}',
+  },
+} satisfies CommandHints<typeof changes>;

@@ -1,0 +1,99 @@
+/** What a command is made of; `main.ts` builds the parser from it and loads the code only when it runs. */
+import type { OperationName } from '../../api/call.js';
+import { StoaError } from '../../core/errors.js';
+import { flagOf } from '../../core/settings/settings.js';
+import type { AbsentStore, Connection } from '../connection/connection.js';
+import type { Output } from '../output/output.js';
+
+export type OptionValue = string | boolean | readonly string[] | undefined;
+export type Options = Readonly<Record<string, OptionValue>>;
+
+/** What every action gets beside its arguments. */
+export interface Context {
+  output: Output;
+  /** The options of every command: `--data`, `--url`, `--user` … */
+  globals: Options;
+  /** Finds the running server or opens the directory; closed when the action ends. A directory without a store is refused unless told otherwise. */
+  connect(absent?: AbsentStore): Promise<Connection>;
+}
+
+export type Action = (context: Context, args: readonly string[], options: Options) => Promise<void>;
+
+export interface CommandDefinition {
+  /** The word, with its arguments: `get <id>`. */
+  usage: string;
+  about: string;
+  /** `['--limit <n>', 'Items on a page']`; a third element `many` collects repeated ones. */
+  options?: readonly (readonly [flags: string, about: string, many?: 'many'])[];
+  examples?: readonly string[];
+  action?: () => Promise<Action>;
+  /** The operation that a derived command calls. */
+  operation?: OperationName;
+  commands?: readonly CommandDefinition[];
+}
+
+export function textOption(options: Options, name: string): string | undefined {
+  const value = options[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+export function listOption(options: Options, name: string): readonly string[] | undefined {
+  const value = options[name];
+  return Array.isArray(value) ? value : undefined;
+}
+
+/** A whole number, or a usage error that names the flag. */
+export function numberOption(options: Options, name: string): number | undefined {
+  const text = textOption(options, name);
+  if (text === undefined) return undefined;
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, not "${text}".`);
+}
+
+/** A whole number that may be negative. */
+export function signedOption(options: Options, name: string): number | undefined {
+  const text = textOption(options, name);
+  if (text === undefined) return undefined;
+  if (/^-?\d{1,15}$/.test(text)) return Number(text);
+  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, not "${text}".`);
+}
+
+export function needed<Value>(value: Value | undefined, name: string): Value {
+  if (value === undefined)
+    throw new StoaError('invalid_request', `${flagOf(name)} is missing.`, {
+      fix: `Add ${flagOf(name)} with its value.`,
+    });
+  return value;
+}
+
+/** What every list takes. */
+export function pageQuery(options: Options): { limit: number | undefined; cursor: string | undefined } {
+  return { limit: numberOption(options, 'limit'), cursor: textOption(options, 'cursor') };
+}
+
+/** Repeated `name=value` as an object. */
+export function pairsOption(options: Options, name: string): Record<string, string> | undefined {
+  const pairs = listOption(options, name);
+  if (pairs === undefined) return undefined;
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=');
+      if (at < 1)
+        throw new StoaError('invalid_request', `${flagOf(name)} must be given as name=value, not "${pair}".`);
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+}
+
+/** `90s`, `15m`, `12h`, `30d` or plain seconds. */
+export function durationOption(options: Options, name: string): number | undefined {
+  const text = textOption(options, name);
+  if (text === undefined) return undefined;
+  const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? [];
+  if (digits === undefined)
+    throw new StoaError(
+      'invalid_request',
+      `${flagOf(name)} must be like 90s, 15m, 12h or 30d, not "${text}".`,
+    );
+  return Number(digits) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
+}

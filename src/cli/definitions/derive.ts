@@ -1,0 +1,170 @@
+/** Commands made from an operation and its hints: arguments and flags become fields, the answer is shown as the hint says. */
+import type { GroupName, OperationName } from '../../api/call.js';
+import type { CommandHint, FlagHint, FlagKind } from '../../api/command.js';
+import { operationNamed } from '../../api/index.js';
+import { StoaError } from '../../core/errors.js';
+import type { Operation } from '../../api/operation.js';
+import {
+  type Action,
+  type CommandDefinition,
+  type Options,
+  durationOption,
+  listOption,
+  needed,
+  numberOption,
+  pairsOption,
+  signedOption,
+  textOption,
+} from './definition.js';
+import { readJson, readText } from '../input/file-option.js';
+import type { Output } from '../output/output.js';
+
+type Fields = Record<string, unknown>;
+
+/** The commands of a group, in the order of their hints. */
+export function derivedCommands(
+  group: GroupName,
+  hints: Readonly<Record<string, CommandHint>>,
+): CommandDefinition[] {
+  return Object.entries(hints).map(([verb, hint]) => {
+    const name = `${group}.${verb}` as OperationName; // Hints satisfy the names of their table.
+    const row = operationNamed(name);
+    return {
+      usage: hint.usage,
+      about: hint.about ?? row.summary,
+      options: [...(hint.flags ?? []).map(optionOf), ...standardOptions(row)],
+      examples: hint.examples,
+      operation: name,
+      action: async () => derivedAction(name, hint),
+    };
+  });
+}
+
+function optionOf([, flags, about, kind]: FlagHint): readonly [string, string, 'many'?] {
+  return kind === 'many' || kind === 'pairs' ? [flags, about, 'many'] : [flags, about];
+}
+
+/** What every operation of its kind takes. */
+function standardOptions({ creates, versioned, method }: Operation): (readonly [string, string])[] {
+  if (creates === true)
+    return [['--idempotency-key <key>', 'A repeat with the same key makes no second one']];
+  return versioned === true && method !== 'GET'
+    ? [['--if-version <n>', 'Only if this is still the version']]
+    : [];
+}
+
+function derivedAction(name: OperationName, hint: CommandHint): Action {
+  const argumentNames = Array.from(
+    hint.usage.matchAll(/[<[](\w+)(?:\.{3})?[>\]]/g),
+    ([, field]) => field as string,
+  );
+  return async ({ connect, output, globals }, args, options) => {
+    const fields: Fields = Object.fromEntries(argumentNames.map((field, at) => [field, args[at]]));
+    if (hint.needsUser === true) fields['user'] = userOf(globals);
+    const { flags = [] } = hint;
+    if (hint.needsFlag === true && flags.every(([, flag]) => options[attributeOf(flag)] === undefined))
+      throw new StoaError('invalid_request', 'The command has no flag that says what to change.', {
+        fix: `Give one of ${flags.map(([, flag]) => flag.split(' ')[0]).join(', ')}.`,
+      });
+    for (const [field, flag, , kind] of flags) {
+      const value = await valueOf(options, attributeOf(flag), kind);
+      if (value !== undefined) put(fields, field, value);
+    }
+    const settings = {
+      ifVersion: numberOption(options, 'ifVersion'),
+      idempotencyKey: textOption(options, 'idempotencyKey'),
+    };
+    const connection = await connect(hint.makesStore === true ? 'created' : 'refused');
+    show(output, hint, fields, await connection.ask(name, fields, settings));
+  };
+}
+
+/** What is always somebody's is never made for the user `default` by accident. */
+function userOf(globals: Options): string {
+  const user = textOption(globals, 'user');
+  if (user === undefined)
+    throw new StoaError('invalid_request', 'The command does not say which user is meant.', {
+      fix: 'Add --user NAME, or set STOA_USER.',
+    });
+  return user;
+}
+
+/** As commander calls the value of a flag: `--git-url <url>` is `gitUrl`, `--no-key` is `key`. */
+function attributeOf(flags: string): string {
+  const [, word = ''] = /--(?:no-)?([a-z-]+)/.exec(flags) ?? [];
+  return word.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+async function valueOf(options: Options, name: string, kind: FlagKind | undefined): Promise<unknown> {
+  if (typeof kind === 'object') {
+    if ('is' in kind) return options[name] === true ? kind.is : undefined;
+    // A variable keeps a secret out of the list of processes.
+    return textOption(options, name) ?? ('env' in kind ? process.env[kind.env] : kind.otherwise);
+  }
+  switch (kind) {
+    case undefined:
+      return textOption(options, name);
+    case 'number':
+      return numberOption(options, name);
+    case 'needed':
+      return needed(numberOption(options, name), name);
+    case 'signed':
+      return signedOption(options, name);
+    case 'duration':
+      return durationOption(options, name);
+    case 'yes':
+      return options[name] === true ? true : undefined;
+    case 'none':
+      return options[name] === false ? null : undefined;
+    case 'numberOrNone':
+      return options[name] === 'none' ? null : numberOption(options, name);
+    case 'many':
+      return listOption(options, name);
+    case 'pairs':
+      return pairsOption(options, name);
+    case 'file':
+      return readText(options, name);
+    case 'secret':
+      return (await readText(options, name))?.trim();
+    case 'json':
+      return readJson(options, name);
+  }
+}
+
+/** The first flag of a field that was given counts. */
+function put(fields: Fields, field: string, value: unknown): void {
+  const [name = '', member] = field.split('.');
+  if (member === undefined) fields[name] ??= value;
+  else fields[name] = { ...(fields[name] as Fields | undefined), [member]: value };
+}
+
+function show(output: Output, hint: CommandHint, fields: Fields, answer: unknown): void {
+  const { table, done, shows, note, flags = [] } = hint;
+  if (done !== undefined) {
+    const [fact, field, sentence] = done;
+    output.done({ [fact]: fields[field] }, filled(sentence, fields));
+    return;
+  }
+  const value = answer as Fields; // An operation without an answer has `done`; every other answer is an object.
+  if (table !== undefined) {
+    const columns = Object.entries(table.columns).map(
+      ([heading, field]) => [heading, (item: Fields) => cellOf(item, field)] as const,
+    );
+    const items = value[table.items ?? 'items'] as Fields[]; // The hint names a list.
+    const takesCursor = flags.some(([field]) => field === 'cursor');
+    const isWhole = table.items === undefined && (output.json || takesCursor);
+    output.list({ ...(isWhole && value), items }, columns, filled(table.empty, fields));
+  } else output.value(shows === undefined || output.json ? value : (value[shows] as object));
+  if (note !== undefined) output.say(filled(note, value));
+}
+
+function cellOf(item: Fields, field: string): unknown {
+  if (field.includes('{')) return filled(field, item);
+  const [name = '', member] = field.split('.');
+  const value = member === undefined ? item[name] : (item[name] as Fields | null | undefined)?.[member];
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+function filled(sentence: string, fields: Fields): string {
+  return sentence.replaceAll(/\{(\w+)\}/g, (_, field: string) => String(fields[field]));
+}

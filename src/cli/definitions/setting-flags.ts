@@ -1,0 +1,12 @@
+/** Picks the settings out of what the parser read. */
+import type { ConfigSources } from '../../core/settings/config.js';
+import { settingNames } from '../../core/settings/settings.js';
+import type { Options } from './definition.js';
+
+export function settingFlags(options: Options): NonNullable<ConfigSources['flags']> {
+  return Object.fromEntries(
+    [...settingNames, 'config']
+      .map((name) => [name, options[name]])
+      .filter(([, value]) => value !== undefined),
+  );
+}

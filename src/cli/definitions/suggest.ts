@@ -1,0 +1,27 @@
+/** Which command a mistyped one may have meant: the same words in another order or place. */
+import type { CommandDefinition } from './definition.js';
+
+/**
+ * The command that holds `word`, and most of the other words that were given: `watch data` for `data watch`,
+ * `export` for `data export`. Undefined where several fit equally well.
+ */
+export function commandWith(
+  word: string,
+  given: readonly string[],
+  tree: readonly CommandDefinition[],
+): string | undefined {
+  const found = pathsIn(tree).filter((path) => path.includes(word));
+  const fit = (path: readonly string[]): number =>
+    path.reduce((sum, part) => sum + (given.includes(part) ? 1 : -1), 0);
+  const best = Math.max(...found.map(fit));
+  const [first, second] = found.filter((path) => fit(path) === best);
+  return second === undefined ? first?.join(' ') : undefined;
+}
+
+/** The words of every command, those of groups among them. */
+function pathsIn(tree: readonly CommandDefinition[]): string[][] {
+  return tree.flatMap(({ usage, commands = [] }) => {
+    const [word = ''] = usage.split(' ');
+    return [[word], ...pathsIn(commands).map((path) => [word, ...path])];
+  });
+}

@@ -1,0 +1,97 @@
+/** One entry into a settings file of another program: everything else in it stays, to the letter where it can. */
+import { isDeepStrictEqual } from 'node:util';
+import { type ParseError, applyEdits, modify, parse, printParseErrorCode } from 'jsonc-parser';
+import { StoaError } from '../../core/errors.js';
+
+/** The file with `section.name` set to `entry`. Everything else in it stays. Refuses a file that is not JSON with comments. */
+export function mergeJson(
+  text: string,
+  section: string,
+  name: string,
+  entry: object,
+  file = 'The file',
+): string {
+  if (text.trim() === '') return `${JSON.stringify({ [section]: { [name]: entry } }, null, 2)}\n`;
+  const root = readJson(text, file);
+  const servers = root[section];
+  if (servers !== undefined && !isObject(servers)) throw unreadable(file, `"${section}" is not an object`);
+  if (isDeepStrictEqual(servers?.[name], entry)) return text;
+  const indent = /\n([ \t]+)"/.exec(text)?.[1] ?? '  ';
+  const formattingOptions = {
+    insertSpaces: !indent.startsWith('\t'),
+    tabSize: indent.startsWith('\t') ? 1 : indent.length,
+    eol: '\n',
+  };
+  return applyEdits(text, modify(text, [section, name], entry, { formattingOptions }));
+}
+
+function readJson(text: string, file: string): Record<string, unknown> {
+  const errors: ParseError[] = [];
+  const root: unknown = parse(text, errors, { allowTrailingComma: true });
+  const [first] = errors;
+  if (first !== undefined) {
+    const line = text.slice(0, first.offset).split('\n').length;
+    throw unreadable(file, `${printParseErrorCode(first.error)} in line ${line}`);
+  }
+  if (!isObject(root)) throw unreadable(file, 'it is not an object');
+  return root;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The same for TOML: the one table is replaced or added at the end. */
+export function mergeToml(
+  text: string,
+  section: string,
+  name: string,
+  entry: object,
+  file = 'The file',
+): string {
+  const table = tomlTable(section, name, entry);
+  const lines = text.split('\n');
+  refuseInline(lines, section, name, file);
+  const header = new RegExp(`^\\s*\\[\\s*${section}\\s*\\.\\s*"?${name}"?\\s*\\]\\s*(#.*)?$`);
+  const start = lines.findIndex((line) => header.test(line));
+  if (start === -1) return `${text.trim() === '' ? '' : `${text.trimEnd()}\n\n`}${table}`;
+  const length = lines.slice(start + 1).findIndex((line) => /^\s*\[/.test(line));
+  const rest = length === -1 ? [] : ['', ...lines.slice(start + 1 + length)];
+  return [
+    ...lines.slice(0, start),
+    ...table.trimEnd().split('\n'),
+    ...(rest.length === 0 ? [''] : rest),
+  ].join('\n');
+}
+
+/** A table that is written inside a line cannot be added to: a second one would break the file. */
+function refuseInline(lines: readonly string[], section: string, name: string, file: string): void {
+  let table = '';
+  for (const line of lines) {
+    table = /^\s*\[+\s*([^\]]*?)\s*\]/.exec(line)?.[1] ?? table;
+    const key = /^\s*"?([\w-]+)"?\s*[.=]/.exec(line)?.[1];
+    if ((table === '' && key === section) || (table === section && key === name))
+      throw unreadable(file, `it has ${section} inside a line`, 'TOML with tables of their own');
+  }
+}
+
+export function tomlTable(section: string, name: string, entry: object): string {
+  // The basic strings and arrays of TOML are written as those of JSON.
+  const lines = Object.entries(entry).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
+  return `[${section}.${name}]\n${lines.join('\n')}\n`;
+}
+
+/** Text between two marks: replaced where they are, added at the end where they are not. */
+export function mergeMarked(text: string, [begin, end]: readonly [string, string], content: string): string {
+  const block = `${begin}\n${content.trim()}\n${end}\n`;
+  const start = text.indexOf(begin);
+  const stop = text.indexOf(end, start);
+  if (start === -1 || stop === -1) return `${text.trim() === '' ? '' : `${text.trimEnd()}\n\n`}${block}`;
+  return `${text.slice(0, start)}${block}${text.slice(stop + end.length).replace(/^\n/, '')}`;
+}
+
+function unreadable(file: string, why: string, wanted = 'JSON'): StoaError {
+  return new StoaError('invalid_request', `${file} is not ${wanted} (${why}), and was left as it is.`, {
+    fix: 'Run the command without --write and paste what it prints.',
+  });
+}

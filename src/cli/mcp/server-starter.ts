@@ -1,0 +1,118 @@
+/** A server for those who need one and find none: started apart from this process, and found by the lock like any other. */
+import { spawn } from 'node:child_process';
+import { open, readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../../core/settings/config.js';
+import { StoaError, errorKinds, messageOf } from '../../core/errors.js';
+import { makePrivateDirectory } from '../../core/files.js';
+import { type LockOwner, readLock } from '../../homes/directory/kernel/directory/lock.js';
+import { programPath } from './program-path.js';
+
+/** The largest directories take a while to open. */
+const startMsMax = 60_000;
+const pollMs = 50;
+
+/**
+ * The address of the server that owns the directory, started when nobody does. Of several processes
+ * that start one at once, the lock lets one win; the others find that one.
+ */
+export async function ensureServer(config: Config, flags: readonly string[]): Promise<string> {
+  if (config.engine === 'memory')
+    throw new StoaError(
+      'invalid_config',
+      'A store in memory lives in one process; this command needs a server that others reach.',
+      { fix: 'Leave the engine away, or pass --url.' },
+    );
+  const dataDir = resolve(config.data);
+  await makeDirectory(dataDir);
+  const deadlineMs = Date.now() + startMsMax;
+  let starting: Starting | undefined;
+  let anyPort = false;
+  for (;;) {
+    const owner = await readLock(dataDir);
+    if (owner?.url !== undefined && (await answers(owner))) return owner.url;
+    if (owner === undefined && (starting === undefined || starting.status() !== undefined)) {
+      // The port may be another store's; whoever looks for this one finds it by its lock.
+      if (starting?.status() === exitOfConfig && !anyPort) anyPort = true;
+      else if (starting !== undefined && starting.status() !== exitOfLock)
+        throw await startFailed(dataDir, starting);
+      starting = await start(dataDir, anyPort ? [...flags, '--port', '0'] : flags);
+    }
+    if (Date.now() > deadlineMs) {
+      throw new StoaError(
+        'unreachable',
+        `No server answered for ${dataDir} within ${startMsMax / 1_000} seconds.`,
+        { fix: `Look into ${logPath(dataDir)}, or start one with "stoa up".` },
+      );
+    }
+    await sleep(pollMs);
+  }
+}
+
+/** As private as the server would make it. */
+async function makeDirectory(dataDir: string): Promise<void> {
+  try {
+    await makePrivateDirectory(dataDir);
+  } catch (error) {
+    throw new StoaError(
+      'invalid_config',
+      `The data directory ${dataDir} cannot be made: ${messageOf(error)}.`,
+      { cause: error, fix: 'Choose another with --data, or check the permissions.' },
+    );
+  }
+}
+
+interface Starting {
+  /** The exit status, or undefined while it runs. */
+  status(): number | undefined;
+  /** Where its words begin in the log. */
+  logBytes: number;
+}
+
+/** What a port in use is. */
+const exitOfConfig = errorKinds.invalid_config.exit;
+/** Another process was faster. */
+const exitOfLock = errorKinds.locked.exit;
+
+const logPath = (dataDir: string): string => join(dataDir, 'stoa.log');
+
+async function start(dataDir: string, flags: readonly string[]): Promise<Starting> {
+  const log = await open(logPath(dataDir), 'a', 0o600);
+  try {
+    const logBytes = (await log.stat()).size;
+    let status: number | undefined;
+    // It must outlive this process and its terminal.
+    const child = spawn(process.execPath, [programPath(), 'up', '--data', dataDir, ...flags], {
+      detached: true,
+      stdio: ['ignore', log.fd, log.fd],
+      cwd: process.cwd(),
+    });
+    child.once('error', () => (status = 1));
+    child.once('exit', (code) => (status = code ?? 1));
+    child.unref();
+    return { status: () => status, logBytes };
+  } finally {
+    await log.close();
+  }
+}
+
+async function startFailed(dataDir: string, { logBytes }: Starting): Promise<StoaError> {
+  const log = await readFile(logPath(dataDir));
+  const words = log.subarray(logBytes).toString().trim().slice(-1_000);
+  return new StoaError(
+    'unreachable',
+    `A server could not be started: ${words === '' ? 'it said nothing' : words}`,
+    { fix: 'Run "stoa up" to see what is wrong.' },
+  );
+}
+
+async function answers({ url }: LockOwner): Promise<boolean> {
+  try {
+    return (await fetch(new URL('/livez', url), { signal: AbortSignal.timeout(2_000) })).ok;
+  } catch (error) {
+    // It is starting, or ending: the lock tells which.
+    if (error instanceof Error) return false;
+    throw error;
+  }
+}

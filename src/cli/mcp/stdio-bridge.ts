@@ -1,0 +1,297 @@
+/** MCP between a pipe and a server: messages pass unchanged, sessions and restarts of the server stay behind it. */
+import { StoaError, messageOf } from '../../core/errors.js';
+import { readEvents } from '../connection/answers.js';
+import { type Line, linesOf } from './lines.js';
+import { type Message, errorFor, failureOf, methodOf, requestIds, routingHeaders } from './messages.js';
+
+export interface ServerAddress {
+  url: string;
+  /** Who calls. */
+  headers: Readonly<Record<string, string>>;
+}
+
+export interface StdioBridgeOptions {
+  input: AsyncIterable<Uint8Array>;
+  /** Takes one message a line. */
+  write(line: string): void;
+  /** Where the server is now; asked again whenever it is gone. */
+  findServer(): Promise<ServerAddress>;
+  lineBytesMax: number;
+  /** For people: nothing of it goes to the client. */
+  say(sentence: string): void;
+}
+
+/** After the server's end of a stream, before it is asked again. */
+const listenAgainMs = 1_000;
+
+export class StdioBridge {
+  readonly #options: StdioBridgeOptions;
+  readonly #running = new Map<string | number, AbortController>();
+  /** Requests that end only when the client says so. */
+  readonly #listening = new Set<string | number>();
+  readonly #subscribed = new Set<string>();
+  readonly #ended = new AbortController();
+  #server: Promise<ServerAddress> | undefined;
+  #session: string | undefined;
+  /** The client's `initialize`, to open another session with when the server has lost this one. */
+  #initialize: Message | undefined;
+  #protocolVersion: string | undefined;
+  #reopening: Promise<void> | undefined;
+
+  constructor(options: StdioBridgeOptions) {
+    this.#options = options;
+  }
+
+  /** Ends when the client closes its end and what it asked for is answered. */
+  async run(): Promise<void> {
+    await this.#address();
+    const pending = new Set<Promise<void>>();
+    for await (const line of linesOf(this.#options.input, this.#options.lineBytesMax)) {
+      const sending = this.#take(line).finally(() => pending.delete(sending));
+      pending.add(sending);
+    }
+    // A stream of changes has no end of its own.
+    for (const [id, controller] of this.#running) if (this.#listening.has(id)) controller.abort();
+    await Promise.all(pending);
+    this.#ended.abort();
+    await this.#endSession();
+  }
+
+  async #take(line: Line): Promise<void> {
+    const message = line.kind === 'message' ? parsed(line.text) : undefined;
+    if (message === undefined) {
+      this.#answer(
+        errorFor(
+          null,
+          -32_700,
+          line.kind === 'message'
+            ? 'Parse error: the line is not JSON.'
+            : `Parse error: the line is longer than ${this.#options.lineBytesMax} bytes.`,
+        ),
+      );
+      return;
+    }
+    try {
+      await this.#forward(message);
+    } catch (error) {
+      const failure = failureOf(error);
+      this.#options.say(failure.message);
+      for (const id of requestIds(message))
+        this.#answer(errorFor(id, -32_000, failure.message, failure.data));
+    }
+  }
+
+  async #forward(message: Message): Promise<void> {
+    const method = methodOf(message);
+    if (method === 'notifications/cancelled') this.#cancel(message);
+    this.#note(method, message);
+    const [id] = requestIds(message);
+    const controller = new AbortController();
+    if (id !== undefined) this.#running.set(id, controller);
+    if (id !== undefined && method === 'subscriptions/listen') this.#listening.add(id);
+    try {
+      await this.#exchange(message, controller.signal);
+    } catch (error) {
+      if (!controller.signal.aborted) throw error;
+    } finally {
+      if (id !== undefined) {
+        this.#running.delete(id);
+        this.#listening.delete(id);
+      }
+    }
+    if (method === 'notifications/initialized' && this.#session !== undefined)
+      void this.#listen(this.#session);
+  }
+
+  async #exchange(message: Message, signal: AbortSignal): Promise<void> {
+    const session = this.#session;
+    const response = await this.#post(message, signal);
+    if (response.status === 404 && session !== undefined && methodOf(message) !== 'initialize') {
+      await response.body?.cancel();
+      await this.#reopen(session);
+      await this.#pass(await this.#post(message, signal), message);
+      return;
+    }
+    if (methodOf(message) === 'initialize')
+      this.#session = response.headers.get('mcp-session-id') ?? undefined;
+    await this.#pass(response, message);
+  }
+
+  /** A server that is gone before it has heard the message is looked for, or started, once more. */
+  async #post(message: Message, signal: AbortSignal): Promise<Response> {
+    try {
+      return await this.#send('POST', signal, message);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // Whoever comes next looks for the server anew: it may be another one, at another address.
+      this.#server = undefined;
+      if (!isRefused(error)) throw error;
+      return this.#send('POST', signal, message);
+    }
+  }
+
+  async #send(method: 'POST' | 'GET' | 'DELETE', signal: AbortSignal, message?: Message): Promise<Response> {
+    const { url, headers } = await this.#address();
+    return fetch(new URL('/mcp', url), {
+      method,
+      signal,
+      headers: {
+        ...headers,
+        accept: method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream',
+        ...(this.#session !== undefined && { 'mcp-session-id': this.#session }),
+        ...(this.#protocolVersion !== undefined && { 'mcp-protocol-version': this.#protocolVersion }),
+        ...(message !== undefined && { 'content-type': 'application/json', ...routingHeaders(message) }),
+      },
+      ...(message !== undefined && { body: JSON.stringify(message) }),
+    });
+  }
+
+  #address(): Promise<ServerAddress> {
+    this.#server ??= this.#options.findServer().catch((error: unknown) => {
+      this.#server = undefined;
+      throw error;
+    });
+    return this.#server;
+  }
+
+  async #pass(response: Response, message: Message): Promise<void> {
+    if (
+      response.headers.get('content-type')?.startsWith('text/event-stream') === true &&
+      response.body !== null
+    ) {
+      for await (const event of readEvents(response.body))
+        if (event.event === 'message' && event.data !== '') this.#answer(event.data);
+      return;
+    }
+    const text = await response.text();
+    const body = text === '' ? undefined : parsed(text);
+    if (body !== undefined && 'jsonrpc' in [body].flat()[0]!) {
+      this.#learn(message, body);
+      this.#answer(text);
+    } else if (!response.ok) {
+      throw failureOfAnswer(response.status, body);
+    }
+  }
+
+  /** What later requests and a reopened session need to know. */
+  #note(method: string | undefined, message: Message): void {
+    if (Array.isArray(message)) return;
+    const { uri } = (message.params ?? {}) as { uri?: unknown };
+    if (method === 'initialize') {
+      this.#initialize = message;
+      this.#session = undefined;
+      this.#protocolVersion = undefined;
+    }
+    if (method === 'resources/subscribe' && typeof uri === 'string') this.#subscribed.add(uri);
+    if (method === 'resources/unsubscribe' && typeof uri === 'string') this.#subscribed.delete(uri);
+  }
+
+  #learn(message: Message, answer: Message): void {
+    if (methodOf(message) !== 'initialize' || Array.isArray(answer)) return;
+    const { protocolVersion } = (answer.result ?? {}) as { protocolVersion?: unknown };
+    if (typeof protocolVersion === 'string') this.#protocolVersion = protocolVersion;
+  }
+
+  #cancel(message: Message): void {
+    if (Array.isArray(message)) return;
+    const { requestId } = (message.params ?? {}) as { requestId?: unknown };
+    // A session is told of it; without one, going away is how the server learns.
+    if ((typeof requestId === 'string' || typeof requestId === 'number') && this.#session === undefined)
+      this.#running.get(requestId)?.abort();
+  }
+
+  /** Another session in place of one that the server no longer knows. Whoever comes second waits for the first. */
+  async #reopen(lost: string): Promise<void> {
+    if (this.#session !== lost && this.#session !== undefined) return;
+    this.#reopening ??= this.#openAgain().finally(() => (this.#reopening = undefined));
+    await this.#reopening;
+  }
+
+  async #openAgain(): Promise<void> {
+    if (this.#initialize === undefined) return;
+    this.#session = undefined;
+    const { signal } = this.#ended;
+    const opened = await this.#send('POST', signal, this.#initialize);
+    await opened.text();
+    this.#session = opened.headers.get('mcp-session-id') ?? undefined;
+    if (this.#session === undefined)
+      throw new StoaError('unreachable', 'The server did not open another session.');
+    await (await this.#send('POST', signal, { jsonrpc: '2.0', method: 'notifications/initialized' })).text();
+    for (const uri of this.#subscribed)
+      await (
+        await this.#send('POST', signal, {
+          jsonrpc: '2.0',
+          id: `again ${uri}`,
+          method: 'resources/subscribe',
+          params: { uri },
+        })
+      ).text();
+    void this.#listen(this.#session);
+  }
+
+  /** What the server says on its own, for as long as the session is this one. */
+  async #listen(session: string): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted && this.#session === session) {
+      try {
+        const response = await this.#send('GET', signal);
+        if (response.ok && response.body !== null)
+          for await (const event of readEvents(response.body))
+            if (event.event === 'message' && event.data !== '') this.#answer(event.data);
+        if (response.status === 404) await this.#reopen(session);
+        if (response.status === 405) return;
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#server = undefined;
+        if (!isRefused(error))
+          this.#options.say(`The stream from the server broke off: ${messageOf(error)}.`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, listenAgainMs).unref());
+    }
+  }
+
+  async #endSession(): Promise<void> {
+    if (this.#session === undefined) return;
+    try {
+      await this.#send('DELETE', AbortSignal.timeout(1_000));
+    } catch (error) {
+      // It ends by itself when it has been idle for long.
+      this.#options.say(`The session could not be ended: ${messageOf(error)}.`);
+    }
+  }
+
+  #answer(message: string): void {
+    this.#options.write(message);
+  }
+}
+
+function parsed(text: string): Message | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && (!Array.isArray(value) || value.length > 0)
+      ? (value as Message)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Refused before a byte was sent, so that sending again repeats nothing. */
+function isRefused(error: unknown): boolean {
+  const cause = error instanceof Error ? (error.cause as { code?: unknown } | undefined) : undefined;
+  return cause?.code === 'ECONNREFUSED';
+}
+
+function failureOfAnswer(status: number, body: unknown): StoaError {
+  const { detail, fix } = (typeof body === 'object' && body !== null ? body : {}) as {
+    detail?: unknown;
+    fix?: unknown;
+  };
+  return new StoaError(
+    status === 401 ? 'unauthenticated' : status === 403 ? 'forbidden' : 'unreachable',
+    typeof detail === 'string' ? detail : `The server answered ${status}.`,
+    {
+      ...(typeof fix === 'string' && { fix }),
+    },
+  );
+}

@@ -1,0 +1,141 @@
+/** Every command: its words, options and examples. The code of each is loaded only when it runs. */
+import { flagOf, settingNames, settings } from '../../core/settings/settings.js';
+import { changeCommands } from '../../api/feed/commands.js';
+import {
+  agentCommands,
+  agentSessionCommands,
+  tokenCommands,
+  userCommands,
+} from '../../api/registry/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
+import { backupCommands } from './backup.js';
+import { dataCommands } from './data.js';
+import { messagingCommands } from './messaging.js';
+import { watchCommands } from './watch.js';
+import { workspaceCommands } from './workspaces.js';
+
+const pageOptions = [
+  ['--limit <n>', 'Items on a page'],
+  ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
+] as const;
+
+/** The flags of every setting beside those that all commands have. */
+const settingOptions = settingNames
+  .filter((name) => name !== 'data')
+  .map(
+    (name) =>
+      [
+        `${flagOf(name)} ${settings[name].type.about === 'true or false' ? '[on]' : '<value>'}`,
+        `${settings[name].about} (${settings[name].type.about})`,
+      ] as const,
+  );
+
+export const commandTree: readonly CommandDefinition[] = [
+  {
+    usage: 'up',
+    about: 'Start the server and keep it in the foreground',
+    options: settingOptions,
+    examples: ['stoa up', 'stoa up --data ./data --port 9000', 'STOA_PORT=0 stoa up --json'],
+    action: async () => (await import('../commands/up.js')).up,
+  },
+  {
+    usage: 'mcp',
+    about: 'Speak MCP on stdin and stdout, for editors and agents; starts a server when none runs',
+    examples: [
+      'stoa mcp --data ~/stoa --agent scout',
+      'stoa mcp --url https://stoa.example.org --token TOKEN',
+    ],
+    action: async () => (await import('../commands/mcp.js')).mcp,
+  },
+  {
+    usage: 'connect <program>',
+    about:
+      'The MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md for the words that teach an agent',
+    options: [
+      ['--write', 'Merge it into the file of that program; what was there is kept and backed up'],
+      ['--global', "Your own file instead of the project's, where there are both"],
+      ['--http', 'By the address of the running server, with the token from STOA_TOKEN'],
+    ],
+    examples: [
+      'stoa connect claude-code --write',
+      'stoa connect cursor --agent scout',
+      'stoa connect vscode --url https://stoa.example.org',
+      'stoa connect agents-md --write',
+    ],
+    action: async () => (await import('../commands/connect.js')).connect,
+  },
+  {
+    usage: 'status',
+    about: 'How the server and its store are',
+    examples: ['stoa status', 'stoa status --json | jq .position'],
+    action: async () => (await import('../commands/status.js')).status,
+  },
+  {
+    usage: 'agents',
+    about: 'The registry of agents',
+    examples: ['stoa agents create scout --label team=blue --user ada', 'stoa agents ls --status running'],
+    commands: [
+      ...derivedCommands('agents', agentCommands),
+      {
+        usage: 'sessions',
+        about: 'Sessions of an agent',
+        examples: ['stoa agents sessions open ID', 'stoa agents sessions ls ID --status active'],
+        commands: derivedCommands('agents', agentSessionCommands),
+      },
+    ],
+  },
+  ...dataCommands,
+  ...workspaceCommands,
+  ...messagingCommands,
+  {
+    usage: 'users',
+    about: 'Who uses this server',
+    examples: ['stoa users ls', 'stoa users set ada --agents-max 50'],
+    commands: derivedCommands('users', userCommands),
+  },
+  {
+    usage: 'token',
+    about: 'Bearer tokens of users',
+    examples: ['stoa token create --user ada --name laptop', 'stoa token revoke TOKEN_ID --user ada'],
+    commands: derivedCommands('tokens', tokenCommands),
+  },
+  ...derivedCommands('changes', changeCommands),
+  ...watchCommands,
+  ...backupCommands,
+  {
+    usage: 'inspect [family]',
+    about: 'The families of the store with counts and sizes, or the raw entries of one',
+    options: [['--prefix <hex>', 'Only keys that begin with these bytes'], ...pageOptions],
+    examples: ['stoa inspect', 'stoa inspect agents --json', 'stoa inspect registry/sessions --limit 5'],
+    action: async () => (await import('../commands/inspect.js')).inspect,
+  },
+  {
+    usage: 'doctor',
+    about: 'Look for rows that do not fit each other; ends with 1 when damage remains',
+    options: [
+      ['--repair', 'Mend what can be mended'],
+      ['--accept-loss', 'Go on where acknowledged transactions are missing from a database'],
+    ],
+    examples: ['stoa doctor', 'stoa doctor --repair --json', 'stoa doctor --accept-loss --data ./data'],
+    action: async () => (await import('../commands/doctor.js')).doctor,
+  },
+  {
+    usage: 'reshard',
+    about: 'Copy a data directory that no server uses into a new one with another number of shards',
+    options: [
+      ['--from <directory>', 'The directory as it is (--data unless given)'],
+      ['--to <directory>', 'The directory to make'],
+      ['--shards <n>', 'Shards of the new directory, 1 to 256'],
+    ],
+    examples: ['stoa reshard --from ./data --to ./data-8 --shards 8'],
+    action: async () => (await import('../commands/reshard.js')).reshard,
+  },
+  {
+    usage: 'config',
+    about: 'Every setting, its value and where it came from',
+    options: settingOptions,
+    examples: ['stoa config', 'STOA_PORT=9000 stoa config --json'],
+    action: async () => (await import('../commands/config.js')).config,
+  },
+];

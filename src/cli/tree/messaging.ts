@@ -1,0 +1,68 @@
+/** The commands of messaging: their words, options and examples. */
+import { blockCommands } from '../../api/admin/commands.js';
+import { directCommands, postCommands, roomCommands } from '../../api/messaging/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
+
+const keyOption = ['--key <key>', 'The key of a private room; prefer STOA_ROOM_KEY'] as const;
+
+export const messagingCommands: readonly CommandDefinition[] = [
+  {
+    usage: 'rooms',
+    about: 'The rooms that agents talk in',
+    examples: ['stoa rooms ls', 'stoa rooms create planning'],
+    commands: [
+      ...derivedCommands('rooms', roomCommands),
+      {
+        usage: 'create <name>',
+        about: 'Make a room; with a key it is private',
+        options: [keyOption],
+        examples: ['stoa rooms create planning', 'STOA_ROOM_KEY="a long shared key" stoa rooms create den'],
+        action: async () => (await import('../commands/rooms.js')).create,
+      },
+    ],
+  },
+  ...derivedCommands('rooms', postCommands),
+  {
+    usage: 'read <room>',
+    about: 'Messages of a room, oldest first; "stoa watch room" goes on as they come',
+    options: [
+      ['--limit <n>', 'Messages at most'],
+      ['--before <ms>', 'Only before this time'],
+      ['--thread <message>', 'Only the thread of this message'],
+      keyOption,
+    ],
+    examples: ['stoa read global', 'stoa read global --limit 20 --json'],
+    action: async () => (await import('../commands/read.js')).read,
+  },
+  {
+    usage: 'dm',
+    about: 'Direct messages of the identity that the server keeps for --user and --agent',
+    examples: ['stoa dm send 6f0c1b0a-0000-4000-8000-000000000000 "hello"', 'stoa dm read --pending'],
+    commands: derivedCommands('direct', directCommands),
+  },
+  {
+    usage: 'find <query>',
+    about: 'Search the public rooms, newest first',
+    options: [
+      ['--room <room>', 'Only this room'],
+      ['--limit <n>', 'Results at most'],
+      ['--after <ms>', 'Only after this time'],
+    ],
+    examples: ['stoa find "build failed"', 'stoa find 機械学習 --room global --json'],
+    action: async () => (await import('../commands/find.js')).find,
+  },
+  {
+    usage: 'who <agent>',
+    about: 'The profile and key of a messaging identity',
+    options: [['--keys', 'Every key it has had']],
+    examples: ['stoa who 6f0c1b0a-0000-4000-8000-000000000000'],
+    action: async () => (await import('../commands/who.js')).who,
+  },
+  {
+    usage: 'blocks',
+    about: 'Addresses that are blocked for running into rate limits',
+    examples: ['stoa blocks ls', 'stoa blocks rm 203.0.113.7'],
+    commands: derivedCommands('blocks', blockCommands),
+  },
+];

@@ -1,0 +1,61 @@
+/** The commands of workspaces: made from hints, but for `claim`. */
+import { secretCommands } from '../../api/admin/commands.js';
+import {
+  projectCommands,
+  sessionCommands,
+  taskCommands,
+  workspaceCommands as workspaceHints,
+} from '../../api/workspaces/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
+
+export const workspaceCommands: readonly CommandDefinition[] = [
+  {
+    usage: 'workspaces',
+    about: 'Workspaces: what agents work on',
+    examples: [
+      'stoa workspaces create "My Project" --path /home/ada/project --user ada',
+      'stoa workspaces ls --user ada',
+    ],
+    commands: derivedCommands('workspaces', workspaceHints),
+  },
+  {
+    usage: 'projects',
+    about: 'Projects of workspaces',
+    examples: ['stoa projects create WORKSPACE api --language go', 'stoa projects ls WORKSPACE'],
+    commands: derivedCommands('projects', projectCommands),
+  },
+  {
+    usage: 'sessions',
+    about: 'Work sessions of projects: one active at a time',
+    examples: ['stoa sessions create PROJECT --start', 'stoa sessions active PROJECT'],
+    commands: derivedCommands('sessions', sessionCommands),
+  },
+  {
+    usage: 'tasks',
+    about: 'Tasks: claimed by one agent at a time',
+    examples: [
+      'stoa tasks create SESSION "go test ./..."',
+      'stoa tasks claim PROJECT --wait 30s --agent worker-1',
+    ],
+    commands: [
+      ...derivedCommands('tasks', taskCommands),
+      {
+        usage: 'claim <project>',
+        about: 'Claim the first ready task',
+        options: [
+          ['--wait <duration>', 'Wait this long for one'],
+          ['--lease <duration>', 'Hold it this long without a heartbeat'],
+        ],
+        examples: ['stoa tasks claim PROJECT --wait 30s --json'],
+        action: async () => (await import('../commands/tasks.js')).claim,
+      },
+    ],
+  },
+  {
+    usage: 'secrets',
+    about: 'How secrets are encrypted',
+    examples: ['stoa secrets rekey'],
+    commands: derivedCommands('server', secretCommands),
+  },
+];

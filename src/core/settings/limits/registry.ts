@@ -1,0 +1,53 @@
+/** Limits of the registry: agents, leases and agent sessions. */
+import type { LimitGroup } from './definition.js';
+
+export const registryLimits = {
+  agentsPerUserMax: { default: 10, setting: true, about: 'Agents of one user, including stopped agents.' },
+  leaseSeconds: {
+    default: 60,
+    setting: true,
+    positive: true,
+    about: "Seconds that an agent's lease lives without a heartbeat.",
+  },
+  leaseGraceSeconds: {
+    default: 30,
+    setting: true,
+    about: 'Seconds after the end of its lease before an agent counts as lost.',
+  },
+  idleAfterSeconds: {
+    default: 300,
+    setting: true,
+    about: 'Seconds without activity before a running agent becomes idle; 0 means never.',
+  },
+  hibernateAfterSeconds: {
+    default: 1_800,
+    setting: true,
+    about: 'Seconds idle before an agent hibernates; 0 means never.',
+  },
+  agentsCachedMax: { default: 1_000, about: 'Agents cached in memory.' },
+  agentNameCharactersMax: { default: 100, about: 'Characters in an agent name.' },
+  agentLabelsMax: { default: 32, about: 'Labels of one agent.' },
+  labelCharactersMax: { default: 100, about: 'Characters in the name or value of a label.' },
+  agentErrorCharactersMax: { default: 1_000, about: "Characters in an agent's error message." },
+  runtimeVersionCharactersMax: { default: 100, about: 'Characters in a runtime version.' },
+  leaseHolderBytesMax: { default: 256, about: 'Bytes in the name of a lease holder.' },
+  heartbeatRecordSeconds: {
+    default: 60,
+    about: "Seconds that the last heartbeat in an agent's record may be out of date.",
+  },
+  lastSeenSeconds: {
+    default: 60,
+    about: "Seconds that the last call in a user's record may be out of date.",
+  },
+  listSeeksMax: {
+    default: 10_000,
+    positive: true,
+    about: 'Index entries read for one page of agents with several filters. The page ends early there.',
+  },
+  sessionsPerAgentMax: { default: 1_000, about: 'Active sessions of one agent; 0 means no limit.' },
+  sessionsDeletedAtOnceMax: {
+    default: 1_000,
+    positive: true,
+    about: 'Sessions deleted in the same commit as their agent. Further ones are deleted in steps before it.',
+  },
+} as const satisfies LimitGroup;

@@ -1,0 +1,59 @@
+/** Limits of the data directory and of the connections to database servers. */
+import { type LimitGroup, timerSecondsMax } from './definition.js';
+
+export const storageLimits = {
+  redoBytesMax: {
+    default: 1024 * 1024 * 1024,
+    setting: true,
+    about: 'Bytes of redo log to keep. Older entries are dropped even if no backup has them.',
+  },
+  backendRequestSecondsMax: {
+    default: 10,
+    setting: true,
+    positive: true,
+    max: timerSecondsMax,
+    about: 'Seconds to wait for the answer of a database server.',
+  },
+  statementSecondsMax: {
+    default: 30,
+    setting: true,
+    max: timerSecondsMax,
+    about:
+      'Seconds that a PostgreSQL statement may take, including the wait for a connection; 0 means no limit.',
+  },
+  shardsMax: { default: 256, positive: true, about: 'Shards in a data directory.' },
+  transactionsWaitingMax: {
+    default: 20_000,
+    positive: true,
+    about: 'Transactions waiting for the disk before new ones are refused.',
+  },
+  transactionBytesWaitingMax: {
+    default: 64 * 1024 * 1024,
+    positive: true,
+    about: 'Bytes of writes waiting for the disk before new ones are refused.',
+  },
+  transactionOperationsMax: { default: 100_000, positive: true, about: 'Writes in one transaction.' },
+  sweepStepMax: { default: 256, positive: true, about: 'Due timers handled in one transaction.' },
+  migrationStepRowsMax: {
+    default: 500,
+    positive: true,
+    about: 'Rows that a migration changes in one transaction.',
+  },
+  backendAttemptsMax: {
+    default: 8,
+    positive: true,
+    about: 'Attempts of a request to a database server that is briefly unavailable or asks to slow down.',
+  },
+  backendDelayMsMax: { default: 2_000, about: 'Milliseconds between two of these attempts.' },
+  backendReadySecondsMax: {
+    default: 600,
+    positive: true,
+    max: timerSecondsMax,
+    about: 'Seconds for new tables and indexes of a database server to become usable.',
+  },
+  backendInFlightMax: {
+    default: 32,
+    positive: true,
+    about: 'Concurrent requests to a database server for one call.',
+  },
+} as const satisfies LimitGroup;

@@ -1,0 +1,68 @@
+/** Limits of workspaces, projects, work sessions and tasks. */
+import { type LimitGroup, timerSecondsMax } from './definition.js';
+
+export const workspaceLimits = {
+  workSessionIdleSeconds: {
+    default: 1_800,
+    setting: true,
+    about:
+      'Seconds without activity before a session ends, unless the session sets its own time; 0 means never.',
+  },
+  workSessionLifetimeSeconds: {
+    default: 24 * 3600,
+    setting: true,
+    about:
+      'Seconds after its start when a session ends, unless the session sets its own time; 0 means never.',
+  },
+  taskLeaseSeconds: {
+    default: 60,
+    positive: true,
+    about: 'Seconds that a claim lives, unless the claim sets its own time.',
+  },
+  taskLeaseSecondsMax: { default: 24 * 3600, positive: true, about: 'Seconds that a claim may ask for.' },
+  taskAttempts: { default: 3, about: 'Attempts before a task fails, unless the task sets its own number.' },
+  taskAttemptsMax: { default: 1_000, about: 'Attempts that a task may ask for.' },
+  taskCommandCharactersMax: { default: 10_000, about: "Characters in a task's command." },
+  taskOutputBytesMax: { default: 1024 * 1024, about: "Bytes of a task's output." },
+  taskErrorCharactersMax: {
+    default: 10_000,
+    about: "Characters in a task's error or in the reason of a cancellation.",
+  },
+  taskDependenciesMax: { default: 100, about: 'Tasks that one task may depend on.' },
+  taskPriorityMax: { default: 1_000, about: 'Highest priority of a task. The lowest is its negative.' },
+  claimWaitSecondsMax: {
+    default: 60,
+    max: timerSecondsMax,
+    about: 'Seconds that a claim may wait for a task.',
+  },
+  claimsWaitingMax: { default: 10_000, about: 'Claims waiting at the same time.' },
+  workspaceNameCharactersMax: { default: 100, about: 'Characters in the name of a workspace or project.' },
+  projectPathBytesMax: { default: 1_024, about: 'Bytes in a project path.' },
+  projectDescriptionCharactersMax: { default: 500, about: 'Characters in a project description.' },
+  projectTextCharactersMax: {
+    default: 500,
+    about: "Characters in a project's git URL, branch or language.",
+  },
+  projectConfigBytesMax: { default: 64 * 1024, about: "Bytes of a project's config or git_info as JSON." },
+  workSessionMetadataBytesMax: { default: 64 * 1024, about: "Bytes of a session's metadata as JSON." },
+  workSessionActivitySeconds: {
+    default: 5,
+    about: "Seconds between updates of a session's last_active by heartbeats.",
+  },
+  workspacePageItemsDefault: {
+    default: 20,
+    positive: true,
+    about: 'Workspaces, projects, sessions or tasks on a page when the request has no limit.',
+  },
+  workspacePageItemsMax: {
+    default: 100,
+    positive: true,
+    about:
+      'Workspaces, projects, sessions or tasks on a page. A higher limit in a request is lowered to this.',
+  },
+  workspaceStepRowsMax: {
+    default: 500,
+    positive: true,
+    about: 'Rows that a cascade, purge or rekey changes in one transaction.',
+  },
+} as const satisfies LimitGroup;

@@ -1,0 +1,95 @@
+/** The types that a setting's value can have, and how each is read. */
+import { hasStrayAt } from '../text/printable-url.js';
+
+/** Reads a value from text (flags, environment) or from JSON (the file); `complaint` says what is wrong. */
+export interface SettingType<Value> {
+  /** For help and documentation: `port number`, `true or false`. */
+  readonly about: string;
+  read(given: unknown): { value: Value } | { complaint: string };
+}
+
+export const text: SettingType<string> = {
+  about: 'text',
+  read: (given) =>
+    typeof given === 'string' && given !== ''
+      ? { value: given }
+      : { complaint: 'must be text and not empty' },
+};
+
+export const onOrOff: SettingType<boolean> = {
+  about: 'true or false',
+  read: (given) => {
+    if (given === true || given === 'true' || given === '1') return { value: true };
+    if (given === false || given === 'false' || given === '0') return { value: false };
+    return { complaint: 'must be true or false' };
+  },
+};
+
+export const list: SettingType<readonly string[]> = {
+  about: 'a list, separated by commas',
+  read: (given) => {
+    const items =
+      typeof given === 'string'
+        ? given
+            .split(',')
+            .map((item) => item.trim())
+            .filter((item) => item !== '')
+        : given;
+    if (!Array.isArray(items) || !items.every((item) => typeof item === 'string'))
+      return { complaint: 'must be a list of texts' };
+    return { value: items };
+  },
+};
+
+/** A whole number between two bounds. Text must be digits alone: `7862x`, `0x10` and `1e3` are mistakes. */
+export function wholeNumber(
+  min: number,
+  max: number,
+  about = `a whole number from ${min} to ${max}`,
+): SettingType<number> {
+  return {
+    about,
+    read: (given) => {
+      const value = typeof given === 'string' && /^\d{1,16}$/.test(given) ? Number(given) : given;
+      if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max)
+        return { complaint: `must be ${about}` };
+      return { value };
+    },
+  };
+}
+
+export function oneOf<Choice extends string>(choices: readonly Choice[]): SettingType<Choice> {
+  const about = choices.join(', ').replace(/, ([^,]*)$/, ' or $1');
+  return {
+    about,
+    read: (given) => {
+      const value = choices.find((choice) => choice === given);
+      return value === undefined ? { complaint: `must be ${about}` } : { value };
+    },
+  };
+}
+
+export function orNone<Value>(type: SettingType<Value>): SettingType<Value | null> {
+  return { about: type.about, read: (given) => (given === null ? { value: null } : type.read(given)) };
+}
+
+/** Where a domain is kept: `embedded`, or the URL of a database server. */
+export function backendUrl(schemes: readonly string[]): SettingType<string | null> {
+  const about = `${schemes.includes('embedded') ? 'embedded or a URL' : 'a URL'} with the scheme ${schemes.filter((scheme) => scheme !== 'embedded').join(', ')}`;
+  return orNone<string>({
+    about,
+    read: (given) => {
+      if (typeof given !== 'string') return { complaint: `must be ${about}` };
+      if (given === 'embedded' && schemes.includes('embedded')) return { value: given };
+      const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given)?.[1]?.toLowerCase();
+      if (scheme === undefined) return { complaint: `must be ${about}` };
+      if (!schemes.includes(scheme))
+        return { complaint: `has the scheme "${scheme}", which is not known here; it must be ${about}` };
+      if (hasStrayAt(given))
+        return {
+          complaint: `has an "@" behind the server's name; in a password, / is written %2F, ? is %3F, # is %23 and @ is %40`,
+        };
+      return URL.canParse(given) ? { value: given } : { complaint: 'is not a URL that can be read' };
+    },
+  });
+}

@@ -1,0 +1,116 @@
+/** Which index rows follow from the keys of an identity, a room, a message and a direct message. The index of words is not declared: it is filed later. */
+import { type Index, IndexedFamily } from '../indexed-family.js';
+import type { DirectMessage, Message } from '../../../messaging/model.js';
+import { ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
+import { uuidBytes } from '../../../messaging/uuid.js';
+import { placeKey } from './places.js';
+import {
+  HotRow,
+  type RoomRow,
+  activityKey,
+  encode,
+  encodeDirect,
+  encodeMessage,
+  families,
+  nothing,
+  timedKey,
+} from './rows.js';
+import { timeOf } from './words.js';
+
+/** A key of an identity's history. Retired keys stay in the index: nobody may register them again. */
+export interface IdentityKeyRecord {
+  agent: Buffer;
+  publicKey: string;
+  fromMs: number;
+  /** Stored as it was sent. */
+  proof: object | null;
+}
+
+export const identityKeyRecords = new IndexedFamily<IdentityKeyRecord>({
+  family: families.agentKeys,
+  keyOf: ({ agent, fromMs }) => timedKey(agent, fromMs),
+  encode: ({ agent: _agent, ...row }) => encode(row),
+  indexes: [
+    {
+      family: families.agentsByKey,
+      keysOf: ({ publicKey }) => keyBytes(publicKey),
+      contentOf: ({ agent }) => agent,
+    },
+  ],
+});
+
+export function keyBytes(publicKey: string): Buffer {
+  return Buffer.from(publicKey, 'base64');
+}
+
+/** The room that was posted to last stays decoded. */
+export const hotRoom = new HotRow<RoomRow>();
+
+export const roomRecords = new IndexedFamily<RoomRow>({
+  family: families.rooms,
+  keyOf: ({ id }) => uuidBytes(id),
+  encode: (room) => hotRoom.encode(room),
+  indexes: [
+    {
+      family: families.roomsByActivity,
+      keysOf: (room) => (room.isPrivate ? undefined : activityKey(room, uuidBytes(room.id))),
+      basisOf: ({ isPrivate, lastActiveAtMs, listedAtMs = lastActiveAtMs }) =>
+        isPrivate ? undefined : listedAtMs,
+    },
+  ],
+});
+
+/** A message with its id in bytes, which a post has at hand. */
+export interface PlacedMessage {
+  message: Message;
+  id: Buffer;
+}
+
+export const messageRecords = new IndexedFamily<PlacedMessage>({
+  family: families.messages,
+  keyOf: ({ message }) => timedKey(uuidBytes(message.roomId), message.tsMs),
+  encode: ({ message }) => encodeMessage(message),
+  indexes: [
+    {
+      family: families.threads,
+      keysOf: ({ message: { roomId, rootId, tsMs } }) =>
+        rootId === null ? undefined : threadKey(uuidBytes(roomId), rootId, tsMs),
+    },
+    placeIndex(({ message: { roomId, tsMs }, id }) => ({ owner: roomId, id, tsMs })),
+  ],
+});
+
+export function threadKey(roomKey: Buffer, rootId: string, tsMs: number): Buffer {
+  return timedKey(timedKey(roomKey, ulidTimeMs(rootId) ?? 0), tsMs);
+}
+
+export const directRecords = new IndexedFamily<DirectMessage>({
+  family: families.inboxes,
+  keyOf: directKey,
+  encode: encodeDirect,
+  indexes: [
+    {
+      family: families.pending,
+      keysOf: (message) => (message.acknowledged ? undefined : directKey(message)),
+    },
+    placeIndex(({ to, id, tsMs }) => ({ owner: to, id: ulidBytes(id), tsMs })),
+  ],
+});
+
+function directKey({ to, tsMs }: DirectMessage): Buffer {
+  return timedKey(uuidBytes(to), tsMs);
+}
+
+/** A message whose id holds another time than its own is found by its id through a row of this index. */
+function placeIndex<Placed>(
+  placeOf: (placed: Placed) => { owner: string; id: Buffer | undefined; tsMs: number },
+): Index<Placed> {
+  return {
+    family: families.places,
+    keysOf: (placed) => {
+      const { owner, id, tsMs } = placeOf(placed);
+      return id === undefined || timeOf(id) === tsMs ? undefined : placeKey(uuidBytes(owner), id);
+    },
+    contentOf: (placed) => timedKey(nothing, placeOf(placed).tsMs),
+  };
+}

@@ -1,0 +1,114 @@
+/** What a data directory can do for its operator. */
+import { join, resolve } from 'node:path';
+import type { Caller } from '../../core/caller.js';
+import type { Idempotency } from '../../core/idempotency.js';
+import { type Page, decodeCursor, encodeCursor, invalidCursor } from '../../core/paging.js';
+import type { Writer } from '../../core/write.js';
+import type {
+  BackupSummary,
+  ExaminedFinding,
+  HomeFacts,
+  HomeSize,
+  InspectedEntry,
+} from '../../operations/model.js';
+import type { BackupRequest, EntryRequest, OperationsPort } from '../../operations/port.js';
+import { embeddedChecks } from './doctor/doctor.js';
+import { concealsEmbedded, decodeEmbeddedEntry } from './inspect.js';
+import { backup } from './kernel/backup/backup.js';
+import { summaryOf } from './kernel/backup/chain.js';
+import { keyBytesMax } from './kernel/engine.js';
+import { kernelFamilies } from './kernel/families.js';
+import { examineAll } from './kernel/inspect/doctor.js';
+import { countedStats, familyNamed, inspectFamily } from './kernel/inspect/inspect.js';
+import type { Kernel } from './kernel/kernel.js';
+import { LongWork } from './long-work.js';
+
+export class DirectoryOperations implements OperationsPort {
+  readonly #kernel: Kernel;
+  readonly #longWork: LongWork;
+
+  constructor(kernel: Kernel, writer: Writer) {
+    this.#kernel = kernel;
+    this.#longWork = new LongWork(kernel, writer);
+  }
+
+  get backupDirectory(): string {
+    return join(resolve(this.#kernel.dataDir), 'backups');
+  }
+
+  facts(): HomeFacts {
+    const { manifest, stores, writes } = this.#kernel;
+    return {
+      storeId: manifest.id,
+      engine: manifest.engine,
+      shards: stores.length,
+      writes,
+      sequence: stores.reduce((sum, store) => sum + store.sequence, 0),
+      feedBytes: stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
+      expiryBacklogMs: this.#kernel.expiryBacklogMs(),
+    };
+  }
+
+  check(): void {
+    for (const store of this.#kernel.stores) {
+      store.get(kernelFamilies.meta, Buffer.from('health'));
+      const refusal = store.stopped ?? store.full;
+      if (refusal !== undefined) throw refusal;
+    }
+  }
+
+  async measure(entriesMax: number): Promise<HomeSize> {
+    const { sizeBytes, families } = await countedStats(this.#kernel.stores, entriesMax);
+    return {
+      sizeBytes,
+      families: new Map(
+        Array.from(families, ([name, { entries, sizeBytes: size_bytes, estimated }]) => [
+          name,
+          { entries, size_bytes, estimated },
+        ]),
+      ),
+    };
+  }
+
+  examine(repair: boolean): AsyncIterable<ExaminedFinding> {
+    return examineAll(this.#kernel.stores, embeddedChecks(this.#kernel), { repair });
+  }
+
+  entries(name: string, { prefix: hex = '', limit, cursor }: EntryRequest): Page<InspectedEntry> {
+    const { stores } = this.#kernel;
+    const family = familyNamed(stores, name);
+    const prefix = Buffer.from(hex, 'hex');
+    const list = `inspect ${family} ${prefix.toString('hex')}`;
+    // A cursor is the number of the shard and the last key of the page before.
+    const after = decodeCursor(list, cursor);
+    if (after !== null && after.length > 1 + keyBytesMax) throw invalidCursor();
+    const { items, next } = inspectFamily(stores, family, {
+      prefix,
+      limit,
+      from: after === null ? undefined : { shard: after.readUInt8(0), after: after.subarray(1) },
+      decode: decodeEmbeddedEntry,
+      conceals: concealsEmbedded,
+    });
+    return {
+      items,
+      next_cursor:
+        next === undefined ? null : encodeCursor(list, Buffer.concat([Buffer.of(next.shard), next.after])),
+    };
+  }
+
+  async backup(request: BackupRequest): Promise<BackupSummary> {
+    return summaryOf(request.directory, await backup(this.#kernel, request));
+  }
+
+  once<Result>(
+    caller: Caller,
+    idempotency: Idempotency | null,
+    work: () => Promise<Result>,
+  ): Promise<Result> {
+    return this.#longWork.once(caller, idempotency, work);
+  }
+
+  async announce(url: string): Promise<void> {
+    await this.#kernel.lock?.update({ url });
+  }
+}

@@ -1,0 +1,7 @@
+/** Objects in a message of the protocol, before anything is known of them. */
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+export function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

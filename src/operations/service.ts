@@ -1,0 +1,182 @@
+/** What only the operator may do with a home that is open: the server and the command line both call this. */
+import { isAbsolute } from 'node:path';
+import type { CommitService } from '../commit/service.js';
+import type { Caller } from '../core/caller.js';
+import { StoaError } from '../core/errors.js';
+import type { Idempotency } from '../core/idempotency.js';
+import { type Page, type PageRequest, pageLimit } from '../core/paging.js';
+import type { Limits } from '../core/settings/limits.js';
+import type { ChangesService } from '../feed/service.js';
+import type {
+  BackupKind,
+  BackupSummaries,
+  CreatedBackup,
+  Examination,
+  ExaminedFinding,
+  FamilySize,
+  HomeFacts,
+  InspectedEntry,
+  OnProgress,
+} from './model.js';
+import type { Archive, OperationsPort } from './port.js';
+
+/** Rows of a family that the status counts where the engine does not know their number. */
+const statusEntriesMax = 10_000;
+
+export interface OperationsOptions {
+  port: OperationsPort;
+  archive: Archive;
+  changes: Pick<ChangesService, 'newest'>;
+  commit: Pick<CommitService, 'outbox'>;
+  limits: Limits;
+  /** Reads the key ring for secrets. */
+  readKey: () => Promise<Buffer>;
+  /** False: acknowledged writes may be lost with the machine. */
+  syncWrites: boolean;
+  /** The domains that other databases keep: backups do not hold them. */
+  keptElsewhere: readonly string[];
+  onError: (error: unknown, about: string) => void;
+}
+
+export interface BackupWish {
+  kind: BackupKind;
+  /** An absolute path; the home's own directory of backups unless given. */
+  directory: string | undefined;
+  withKey: boolean;
+  onProgress: OnProgress | undefined;
+}
+
+/** The state of the home, without that of the server in front of it. */
+export interface HomeStatus {
+  store_id: string;
+  engine: string;
+  shards: number;
+  sync_writes: boolean;
+  writes: HomeFacts['writes'];
+  position: string;
+  feed_bytes: number;
+  expiry_backlog_ms: number;
+  /** Messages of commits that messaging does not have yet; null when their database does not answer. */
+  outbox: { waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null;
+  size_bytes: number;
+  families: Record<string, FamilySize>;
+}
+
+export class OperationsService {
+  readonly #options: OperationsOptions;
+  readonly #port: OperationsPort;
+
+  constructor(options: OperationsOptions) {
+    this.#options = options;
+    this.#port = options.port;
+  }
+
+  /** What is known at once: for gauges and probes. */
+  facts(): HomeFacts {
+    return this.#port.facts();
+  }
+
+  /** Throws the reason why the home cannot work. */
+  async check(): Promise<void> {
+    await this.#port.check();
+  }
+
+  announce(url: string): Promise<void> {
+    return this.#port.announce(url);
+  }
+
+  async status(): Promise<HomeStatus> {
+    const { syncWrites, changes } = this.#options;
+    const { storeId, engine, shards, writes, feedBytes, expiryBacklogMs } = this.#port.facts();
+    const { sizeBytes, families } = await this.#port.measure(statusEntriesMax);
+    return {
+      store_id: storeId,
+      engine,
+      shards,
+      sync_writes: syncWrites,
+      writes,
+      position: await changes.newest(),
+      feed_bytes: feedBytes,
+      expiry_backlog_ms: expiryBacklogMs,
+      outbox: await this.#outbox(),
+      size_bytes: sizeBytes,
+      families: Object.fromEntries(families),
+    };
+  }
+
+  async #outbox(): Promise<HomeStatus['outbox']> {
+    try {
+      const { waiting, oldestWaitingSeconds, undeliverable } = await this.#options.commit.outbox();
+      return { waiting, oldest_waiting_seconds: oldestWaitingSeconds, undeliverable };
+    } catch (error) {
+      this.#options.onError(error, 'counting the outbox for the status');
+      return null;
+    }
+  }
+
+  /** Looks for damage. Every finding is counted, the first `doctorFindingsMax` are listed. */
+  async examine(repair: boolean): Promise<Examination> {
+    const findings: ExaminedFinding[] = [];
+    let [found, repaired] = [0, 0];
+    for await (const finding of this.#port.examine(repair)) {
+      found += 1;
+      if (finding.repaired) repaired += 1;
+      if (findings.length < this.#options.limits.doctorFindingsMax) findings.push(finding);
+    }
+    return { found, repaired, remaining: found - repaired, findings };
+  }
+
+  /** Every family by its name, counted to the end. */
+  async families(): Promise<(FamilySize & { family: string })[]> {
+    const { families } = await this.#port.measure(Infinity);
+    return Array.from(families, ([family, size]) => ({ family, ...size })).toSorted((a, b) =>
+      a.family < b.family ? -1 : 1,
+    );
+  }
+
+  /** Raw rows of a family, in key order. */
+  async entries(
+    family: string,
+    { prefix, limit, cursor }: PageRequest & { prefix?: string | undefined },
+  ): Promise<Page<InspectedEntry>> {
+    return this.#port.entries(family, { prefix, limit: pageLimit(limit, this.#options.limits), cursor });
+  }
+
+  /** Before the first backup the home's own directory of backups is not there: then there are none. */
+  async backups(directory: string | undefined): Promise<BackupSummaries> {
+    try {
+      return await this.#options.archive.list(this.#backupDirectory(directory));
+    } catch (error) {
+      if (directory === undefined && error instanceof StoaError && error.code === 'not_found')
+        return { items: [], unreadable: [] };
+      throw error;
+    }
+  }
+
+  /** Makes a backup while work goes on, once for an Idempotency-Key. */
+  async backup(
+    caller: Caller,
+    idempotency: Idempotency | null,
+    { kind, directory, withKey, onProgress }: BackupWish,
+  ): Promise<CreatedBackup> {
+    const { readKey, keptElsewhere } = this.#options;
+    const request = {
+      directory: this.#backupDirectory(directory),
+      kind,
+      readKey: withKey ? readKey : undefined,
+      onProgress,
+    };
+    return this.#port.once(caller, idempotency, async () => ({
+      ...(await this.#port.backup(request)),
+      not_included: [...keptElsewhere],
+    }));
+  }
+
+  #backupDirectory(given: string | undefined): string {
+    if (given === undefined) return this.#port.backupDirectory;
+    if (isAbsolute(given)) return given;
+    throw new StoaError('invalid_request', `The directory "${given}" of the backup is a relative path.`, {
+      fix: 'Give an absolute path on the server, which begins with "/".',
+    });
+  }
+}
