@@ -1,7 +1,6 @@
 /** What the data store needs of storage: the port of a home, or a store beside the home. The rules are not in it. */
 import type { Cancellation } from '../core/waiting/cancellation.js';
 import { StoaError } from '../core/errors.js';
-import type { Change } from '../core/change.js';
 import type { Step, Writer } from '../core/write.js';
 import type { DocumentRecord, JsonObject, KeySummary, NamespaceSummary, Scope } from './model.js';
 import type { Usage } from './quota.js';
@@ -13,8 +12,8 @@ export interface DataCapabilities {
   readonly backend: string;
   /** A batch is written whole or not at all; otherwise each key has a result of its own. */
   readonly atomicBatches: boolean;
-  /** Whether a change reaches the feed in the commit that makes it, through an outbox that is written in that commit, or right after it. */
-  readonly changes: 'same-commit' | 'outbox' | 'after-write';
+  /** Whether a change reaches the feed in the commit that makes it, or right after it. */
+  readonly changes: 'same-commit' | 'after-write';
   /** Quotas of documents, bytes and namespaces can be kept. */
   readonly quotas: boolean;
   /** Bytes of a value's JSON that the database itself can hold; null where it sets no bound. */
@@ -194,8 +193,6 @@ export interface DataPort extends DocumentReads {
   usage(user: string): MaybePromise<Usage>;
   /** Those whose id is another owner's document already. */
   heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
-  /** Resolves when the feed has every change that an earlier read could have seen, as far as the backend can say. */
-  settleFeed(): Promise<void>;
 }
 
 /** A port and the writer that runs its steps. */
@@ -213,24 +210,4 @@ export interface DocumentStore extends DocumentReads {
   restore(documents: readonly DocumentRecord[]): Promise<void>;
   /** Those whose id is another owner's document already; missing where that cannot be. */
   heldByOthers?(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
-}
-
-/** What stands under a number in a backend's outbox, as far as it is one user's. */
-export interface OutboxChanges {
-  readonly number: string;
-  readonly changes: readonly Change[];
-}
-
-/** Where an outbox is emptied into: the change feed of one server. */
-export interface OutboxGate {
-  /** Names the feed; a change in an outbox is meant for one of them. */
-  readonly feed: string;
-  /** Puts changes of one user into the feed in one commit. One that was brought before, also before a crash, is left out. */
-  carry(entries: readonly OutboxChanges[]): Promise<void>;
-  /** These stand in the outbox no more: nobody will bring them again. */
-  forget(numbers: readonly string[]): void;
-  /** What was brought before this start, at least for one user, and may stand in the outbox still. */
-  carried(): string[];
-  /** Writes down what is forgotten. */
-  close(): Promise<void>;
 }

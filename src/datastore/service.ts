@@ -357,11 +357,6 @@ export class DataService {
     return watchNamespace(this.#feed, scope, options);
   }
 
-  /** Resolves when the feed has every change that an earlier read has seen, as far as the backend can say. */
-  async settleFeed(): Promise<void> {
-    await this.port.settleFeed();
-  }
-
   /** A handle on one namespace. */
   open(caller: Caller, namespace?: string): DataNamespace {
     return new DataNamespace(this, caller, namespace);

@@ -169,9 +169,6 @@ export class StorePort implements DataPort {
     return (await this.#store.heldByOthers?.(documents)) ?? [];
   }
 
-  /** Each change is announced before its writer is answered; other writers of the store are not heard of. */
-  async settleFeed(): Promise<void> {}
-
   close(): Promise<void> {
     return this.#store.close();
   }

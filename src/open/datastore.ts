@@ -1,6 +1,5 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
-import type { Caller } from '../core/caller.js';
-import type { DataCapabilities, Documents, DocumentStore, OutboxGate } from '../datastore/port.js';
+import type { DataCapabilities, Documents, DocumentStore } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
 import { type StoreNotes, storeDocuments } from '../datastore/store-documents.js';
 import { StoaError } from '../core/errors.js';
@@ -14,12 +13,8 @@ export interface DataBackendOptions {
   nowMs: () => number;
   /** False where documents are only exported: nothing is made that is missing. */
   prepare?: boolean;
-  /** The feed, for a backend that tells it through an outbox of its own. */
-  gate?: OutboxGate;
   /** Faults that no caller waits for. */
   onError?: (error: unknown) => void;
-  /** Refuses a caller whose lease has passed on, for a backend with transactions. */
-  checkFence?: (caller: Caller) => void;
   /** The home, for a store that has no transactions to share with it. */
   notes?: StoreNotes;
   /** Told of each call of the database and how long it took. */
@@ -36,21 +31,12 @@ const store =
     return storeDocuments(timed(opened, url.href, options), options.limits, options.notes);
   };
 
-const postgres: OpenBackend = async (url, options) => {
-  const port = await (
-    await import('../homes/postgres/datastore/datastore.js')
-  ).openPostgresDataStore(url, options);
-  return { port: timed(port, url.href, options), writer: timed(port.writer, url.href, options) };
-};
-
 const couchdb = store(async (url, options) =>
   (await import('../stores/couchdb/datastore.js')).openCouchDataStore(url, options),
 );
 
 /** By the schemes of the URLs that name a backend outside of the data directory. */
 const backends: Readonly<Record<string, OpenBackend>> = {
-  postgres,
-  postgresql: postgres,
   dynamodb: store(async (url, options) =>
     (await import('../stores/dynamodb/datastore.js')).openDynamodbDataStore(url, options),
   ),

@@ -22,6 +22,11 @@ export class ReadyWaiters {
     return this.#size;
   }
 
+  /** The projects in which claims wait. */
+  get projects(): string[] {
+    return [...this.#lines.keys()];
+  }
+
   /**
    * Takes a place in the line. Call it in the same step that found nothing ready, so that a task
    * that becomes ready right after cannot slip past.

@@ -1,7 +1,6 @@
 /** Writes of the data store as steps: several in one write, with checks. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DirectoryDataStore, dataFamilies } from '../../src/homes/directory/datastore/datastore.js';
-import { openPostgresDataStore } from '../../src/homes/postgres/datastore/datastore.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { Writer } from '../../src/core/write.js';
 import type { Documents } from '../../src/datastore/port.js';
@@ -9,6 +8,7 @@ import { DataService } from '../../src/datastore/service.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { openKernel } from '../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
+import { openData } from '../homes/postgres/open-domains.js';
 import { sharedPostgres } from '../servers/shared.js';
 
 const limits = limitsWith();
@@ -25,11 +25,8 @@ const homes: Readonly<Record<string, () => Promise<Documents & { close?: () => P
     return { port, writer: new DirectoryWriter(kernel), close: () => kernel.close() };
   },
   PostgreSQL: async () => {
-    const port = await openPostgresDataStore(new URL((await sharedPostgres()).url), {
-      limits,
-      nowMs: Date.now,
-    });
-    return { port, writer: port.writer };
+    const { port, writer } = await openData((await sharedPostgres()).url, { limits, nowMs: Date.now });
+    return { port, writer };
   },
 };
 

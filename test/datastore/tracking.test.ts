@@ -2,12 +2,12 @@
 import { type Socket, type AddressInfo, createConnection, createServer } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { MemoryDataStore } from '../../src/stores/memory/datastore.js';
-import { openPostgresDataStore } from '../../src/homes/postgres/datastore/datastore.js';
 import type { AccessRead, BatchResult, ClearStep, WriteBatch } from '../../src/datastore/port.js';
 import type { Scope } from '../../src/datastore/model.js';
 import type { DataService } from '../../src/datastore/service.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../src/core/settings/limits.js';
+import { openPort } from '../homes/postgres/open-domains.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { dataOver } from './data-over.js';
 
@@ -219,7 +219,7 @@ test.each(['answers', 'changes'] as const)(
   async (what) => {
     const proxy = await losingCommits((await sharedPostgres()).url);
     const options = { limits: limitsWith(), nowMs: Date.now };
-    const port = await openPostgresDataStore(new URL(proxy.url), options);
+    const port = await openPort(proxy.url, options);
     const data = dataOver({ port, ...options, onError: () => undefined });
     const namespace = `lost ${what} ${process.pid}`;
     await data.set(reader, namespace, 'k', 1);

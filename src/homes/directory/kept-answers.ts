@@ -1,7 +1,7 @@
 /** Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's bytes. */
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
-import { StoaError } from '../../core/errors.js';
+import { type AnswerKept, repeatedAnswer } from '../../core/kept-answer.js';
 import { blake3 } from '../../core/blake3.js';
 import { kernelFamilies as families } from './kernel/families.js';
 import type { TimerHandler } from './kernel/sweeper.js';
@@ -9,37 +9,11 @@ import type { Reader, Transaction } from './kernel/transaction.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { readUsage } from './datastore/rows.js';
 
-export interface KeptAnswer {
-  fingerprint: string;
+export interface KeptAnswer extends AnswerKept {
   expiresAtMs: number;
   /** Whose bytes it counts as, in hex. */
   user: string;
-  /** Missing where only the fact is kept. */
-  results?: unknown[];
-  /** Why only the fact is kept. */
-  withheld?: Withheld;
 }
-
-/** It holds a secret, it is too large, or nobody knows whether a store beside the home did what was asked. */
-type Withheld = 'secret' | 'size' | 'unknown';
-
-const refusals: Readonly<Record<Withheld, { message: string; fix: string }>> = {
-  secret: {
-    message:
-      'The request with this Idempotency-Key was carried out before. Its answer held a secret and was not kept.',
-    fix: 'List what exists. If the secret is lost, create it again with a new key.',
-  },
-  size: {
-    message:
-      'The request with this Idempotency-Key was carried out before. Its answer was too large to be kept.',
-    fix: 'Read what it wrote.',
-  },
-  unknown: {
-    message:
-      'The request with this Idempotency-Key was started before and did not end: the server stopped or the database failed. Whether it was carried out is not known.',
-    fix: 'Read what is there, and send what is missing with a new key.',
-  },
-};
 
 export const keptAnswerTimer = 'kept-answer';
 
@@ -56,16 +30,7 @@ export function findAnswer(
   const stored = reader.get(families.idempotency, rowKey(idempotency));
   if (stored === undefined) return undefined;
   const kept = JSON.parse(stored.toString()) as KeptAnswer;
-  if (kept.expiresAtMs <= nowMs) return undefined;
-  if (kept.fingerprint !== idempotency.fingerprint)
-    throw new StoaError(
-      'idempotency_mismatch',
-      'The Idempotency-Key was used before with a different request.',
-      { fix: 'Use a new key for a new request.' },
-    );
-  if (kept.results !== undefined) return kept.results;
-  const { message, fix } = refusals[kept.withheld ?? 'secret'];
-  throw new StoaError('idempotency_unrepeatable', message, { fix });
+  return kept.expiresAtMs <= nowMs ? undefined : repeatedAnswer(kept, idempotency);
 }
 
 /** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */

@@ -205,11 +205,20 @@ const lostCodes = /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|25P03|57P0[123])/;
 
 const attemptsMax = 20;
 
-/** Runs a transaction, again when another one was in its way. */
-export async function transaction<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
+/**
+ * Runs a transaction, again when another one was in its way. `settled` throws what a statement failed with for which the
+ * body did not wait: the transaction was rolled back then, although its end was asked for.
+ */
+export async function transaction<T>(
+  sql: PostgresSql,
+  body: (tx: TransactionSql) => Promise<T>,
+  settled: (result: T) => Promise<void> = async () => undefined,
+): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await begin(sql, body);
+      const result = await begin(sql, body);
+      await settled(result);
+      return result;
     } catch (error) {
       if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax))
         throw postgresError(error);
@@ -220,6 +229,11 @@ export async function transaction<T>(sql: PostgresSql, body: (tx: TransactionSql
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
     }
   }
+}
+
+/** A statement came after one that had failed: what that one failed with says more. */
+export function isAborted(error: unknown): boolean {
+  return codeOf(error instanceof StoaError ? error.cause : error) === '25P02';
 }
 
 /** Thrown by a transaction's body that found its ground changed. */

@@ -62,7 +62,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       onMissed: options.onTokensMissed,
       onError: (error) => onError(error, 'listening for removed tokens'),
     });
-    opened.unshift(() => identity.removals.close());
+    opened.unshift(async () => identity.removals.close());
     const data = await openPostgresDataStore(sql, writer, { limits, nowMs, users, onError });
     opened.unshift(() => data.close());
     const workspaces = await openPostgresWorkspaces(sql, writer, {
@@ -75,8 +75,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opened.unshift(() => workspaces.close());
     // A lost agent's claims come back.
-    registry.onPresenceEnded.push((work, { user, record }) =>
-      workspaces.releaseClaims(work, user, [record.agent_id, record.name]),
+    registry.onPresenceEnded.push((work, { meta, record }) =>
+      workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
     );
     const messaging = await openPostgresMessaging({
       sql,

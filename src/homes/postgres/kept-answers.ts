@@ -1,26 +1,28 @@
 /** Answers under an Idempotency-Key in PostgreSQL: written by the transaction that they answer. */
-import { type PostgresSql, type Queryable, query } from './connection.js';
-import { migrate } from './migrate.js';
 import type { Caller } from '../../core/caller.js';
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
+import { type Withheld, repeatedAnswer } from '../../core/kept-answer.js';
 import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
-import { StoaError } from '../../core/errors.js';
+import { type PostgresSql, type Queryable, query } from './connection.js';
 import { lockUser } from './locks.js';
+import { migrate } from './migrate.js';
 import type { Work } from './work.js';
 
 const answerTables = `
   CREATE TABLE kept_answers (
-    key text PRIMARY KEY,
     -- Whose bytes the answer counts as.
     user_id text NOT NULL,
+    key text NOT NULL,
     fingerprint text NOT NULL,
-    -- Null where the answer holds a secret: only the fact is kept.
+    -- Null where only the fact is kept, for the reason in withheld.
     results json,
+    withheld text CHECK (withheld IN ('secret', 'size', 'unknown')),
     size_bytes integer NOT NULL,
-    expires_at timestamptz NOT NULL
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (user_id, key),
+    CHECK ((results IS NULL) <> (withheld IS NULL))
   );
-  CREATE INDEX kept_answers_expiry ON kept_answers (expires_at);
-  CREATE INDEX kept_answers_user ON kept_answers (user_id)`;
+  CREATE INDEX kept_answers_expiry ON kept_answers (expires_at)`;
 
 export function migrateAnswers(sql: PostgresSql): Promise<void> {
   return migrate(sql, 'answers', [answerTables]);
@@ -35,29 +37,26 @@ export async function lockAnswer(work: Work, idempotency: Idempotency | null | u
 /** What was answered under the key before, or undefined. Throws where the key came with another request. */
 export async function findAnswer(
   sql: Queryable,
+  { user }: Caller,
   idempotency: Idempotency | null | undefined,
 ): Promise<unknown[] | undefined> {
   if (idempotency === null || idempotency === undefined) return undefined;
-  const [kept] = await query<{ fingerprint: string; results: string | null }>(
+  const [kept] = await query<{ fingerprint: string; results: string | null; withheld: Withheld | null }>(
     sql,
-    'SELECT fingerprint, results FROM kept_answers WHERE key = $1 AND expires_at > clock_timestamp()',
-    [keyOf(idempotency)],
+    'SELECT fingerprint, results, withheld FROM kept_answers WHERE user_id = $1 AND key = $2 AND expires_at > clock_timestamp()',
+    [user, keyOf(idempotency)],
   );
   if (kept === undefined) return undefined;
-  if (kept.fingerprint !== idempotency.fingerprint)
-    throw new StoaError(
-      'idempotency_mismatch',
-      'The Idempotency-Key was used before with a different request.',
-      { fix: 'Use a new key for a new request.' },
-    );
-  if (kept.results === null)
-    throw new StoaError(
-      'idempotency_unrepeatable',
-      'The request with this Idempotency-Key was carried out before. Its answer held a secret and was not kept.',
-      { fix: 'List what exists. If the secret is lost, create it again with a new key.' },
-    );
-  // `keepAnswer` wrote it.
-  return JSON.parse(kept.results) as unknown[];
+  const { fingerprint, results, withheld } = kept;
+  return repeatedAnswer(
+    {
+      fingerprint,
+      // `putAnswer` wrote a list.
+      ...(results !== null && { results: JSON.parse(results) as unknown[] }),
+      ...(withheld !== null && { withheld }),
+    },
+    idempotency,
+  );
 }
 
 /** What a user has in documents. */
@@ -75,16 +74,49 @@ export async function keepAnswer(
   documentsOf?: DocumentsOf,
 ): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
-  const text = idempotency.holdsSecret === true ? null : JSON.stringify(results);
-  const sizeBytes = Buffer.byteLength(text ?? '');
+  const answer = idempotency.holdsSecret === true ? 'secret' : results;
+  await putAnswer(work, caller, idempotency, answer, documentsOf);
+}
+
+/** Notes that a request begins whose effects are in a store beside the home. */
+export function beginAnswer(work: Work, caller: Caller, idempotency: Idempotency): Promise<void> {
+  return putAnswer(work, caller, idempotency, 'unknown');
+}
+
+/** Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can be taken back. */
+export function endAnswer(
+  work: Work,
+  caller: Caller,
+  idempotency: Idempotency,
+  results: readonly unknown[],
+): Promise<void> {
+  const isLarge = Buffer.byteLength(JSON.stringify(results)) > work.limits.idempotencyAnswerBytesMax;
+  return putAnswer(work, caller, idempotency, isLarge ? 'size' : results);
+}
+
+/** Takes the answer away: the key is free again. */
+export async function dropAnswer(sql: Queryable, { user }: Caller, idempotency: Idempotency): Promise<void> {
+  await query(sql, 'DELETE FROM kept_answers WHERE user_id = $1 AND key = $2', [user, keyOf(idempotency)]);
+}
+
+async function putAnswer(
+  work: Work,
+  { user }: Caller,
+  idempotency: Idempotency,
+  answer: readonly unknown[] | Withheld,
+  documentsOf: DocumentsOf = documentsElsewhere,
+): Promise<void> {
+  const [results, withheld] =
+    typeof answer === 'string' ? ([null, answer] as const) : ([JSON.stringify(answer), null] as const);
+  const sizeBytes = Buffer.byteLength(results ?? '');
   checkAnswerBytes(sizeBytes, work.limits);
-  await checkAnswerQuota(work, caller.user, sizeBytes, documentsOf);
-  await work.rows(
-    `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at)
-      VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6 * interval '1 second')
-      ON CONFLICT (key) DO UPDATE SET user_id = excluded.user_id, fingerprint = excluded.fingerprint,
-        results = excluded.results, size_bytes = excluded.size_bytes, expires_at = excluded.expires_at`,
-    [keyOf(idempotency), caller.user, idempotency.fingerprint, text, sizeBytes, idempotency.seconds],
+  if (hasQuota(work.limits)) await checkAnswerQuota(work, user, sizeBytes, documentsOf);
+  work.send(
+    `INSERT INTO kept_answers (user_id, key, fingerprint, results, withheld, size_bytes, expires_at)
+      VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 second')
+      ON CONFLICT (user_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, results = excluded.results,
+        withheld = excluded.withheld, size_bytes = excluded.size_bytes, expires_at = excluded.expires_at`,
+    [user, keyOf(idempotency), idempotency.fingerprint, results, withheld, sizeBytes, idempotency.seconds],
   );
 }
 
@@ -92,9 +124,8 @@ async function checkAnswerQuota(
   { sql: tx, limits }: Work,
   user: string,
   sizeBytes: number,
-  documentsOf: DocumentsOf = documentsElsewhere,
+  documentsOf: DocumentsOf,
 ): Promise<void> {
-  if (!hasQuota(limits)) return;
   await lockUser(tx, user);
   const before = await wholeUsage(tx, user, documentsOf);
   checkQuota(before, { ...before, sizeBytes: before.sizeBytes + sizeBytes }, limits);
@@ -114,15 +145,6 @@ async function keptBytes(sql: Queryable, user: string): Promise<number> {
     [user],
   );
   return Number(kept?.bytes ?? 0);
-}
-
-/** Removes answers whose time is over, so many at a time. */
-export async function forgetAnswers(sql: Queryable, limit: number): Promise<void> {
-  await query(
-    sql,
-    'DELETE FROM kept_answers WHERE key IN (SELECT key FROM kept_answers WHERE expires_at <= clock_timestamp() LIMIT $1 FOR UPDATE SKIP LOCKED)',
-    [limit],
-  );
 }
 
 function keyOf({ scope, key }: Idempotency): string {

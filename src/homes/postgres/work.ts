@@ -2,27 +2,56 @@
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../core/change.js';
 import { type Parameter, query } from './connection.js';
+import type { DatabaseClock } from './database-clock.js';
 import type { Limits } from '../../core/settings/limits.js';
 
 export class Work {
   readonly sql: TransactionSql;
-  /** The clock that all steps of the write share. */
-  readonly nowMs: number;
   readonly limits: Limits;
+  readonly clock: DatabaseClock;
+  #nowMs: number;
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
   readonly #changes: Change[] = [];
+  readonly #sent: Promise<unknown>[] = [];
   readonly #afterRollback: (() => Promise<void>)[] = [];
 
-  constructor(sql: TransactionSql, nowMs: number, limits: Limits) {
+  constructor(sql: TransactionSql, clock: DatabaseClock, limits: Limits) {
     this.sql = sql;
-    this.nowMs = nowMs;
+    this.clock = clock;
     this.limits = limits;
+    this.#nowMs = clock.nowMs();
+  }
+
+  /** The clock of the write: what this server takes the database's to be, until a step has read that one. */
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /** Goes by a reading of the database's clock (`clockColumn`) from here on. Leases are decided by one that was made under their lock. */
+  readClock(databaseMs: unknown): void {
+    this.#nowMs = this.clock.ofReading(Number(databaseMs));
   }
 
   rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
     return query<Found>(this.sql, text, parameters);
+  }
+
+  /**
+   * Sends a statement whose answer no step needs. It shares a round trip with those that follow, the commit
+   * included; when it fails, the commit becomes a rollback, and the write fails with it.
+   */
+  send(text: string, parameters: readonly Parameter[] = []): void {
+    const sent = query(this.sql, text, parameters);
+    // Looked at by `settled`, or never, where the write has failed before.
+    sent.catch(() => undefined);
+    this.#sent.push(sent);
+  }
+
+  /** Throws what a statement failed with that was only sent. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#sent);
   }
 
   /** What a domain keeps for the length of the transaction; made at the first call. */
@@ -30,6 +59,10 @@ export class Work {
     if (!this.#parts.has(make)) this.#parts.set(make, make(this));
     // Stored under the function that made it.
     return this.#parts.get(make) as Part;
+  }
+
+  get hasChanges(): boolean {
+    return this.#changes.length > 0;
   }
 
   /** Announces changes in the feed: all changes of a write are one commit there. */
@@ -56,9 +89,7 @@ export class Work {
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
     if (this.#changes.length > 0)
-      await this.rows('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [
-        JSON.stringify(this.#changes),
-      ]);
+      this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(this.#changes)]);
   }
 
   async committed(): Promise<void> {

@@ -1,25 +1,36 @@
-/** Writes of the PostgreSQL home: key, checks, steps and fence in one database transaction. */
+/** Writes of the PostgreSQL home: key, fence, checks, steps, kept answer and feed in one database transaction. */
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
-import { type PostgresSql, TryAgain, isConcurrency, transaction } from './connection.js';
+import { type PostgresSql, TryAgain, isAborted, isConcurrency, transaction } from './connection.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import type { DatabaseClock } from './database-clock.js';
+import { inSteps } from './in-steps.js';
+import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } from './kept-answers.js';
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
+import { migrateTurns, takeTurn } from './turns.js';
 import { Work } from './work.js';
+
+/** Refuses a caller whose lease has passed on, and locks the row of the lease (`FOR SHARE`), so that it stays until the commit. */
+export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
 
 export interface PostgresWriterOptions {
   readonly sql: PostgresSql;
   readonly limits: Limits;
-  /** Milliseconds since 1970 by the database's clock. */
-  readonly nowMs: () => number;
-  /** Refuses a caller whose lease has passed on. Called after the steps: the row that it locks comes before the changes are numbered. */
-  readonly checkFence: (caller: Caller, work: Work) => void | Promise<void>;
+  readonly clock: DatabaseClock;
+  /** Called in the transaction of every write of a caller that shows a fencing number, after its steps. */
+  readonly checkFence: CheckFence;
   /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
   readonly documentsOf?: DocumentsOf | undefined;
+  /** Called after each commit that announces changes: the feed numbers them soon. */
+  readonly onCommitted: () => void;
+  /** Faults that no caller waits for. */
+  readonly onError: (error: unknown, about: string) => void;
 }
+
+const sweepIntervalMs = 60_000;
 
 /** Faults of the database belong to no step: they are tried again, or end the request. */
 const databaseFaults: ReadonlySet<string> = new Set([
@@ -30,11 +41,38 @@ const databaseFaults: ReadonlySet<string> = new Set([
   'internal',
 ]);
 
+/** The one way to write of a home: it is made once, and all domains share it. */
 export class PostgresWriter implements Writer {
   readonly #options: PostgresWriterOptions;
+  #sweeping: NodeJS.Timeout | undefined;
+  #sweep: Promise<void> = Promise.resolve();
+  #isClosing = false;
 
   constructor(options: PostgresWriterOptions) {
     this.#options = options;
+  }
+
+  /** Makes the tables where they are missing, and begins to remove answers whose time is over. */
+  async open(): Promise<void> {
+    const { sql, clock } = this.#options;
+    await migrateAnswers(sql);
+    await migrateTurns(sql);
+    await clock.keepRight();
+    this.#sweeping = setInterval(() => {
+      this.#sweep = this.#sweep.then(() => this.#sweepInTurn());
+    }, sweepIntervalMs);
+    this.#sweeping.unref();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    clearInterval(this.#sweeping);
+    await this.#sweep;
+  }
+
+  /** A statement that wrote its own row of the feed was committed. */
+  committed(): void {
+    this.#options.onCommitted();
   }
 
   async write<const Steps extends readonly Step<unknown>[]>(
@@ -59,27 +97,61 @@ export class PostgresWriter implements Writer {
     });
   }
 
-  answered(_caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
-    return findAnswer(this.#options.sql, idempotency);
+  answered(caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
+    return findAnswer(this.#options.sql, caller, idempotency);
   }
 
   async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
-    const { sql, limits, nowMs } = this.#options;
+    const { sql, limits, clock, onCommitted } = this.#options;
     let last: Work | undefined;
-    const { result, work } = await transaction(sql, async (tx) => {
-      // A second attempt follows only where the database has refused the first one.
-      await last?.rolledBack();
-      const opened = new Work(tx, nowMs(), limits);
-      last = opened;
-      try {
-        return { result: await body(opened), work: opened };
-      } catch (error) {
-        await opened.rolledBack();
-        throw error;
-      }
-    });
+    const { result, work } = await transaction(
+      sql,
+      async (tx) => {
+        // A second attempt follows only where the database has refused the first one.
+        await last?.rolledBack();
+        const opened = new Work(tx, clock, limits);
+        last = opened;
+        try {
+          return { result: await body(opened), work: opened };
+        } catch (error) {
+          await opened.rolledBack();
+          if (isAborted(error)) await opened.settled();
+          throw error;
+        }
+      },
+      async (done) => {
+        try {
+          await done.work.settled();
+        } catch (error) {
+          await done.work.rolledBack();
+          throw error;
+        }
+      },
+    );
+    if (work.hasChanges) onCommitted();
     await work.committed();
     return result;
+  }
+
+  /** Removes answers whose time is over. */
+  sweep(): Promise<void> {
+    const { sql, limits } = this.#options;
+    return inSteps(sql, 'DELETE FROM kept_answers', {
+      table: 'kept_answers',
+      where: 'expires_at <= clock_timestamp()',
+      rowsMax: limits.sweepStepMax,
+      isOver: () => this.#isClosing,
+    });
+  }
+
+  async #sweepInTurn(): Promise<void> {
+    const { sql, clock, onError } = this.#options;
+    try {
+      await clock.keepRight();
+      if (await takeTurn(sql, 'kept answers', sweepIntervalMs)) await this.sweep();
+    } catch (error) {
+      onError(error, 'removing kept answers');
+    }
   }
 
   async #runAll(
@@ -89,7 +161,7 @@ export class PostgresWriter implements Writer {
     steps: readonly PostgresStep<unknown>[],
   ): Promise<unknown[]> {
     await lockAnswer(work, idempotency);
-    const before = await findAnswer(work.sql, idempotency);
+    const before = await findAnswer(work.sql, caller, idempotency);
     if (before !== undefined) return before;
     // A write of one step locks its rows itself.
     if (checks.length + steps.length > 1) await lockRows(work, [...checks, ...steps]);
@@ -107,7 +179,8 @@ export class PostgresWriter implements Writer {
     await runPart('check', checks);
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
-    await this.#options.checkFence(caller, work);
+    // After the steps: one of them may lock the same row for an update, and two writes that first share it would wait for each other.
+    if (hasFence(caller)) await this.#options.checkFence(work, caller);
     await work.finish();
     return results;
   }
@@ -118,9 +191,13 @@ function aloneOf(
   checks: readonly PostgresStep<unknown>[],
   steps: readonly PostgresStep<unknown>[],
 ): (() => Promise<unknown>) | undefined {
-  const hasFence = caller.agentId !== null && caller.fence !== null;
-  const isPlain = checks.length === 0 && steps.length === 1 && !hasFence && (idempotency ?? null) === null;
+  const isPlain =
+    checks.length === 0 && steps.length === 1 && !hasFence(caller) && (idempotency ?? null) === null;
   return isPlain ? steps[0]?.alone : undefined;
+}
+
+function hasFence({ agentId, fence }: Caller): boolean {
+  return agentId !== null && fence !== null;
 }
 
 function isDatabaseFault(error: unknown): boolean {

@@ -20,10 +20,7 @@ const valueRoutes = routesOf('data', data, dataSchemas, {
     positioned<Page<KeySummary> | JsonText>(stoa, async () => {
       const page = { ...asked, signal: goneOf(reply) };
       if (values !== true) return stoa.data.listKeys(caller, params.namespace, page);
-      const found = await stoa.data.listDocuments(caller, params.namespace, page);
-      // A reader who follows the feed from the position finds the changes of these documents in it, and knows them.
-      await stoa.data.settleFeed();
-      return pageText(found);
+      return pageText(await stoa.data.listDocuments(caller, params.namespace, page));
     }),
   batch: ({ stoa, caller, params, body, idempotency }) =>
     stoa.data.batch(caller, params.namespace, body, idempotency),

@@ -5,5 +5,8 @@ import { type Answer, answer } from '../route.js';
 /** The position is from before the read: everything up to it is in the page, and what comes after it can be followed. */
 export async function positioned<Body>(stoa: Stoa, read: () => Promise<Body>): Promise<Answer<Body>> {
   const position = await stoa.changes.newest();
-  return answer(200, await read(), { 'stoa-position': position });
+  const body = await read();
+  // A reader who follows the feed from the position finds the changes of what the page shows there, and knows them.
+  await stoa.changes.newest();
+  return answer(200, body, { 'stoa-position': position });
 }

@@ -121,8 +121,6 @@ export async function populate(stoa: Stoa): Promise<void> {
       [1],
       stoa.limits,
     );
-    // As if the data store were kept in PostgreSQL.
-    tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), Buffer.alloc(0));
     tx.put(messaging.rateWindows, Buffer.from('violations'), Buffer.from('[]'));
   });
 }

@@ -247,9 +247,6 @@ export class DirectoryDataStore implements DataPort {
     return [];
   }
 
-  /** A change and its announcement are one commit. */
-  async settleFeed(): Promise<void> {}
-
   /** The kernel belongs to the caller that opened it. */
   async close(): Promise<void> {
     for (const store of this.#kernel.stores) await store.flush();

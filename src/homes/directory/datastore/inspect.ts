@@ -27,8 +27,6 @@ export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unk
       return { user, namespace: namesOf(key).namespace, agent: namesOf(key).key };
     case dataFamilies.usage:
       return { user, ...decodeUsage(value) };
-    case dataFamilies.carried:
-      return { user, number: key.readBigUInt64BE(32).toString() };
     default:
       return undefined;
   }

@@ -21,8 +21,6 @@ export const dataFamilies = {
   agents: 'data/namespace_agents',
   /** User → documents, bytes and namespaces in all. */
   usage: 'data/usage',
-  /** User ‖ number of a change in a database's outbox → nothing: it is in the feed. Gone as soon as the outbox has let go of it. */
-  carried: 'data/carried',
 } as const;
 
 /** Values above this have a row of their own. */

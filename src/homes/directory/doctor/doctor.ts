@@ -2,7 +2,6 @@
 import type { Check } from '../kernel/inspect/doctor.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Kernel } from '../kernel/kernel.js';
-import { dataFamilies } from '../datastore/rows.js';
 import { dataChecks } from './datastore.js';
 import { directoryChecks } from './directory.js';
 import { identityChecks } from './identity.js';
@@ -31,8 +30,6 @@ export const unexaminedFamilies: Readonly<Record<string, string>> = {
     'Notes of the store about itself, which nothing else repeats; opening the directory checks them.',
   [kernelFamilies.changes]:
     'A log: its records are the only account of what happened, and each is checked when it is read.',
-  [dataFamilies.carried]:
-    'Marks of what came from the outbox of a database; only that database can tell whether they are right, and each start compares them.',
   [kernelFamilies.intents]:
     'What a write over two shards still has to do; every start carries it out and takes the row away.',
   [kernelFamilies.finishedIntents]: 'Marks of intents that were carried out, which every start takes away.',

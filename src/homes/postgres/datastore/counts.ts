@@ -8,8 +8,7 @@ import type { Usage } from '../../../datastore/quota.js';
 import { normaliseTime } from '../../../datastore/times.js';
 import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
 
-export const countsMigration = `
-  LOCK TABLE agent_data_store IN SHARE ROW EXCLUSIVE MODE;
+export const countsTables = `
   CREATE TABLE agent_data_store_counts (
     "userId" text COLLATE "C" NOT NULL,
     namespace text COLLATE "C" NOT NULL,
@@ -18,8 +17,6 @@ export const countsMigration = `
     "updatedAt" timestamptz
   );
   CREATE INDEX agent_data_store_counts_namespace ON agent_data_store_counts ("userId", namespace);
-  INSERT INTO agent_data_store_counts
-    SELECT "userId", namespace, count(*), sum("sizeBytes"), max("updatedAt") FROM agent_data_store GROUP BY "userId", namespace;
   CREATE FUNCTION agent_data_store_count() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
   BEGIN
     IF TG_OP = 'INSERT' THEN

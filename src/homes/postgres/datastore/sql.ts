@@ -3,8 +3,7 @@ import { documentId } from '../../../datastore/document-id.js';
 import type { DocumentRecord, JsonObject } from '../../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/times.js';
 import type { Parameter } from '../connection.js';
-import { countsMigration } from './counts.js';
-import { outboxMigration, outboxRowsMigration } from './outbox.js';
+import { countsTables } from './counts.js';
 
 /**
  * `json` keeps the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation
@@ -19,6 +18,7 @@ export const dataMigrations: readonly string[] = [
     value json NOT NULL,
     metadata json,
     "createdByAgent" text,
+    "updatedByAgent" text,
     "lastAccessedByAgent" text,
     "accessCount" bigint NOT NULL DEFAULT 0,
     "createdAt" timestamptz NOT NULL DEFAULT now(),
@@ -35,10 +35,8 @@ export const dataMigrations: readonly string[] = [
     namespace text COLLATE "C" NOT NULL,
     agent text COLLATE "C" NOT NULL,
     PRIMARY KEY ("userId", namespace, agent)
-  )`,
-  countsMigration,
-  outboxMigration,
-  outboxRowsMigration,
+  );
+  ${countsTables}`,
 ];
 
 export interface DocumentRow {
@@ -57,7 +55,7 @@ export interface DocumentRow {
   expiresAt: string | null;
 }
 
-/** In the order of `documentParameters`. */
+/** In the order of `documentParameters`; the agent of the last write follows, which a record does not hold. */
 const written = [
   '_id',
   'userId',
@@ -74,15 +72,15 @@ const written = [
   'version',
   'expiresAt',
 ];
-export const columnsWritten = written.map(quoted).join(', ');
+export const columnsWritten = [...written, 'updatedByAgent'].map(quoted).join(', ');
+export const columnsWrittenCount = written.length + 1;
 export const columnsRead = written
   .slice(1)
   .map((name) => `d.${quoted(name)}`)
   .join(', ');
 
 /** Every column takes what the new row has. */
-export const replaceAll = written
-  .slice(4)
+export const replaceAll = [...written.slice(4), 'updatedByAgent']
   .map((name) => `${quoted(name)} = excluded.${quoted(name)}`)
   .join(', ');
 
@@ -104,7 +102,7 @@ export function recordOf(row: DocumentRow): DocumentRecord {
   };
 }
 
-export function documentParameters(record: DocumentRecord): Parameter[] {
+export function documentParameters(record: DocumentRecord, updatedByAgent: string | null): Parameter[] {
   return [
     documentId(record.userId, record.namespace, record.key),
     record.userId,
@@ -120,6 +118,7 @@ export function documentParameters(record: DocumentRecord): Parameter[] {
     record.lastAccessedAt,
     record.version,
     record.expiresAt,
+    updatedByAgent,
   ];
 }
 

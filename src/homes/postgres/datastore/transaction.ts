@@ -1,5 +1,6 @@
 /** Writes of the data store that need a look at what is there: versions, metadata, quotas, changes. */
 import type { TransactionSql } from 'postgres';
+import { documentDeleted, documentImported, documentSet } from '../../../datastore/changes.js';
 import { compareCodePoints } from '../../../datastore/code-point-order.js';
 import {
   checkVersion,
@@ -19,11 +20,11 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { TryAgain, query } from '../connection.js';
 import { noteAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
-import { type Kind, tellDeleted, telling } from './outbox.js';
 import {
   type DocumentRow,
   columnsRead,
   columnsWritten,
+  columnsWrittenCount,
   documentParameters,
   recordOf,
   replaceAll,
@@ -37,12 +38,8 @@ export type TransactionWork = WriteBatch | { key: string; decide: Decide };
  * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
  * exist cannot be locked: when somebody else made it meanwhile, the transaction begins again.
  */
-export async function writeDocuments(
-  { sql: tx, nowMs: at, limits }: Work,
-  scope: Scope,
-  asked: TransactionWork,
-  feed: string | null,
-): Promise<BatchResult> {
+export async function writeDocuments(work: Work, scope: Scope, asked: TransactionWork): Promise<BatchResult> {
+  const { sql: tx, nowMs: at, limits } = work;
   const isBatch = 'sets' in asked;
   const keys = isBatch ? [...asked.sets, ...asked.deletes].map(({ key }) => key) : [asked.key];
   if (hasQuota(limits)) await lockUser(tx, scope.user);
@@ -76,24 +73,16 @@ export async function writeDocuments(
     tx,
     gone.flatMap((key) => locked.get(key)?.place ?? []),
   );
-  await putRecords(
-    tx,
-    merged.map(({ record }) => record),
-    feed,
-  );
+  await putRecords(tx, merged);
   await noteAgents(
     tx,
     writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])),
   );
   const deletes = removals.map(({ key }) => current(key) !== undefined);
-  if (feed !== null)
-    await tellDeleted(
-      tx,
-      feed,
-      scope.user,
-      scope.namespace,
-      removals.flatMap(({ key }, index) => (deletes[index] === true ? [key] : [])),
-    );
+  work.announce(
+    ...merged.map(({ record }) => documentSet(scope, record.key, record.version)),
+    ...removals.flatMap(({ key }, index) => (deletes[index] === true ? [documentDeleted(scope, key)] : [])),
+  );
   return { sets: merged.map(({ record }) => resultOf(record)), deletes };
 }
 
@@ -126,39 +115,37 @@ async function deleteRows(tx: TransactionSql, places: readonly string[]): Promis
     await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [places]);
 }
 
-async function putRecords(
-  tx: TransactionSql,
-  records: readonly DocumentRecord[],
-  feed: string | null,
-): Promise<void> {
-  if (records.length === 0) return;
-  const rows = await insertRecords(tx, records, feed, 'set', 'WHERE d.version = excluded.version - 1');
-  if (rows.length < records.length) throw new TryAgain();
+/** A record, and the agent that writes it. */
+interface Merged {
+  readonly record: DocumentRecord;
+  readonly write: { readonly agent: string | null };
 }
 
-function insertRecords(
-  tx: TransactionSql,
-  records: readonly DocumentRecord[],
-  feed: string | null,
-  kind: Kind,
-  condition: string,
-): Promise<readonly object[]> {
-  const statement = `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(records.length, Array<string>(14).fill(''))}
-    ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} ${condition} RETURNING "userId", namespace, key, version`;
-  const parameters = records.flatMap(documentParameters);
-  return feed === null
-    ? query(tx, statement, parameters)
-    : query(tx, telling(statement, kind, parameters.length + 1), [...parameters, feed]);
+async function putRecords(tx: TransactionSql, merged: readonly Merged[]): Promise<void> {
+  if (merged.length === 0) return;
+  const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));
+  const rows = await query(
+    tx,
+    insertStatement(merged.length, 'WHERE d.version = excluded.version - 1'),
+    parameters,
+  );
+  if (rows.length < merged.length) throw new TryAgain();
+}
+
+function insertStatement(rows: number, condition: string): string {
+  return `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(rows, Array<string>(columnsWrittenCount).fill(''))}
+    ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} ${condition} RETURNING 1`;
 }
 
 const restoreRowsMax = 500;
 
 /** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
 export async function restoreDocuments(
-  { sql: tx, limits }: Work,
+  work: Work,
   documents: readonly DocumentRecord[],
-  { feed, isCounted }: { feed: string | null; isCounted: boolean },
+  { isCounted }: { isCounted: boolean },
 ): Promise<void> {
+  const { sql: tx, limits } = work;
   // In one order, so that two of them do not wait for each other.
   const ordered = documents.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
   const users = [...new Set(ordered.map(({ userId }) => userId))];
@@ -168,7 +155,12 @@ export async function restoreDocuments(
     before.set(user, await wholeUsage(tx, user, documentsOf));
   }
   for (let start = 0; start < ordered.length; start += restoreRowsMax) {
-    await insertRecords(tx, ordered.slice(start, start + restoreRowsMax), feed, 'imported', '');
+    const rows = ordered.slice(start, start + restoreRowsMax);
+    await query(
+      tx,
+      insertStatement(rows.length, ''),
+      rows.flatMap((record) => documentParameters(record, null)),
+    );
   }
   for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
   await noteAgents(
@@ -177,6 +169,11 @@ export async function restoreDocuments(
       [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
         agent === null ? [] : [{ scope: { user, namespace }, agent }],
       ),
+    ),
+  );
+  work.announce(
+    ...ordered.map(({ userId: user, namespace, key, version }) =>
+      documentImported({ user, namespace }, key, version),
     ),
   );
 }

@@ -15,23 +15,23 @@ import {
 } from '../../../transfer/workspace-lines.js';
 import { type Task, holdsSlot, isOpen } from '../../../workspaces/model.js';
 import { satisfies } from '../../../workspaces/tasks.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
 import { type TableAccess, TableRecords } from './records.js';
 import { count } from '../workspaces/counters.js';
-import { countActiveTasks } from '../workspaces/holders.js';
+import { deleteDependencies, insertDependencies } from '../workspaces/dependants.js';
+import { countActiveTasks, nameHolder, workspaceOfProject } from '../workspaces/holders.js';
 import {
   type Row,
   type Table,
-  insertRecord,
   leaseColumns,
   leaseOf,
   projectTable,
   putLease,
+  putRecord,
   recordOf,
   selected,
   sessionTable,
   taskTable,
-  updateRecord,
   workspaceTable,
 } from '../workspaces/rows.js';
 import { activeSession } from '../workspaces/sessions.js';
@@ -42,7 +42,7 @@ interface Reads {
   readonly sql: Queryable;
   rows<Found extends object = Row>(
     text: string,
-    parameters?: readonly (string | number | null)[],
+    parameters?: readonly Parameter[],
   ): Promise<readonly Found[]>;
 }
 
@@ -50,14 +50,19 @@ export interface WorkspacesRecordsOptions {
   sql: PostgresSql;
   sealer: Sealer;
   transact: <T>(body: (work: WorkspacesWork) => Promise<T>) => Promise<T>;
+  /** A user exists from its first workspace on. */
+  ensureUser: (work: WorkspacesWork, user: string) => Promise<void>;
 }
+
+const sessionsAbove = `JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id AND NOT p.removed ${workspaceOfProject} AND NOT w.removed`;
 
 /** What is on its way out is not there. */
 const tables = {
   w: 'workspaces.workspaces w',
-  p: 'workspaces.projects p JOIN workspaces.workspaces w ON w.id = p.workspace_id AND NOT w.removed',
-  s: 'workspaces.sessions s JOIN workspaces.projects p ON p.id = s.project_id AND NOT p.removed JOIN workspaces.workspaces w ON w.id = p.workspace_id AND NOT w.removed',
-  t: 'workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.session_id AND NOT s.removed JOIN workspaces.projects p ON p.id = t.project_id AND NOT p.removed JOIN workspaces.workspaces w ON w.id = p.workspace_id AND NOT w.removed LEFT JOIN workspaces.leases l ON l.task_id = t.id',
+  p: `workspaces.projects p ${workspaceOfProject} AND NOT w.removed`,
+  s: `workspaces.sessions s ${sessionsAbove}`,
+  t: `workspaces.tasks t JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id AND NOT s.removed ${sessionsAbove}
+    LEFT JOIN workspaces.leases l ON l.owner_id = t.owner_id AND l.task_id = t.id`,
 };
 const live = { w: 'NOT w.removed', p: 'NOT p.removed', s: 'NOT s.removed', t: 'TRUE' };
 
@@ -65,6 +70,7 @@ export function workspacesRecords({
   sql,
   sealer,
   transact,
+  ensureUser,
 }: WorkspacesRecordsOptions): [type: string, store: RecordStore][] {
   const reader: Reads = { sql, rows: (text, parameters) => query(sql, text, parameters) };
   const access: TableAccess<Reads, WorkspacesWork> = { reader, transact };
@@ -78,8 +84,8 @@ export function workspacesRecords({
     lineOf: (row: Row) => Line,
   ): Promise<RecordPage<Line & { type: string }>> {
     const rows = await reader.rows(
-      `SELECT ${columns}, w.owner_id FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id > $1 AND ($2::text IS NULL OR w.owner_id = $2) ORDER BY ${alias}.id LIMIT ${limit}`,
-      [after ?? '', user],
+      `SELECT ${columns}, ${alias}.owner_id FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id > $1${user === null ? '' : ` AND ${alias}.owner_id = $2`} ORDER BY ${alias}.id LIMIT ${limit}`,
+      [after ?? '', ...(user === null ? [] : [user])],
     );
     // Each line has the type of its kind.
     const records = rows.map(lineOf) as (Line & { type: string })[];
@@ -108,14 +114,13 @@ export function workspacesRecords({
             if (existing?.removed === true) return leaving('workspace', id);
             if (existing !== undefined && existing.owner_id !== user)
               return { kind: 'name_taken', detail: `The workspace ${id} belongs to another user.` };
-            return nameObstacle(on, 'workspace', user, name, id, deleted_at);
+            return nameObstacle(on, { owner: user, workspaceId: null, name, id }, deleted_at);
           },
           put: async (work, line) => {
             const before = await find(work, 'w', workspaceTable, line.id);
             const after = workspaceOf(line, before?.record, sealer);
-            await (before === undefined
-              ? insertRecord(work.sql, workspaceTable, after)
-              : updateRecord(work.sql, workspaceTable, after));
+            await ensureUser(work, line.user);
+            putRecord(work, before !== undefined, workspaceTable, line.user, after);
             announce(work, 'workspace', line);
           },
         }),
@@ -141,7 +146,7 @@ export function workspacesRecords({
             )
               return orphan(`The workspace ${workspace_id}`);
             if (await isLeaving(on, 'projects', id)) return leaving('project', id);
-            return nameObstacle(on, 'project', workspace_id, name, id, deleted_at);
+            return nameObstacle(on, { owner: user, workspaceId: workspace_id, name, id }, deleted_at);
           },
           put: (work, line) => putProject(work, line, sealer),
         }),
@@ -163,7 +168,7 @@ export function workspacesRecords({
             if (coming?.references !== true && (await find(on, 'p', projectTable, project_id))?.user !== user)
               return orphan(`The project ${project_id}`);
             if (await isLeaving(on, 'sessions', id)) return leaving('session', id);
-            const holder = holdsSlot(status) ? await activeSession(on.sql, project_id) : null;
+            const holder = holdsSlot(status) ? await activeSession(on.sql, user, project_id) : null;
             return holder === null || holder.id === id
               ? null
               : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
@@ -171,9 +176,7 @@ export function workspacesRecords({
           put: async (work, line) => {
             const { type: _type, user: _user, ...session } = line;
             const before = await find(work, 's', sessionTable, line.id);
-            await (before === undefined
-              ? insertRecord(work.sql, sessionTable, session)
-              : updateRecord(work.sql, sessionTable, session));
+            putRecord(work, before !== undefined, sessionTable, line.user, session);
             announce(work, 'session', line, { project: line.project_id });
           },
         }),
@@ -217,7 +220,7 @@ async function find<Item>(
   more = '',
 ): Promise<Found<Item> | undefined> {
   const [row] = await on.rows(
-    `SELECT ${selected(alias, table)}, w.owner_id${more} FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id = $1`,
+    `SELECT ${selected(alias, table)}, ${alias}.owner_id${more} FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id = $1`,
     [id],
   );
   return row === undefined ? undefined : { record: recordOf(alias, table, row), user: ownerIn(row), row };
@@ -237,73 +240,64 @@ function leaving(noun: string, id: string): Conflict {
 
 async function nameObstacle(
   on: Reads,
-  entity: 'workspace' | 'project',
-  parent: string,
-  name: string,
-  id: string,
+  named: Parameters<typeof nameHolder>[1],
   deletedAt: string | null,
 ): Promise<Conflict | null> {
   if (deletedAt !== null) return null;
-  const column = entity === 'workspace' ? 'owner_id' : 'workspace_id';
-  const [holder] = await on.rows<{ id: string }>(
-    `SELECT id FROM workspaces.${entity}s WHERE ${column} = $1 AND name = $2 AND deleted_at IS NULL AND id <> $3`,
-    [parent, name, id],
-  );
+  const holder = await nameHolder(on, named);
+  const entity = named.workspaceId === null ? 'workspace' : 'project';
   return holder === undefined
     ? null
-    : { kind: 'name_taken', detail: `The ${entity} ${holder.id} has the name "${name}".` };
+    : { kind: 'name_taken', detail: `The ${entity} ${holder} has the name "${named.name}".` };
 }
 
 async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Sealer): Promise<void> {
   const before = await find(work, 'p', projectTable, line.id, ', p.open_tasks');
   const after = projectOf(line, before?.record, sealer);
-  await (before === undefined
-    ? insertRecord(work.sql, projectTable, after)
-    : updateRecord(work.sql, projectTable, after));
+  putRecord(work, before !== undefined, projectTable, line.user, after);
   // Open tasks count in the workspace of a live project only.
   const open = Number(before?.row['open_tasks'] ?? 0);
   if (before !== undefined && before.record.deleted_at === null)
-    await countActiveTasks(work, before.record.workspace_id, -open);
-  if (after.deleted_at === null) await countActiveTasks(work, after.workspace_id, open);
+    countActiveTasks(work, line.user, before.record.workspace_id, -open);
+  if (after.deleted_at === null) countActiveTasks(work, line.user, after.workspace_id, open);
   announce(work, 'project', line, { workspace: line.workspace_id });
 }
 
 async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
-  const { type: _type, user: _user, lease, ...task } = line;
+  const { type: _type, user, lease, ...task } = line;
   const session = await find(work, 's', sessionTable, task.session_id);
   if (session === undefined) return;
   const before = await find(work, 't', taskTable, task.id, `, ${leaseColumns}`);
-  const waitsFor = task.status === 'pending' ? await unfinishedOf(work, task) : [];
+  const waitsFor = task.status === 'pending' ? await unfinishedOf(work, user, task) : [];
   const more = { project_id: session.record.project_id, blockers: waitsFor.length };
-  await work.rows('DELETE FROM workspaces.task_dependencies WHERE task_id = $1', [task.id]);
-  await (before === undefined
-    ? insertRecord(work.sql, taskTable, task, more)
-    : updateRecord(work.sql, taskTable, task, more));
-  for (const id of waitsFor)
-    await work.rows('INSERT INTO workspaces.task_dependencies (task_id, depends_on) VALUES ($1, $2)', [
-      task.id,
-      id,
-    ]);
+  deleteDependencies(work, user, task.id);
+  putRecord(work, before !== undefined, taskTable, user, task, more);
+  insertDependencies(work, user, task.id, waitsFor);
   // A fencing number that was given out here is never given out again.
   const leaseBefore = before === undefined ? undefined : leaseOf(before.row);
   if (lease !== null)
-    await putLease(
-      work.sql,
+    putLease(
+      work,
+      user,
       task.id,
       { ...lease, fence: Math.max(lease.fence, leaseBefore?.fence ?? 0) },
       leaseBefore,
     );
   if (before !== undefined && isOpen(before.record.status))
-    await count(work, before.record.session_id, { open: -1 });
-  if (isOpen(task.status)) await count(work, task.session_id, { open: 1 });
+    count(work, user, before.record.session_id, { open: -1 });
+  if (isOpen(task.status)) count(work, user, task.session_id, { open: 1 });
   announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });
   if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(session.record.project_id);
 }
 
-async function unfinishedOf(work: WorkspacesWork, task: Pick<Task, 'depends_on'>): Promise<string[]> {
+async function unfinishedOf(
+  work: WorkspacesWork,
+  owner: string,
+  task: Pick<Task, 'depends_on'>,
+): Promise<string[]> {
   const rows = await work.rows(
-    `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t WHERE t.id IN (SELECT json_array_elements_text($1::json)) FOR SHARE`,
-    [JSON.stringify(task.depends_on)],
+    `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t WHERE t.owner_id = $1 AND t.id = ANY($2::text[]) ORDER BY t.id FOR SHARE`,
+    [owner, task.depends_on],
   );
   return rows
     .map((row) => recordOf('t', taskTable, row))

@@ -10,6 +10,7 @@ export type DependencyOutcome = 'completed' | 'never';
 /** Settles at most `rowsMax` dependants, and theirs in turn where they are cancelled; a mark is left for the rest. */
 export async function settleDependants(
   work: WorkspacesWork,
+  owner: string,
   taskId: string,
   outcome: DependencyOutcome,
   rowsMax: number,
@@ -18,39 +19,68 @@ export async function settleDependants(
   let left = rowsMax;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const rows = await work.rows<{ task_id: string }>(
-      `DELETE FROM workspaces.task_dependencies WHERE (depends_on, task_id) IN
-        (SELECT depends_on, task_id FROM workspaces.task_dependencies WHERE depends_on = $1 ORDER BY task_id LIMIT ${left}) RETURNING task_id`,
-      [next.taskId],
+      `DELETE FROM workspaces.task_dependencies WHERE owner_id = $1 AND depends_on = $2 AND task_id IN
+        (SELECT task_id FROM workspaces.task_dependencies WHERE owner_id = $1 AND depends_on = $2 ORDER BY task_id LIMIT ${left}) RETURNING task_id`,
+      [owner, next.taskId],
     );
     for (const { task_id: id } of rows) {
       const cancelled =
-        next.outcome === 'completed' ? await unblock(work, id) : await cancelBlocked(work, id, next.taskId);
+        next.outcome === 'completed'
+          ? await unblock(work, owner, id)
+          : await cancelBlocked(work, owner, id, next.taskId);
       if (cancelled) open.push({ taskId: id, outcome: 'never' });
     }
-    if (rows.length === left) await markRest(work, next.taskId, next.outcome);
+    if (rows.length === left) await markRest(work, owner, next.taskId, next.outcome);
     left -= rows.length;
   }
 }
 
-async function markRest(work: WorkspacesWork, taskId: string, outcome: DependencyOutcome): Promise<void> {
-  const rest = await work.rows('SELECT 1 FROM workspaces.task_dependencies WHERE depends_on = $1 LIMIT 1', [
-    taskId,
-  ]);
-  if (rest.length > 0) await work.markBulk('dependants', taskId, outcome);
+async function markRest(
+  work: WorkspacesWork,
+  owner: string,
+  taskId: string,
+  outcome: DependencyOutcome,
+): Promise<void> {
+  if (await hasDependants(work, owner, taskId)) work.markBulk(owner, 'dependants', taskId, outcome);
+}
+
+export async function hasDependants(work: WorkspacesWork, owner: string, taskId: string): Promise<boolean> {
+  const found = await work.rows(
+    'SELECT 1 FROM workspaces.task_dependencies WHERE owner_id = $1 AND depends_on = $2 LIMIT 1',
+    [owner, taskId],
+  );
+  return found.length > 0;
+}
+
+export function insertDependencies(
+  work: WorkspacesWork,
+  owner: string,
+  taskId: string,
+  dependsOn: readonly string[],
+): void {
+  if (dependsOn.length > 0)
+    work.send(
+      'INSERT INTO workspaces.task_dependencies (owner_id, task_id, depends_on) SELECT $1, $2, unnest($3::text[])',
+      [owner, taskId, dependsOn],
+    );
+}
+
+export function deleteDependencies(work: WorkspacesWork, owner: string, taskId: string): void {
+  work.send('DELETE FROM workspaces.task_dependencies WHERE owner_id = $1 AND task_id = $2', [owner, taskId]);
 }
 
 /** One thing less to wait for. Never cancels. */
-async function unblock(work: WorkspacesWork, id: string): Promise<boolean> {
-  const [row] = await work.rows<{ blockers: number; project_id: string; version: number; owner_id: string }>(
-    `UPDATE workspaces.tasks t SET blockers = t.blockers - 1 FROM workspaces.projects p, workspaces.workspaces w
-      WHERE t.id = $1 AND t.status = 'pending' AND t.blockers > 0 AND p.id = t.project_id AND w.id = p.workspace_id RETURNING t.blockers, t.project_id, t.version, w.owner_id`,
-    [id],
+async function unblock(work: WorkspacesWork, owner: string, id: string): Promise<boolean> {
+  const [row] = await work.rows<{ blockers: number; project_id: string; version: number }>(
+    `UPDATE workspaces.tasks SET blockers = blockers - 1
+      WHERE owner_id = $1 AND id = $2 AND status = 'pending' AND blockers > 0 RETURNING blockers, project_id, version`,
+    [owner, id],
   );
   if (row?.blockers === 0) {
     work.change({
       kind: 'task.ready',
       id,
-      user: row.owner_id,
+      user: owner,
       version: row.version,
       facts: { project: row.project_id },
     });
@@ -59,12 +89,16 @@ async function unblock(work: WorkspacesWork, id: string): Promise<boolean> {
   return false;
 }
 
-async function cancelBlocked(work: WorkspacesWork, id: string, dependency: string): Promise<boolean> {
+async function cancelBlocked(
+  work: WorkspacesWork,
+  owner: string,
+  id: string,
+  dependency: string,
+): Promise<boolean> {
   const [row] = await work.rows(
-    `SELECT ${selected('t', taskTable)}, t.project_id, w.owner_id FROM workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.session_id
-      JOIN workspaces.projects p ON p.id = t.project_id JOIN workspaces.workspaces w ON w.id = p.workspace_id
-      WHERE t.id = $1 AND t.status = 'pending' AND NOT s.removed FOR UPDATE OF t`,
-    [id],
+    `SELECT ${selected('t', taskTable)}, t.project_id FROM workspaces.tasks t JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
+      WHERE t.owner_id = $1 AND t.id = $2 AND t.status = 'pending' AND NOT s.removed FOR UPDATE OF t`,
+    [owner, id],
   );
   if (row === undefined) return false;
   const after = cancelTask(
@@ -73,16 +107,16 @@ async function cancelBlocked(work: WorkspacesWork, id: string, dependency: strin
     work.nowMs,
   );
   if (after === undefined) return false;
-  await updateRecord(work.sql, taskTable, after.task, { blockers: 0 });
-  await work.rows('DELETE FROM workspaces.task_dependencies WHERE task_id = $1', [id]);
+  updateRecord(work, taskTable, owner, after.task, { blockers: 0 });
+  deleteDependencies(work, owner, id);
   const project = String(row['project_id']);
   work.change({
     kind: 'task.cancelled',
     id,
-    user: String(row['owner_id']),
+    user: owner,
     version: after.task.version,
     facts: { from: 'pending', to: 'cancelled', project, dependency },
   });
-  await count(work, after.task.session_id, { open: -1 });
+  count(work, owner, after.task.session_id, { open: -1 });
   return true;
 }

@@ -21,6 +21,7 @@ import {
   insertRecord,
   projectTable,
   recordOf,
+  rowAt,
   selected,
   updateRecord,
   workspaceTable,
@@ -40,23 +41,23 @@ export interface ProjectPath {
   openTasks: number;
 }
 
+export const workspaceOfProject =
+  'JOIN workspaces.workspaces w ON w.owner_id = p.owner_id AND w.id = p.workspace_id';
+
 export async function findWorkspace(
   sql: Queryable,
   owner: Owner,
   id: string,
   options: FindOptions = {},
 ): Promise<Workspace> {
+  const [at, parameters] = rowAt('w', owner, id);
   const [row] = await query<Row>(
     sql,
-    `SELECT ${selected('w', workspaceTable)} FROM workspaces.workspaces w WHERE w.id = $1 AND NOT w.removed${options.lock === true ? ' FOR UPDATE' : ''}`,
-    [id],
+    `SELECT ${selected('w', workspaceTable)} FROM workspaces.workspaces w WHERE ${at} AND NOT w.removed${options.lock === true ? ' FOR UPDATE' : ''}`,
+    parameters,
   );
   const workspace = row === undefined ? undefined : recordOf('w', workspaceTable, row);
-  if (
-    workspace === undefined ||
-    !isOwner(owner, workspace) ||
-    (workspace.deleted_at !== null && options.deleted !== true)
-  )
+  if (workspace === undefined || (workspace.deleted_at !== null && options.deleted !== true))
     throw notFound('workspace', id);
   return workspace;
 }
@@ -67,17 +68,17 @@ export async function findProject(
   id: string,
   options: FindOptions = {},
 ): Promise<ProjectPath> {
+  const [at, parameters] = rowAt('p', owner, id);
   const [row] = await query<Row>(
     sql,
-    `SELECT ${selected('p', projectTable)}, ${selected('w', workspaceTable)}, p.open_tasks FROM workspaces.projects p JOIN workspaces.workspaces w ON w.id = p.workspace_id
-      WHERE p.id = $1 AND NOT p.removed AND w.deleted_at IS NULL${options.lock === true ? ' FOR UPDATE OF p' : ''}`,
-    [id],
+    `SELECT ${selected('p', projectTable)}, ${selected('w', workspaceTable)}, p.open_tasks FROM workspaces.projects p ${workspaceOfProject}
+      WHERE ${at} AND NOT p.removed AND w.deleted_at IS NULL${options.lock === true ? ' FOR UPDATE OF p' : ''}`,
+    parameters,
   );
   if (row === undefined) throw notFound('project', id);
   const project = recordOf('p', projectTable, row);
   const workspace = recordOf('w', workspaceTable, row);
-  if (!isOwner(owner, workspace) || (project.deleted_at !== null && options.deleted !== true))
-    throw notFound('project', id);
+  if (project.deleted_at !== null && options.deleted !== true) throw notFound('project', id);
   return { project, workspace, openTasks: Number(row['open_tasks']) };
 }
 
@@ -88,8 +89,8 @@ export async function createWorkspace(
   input: NewWorkspace,
 ): Promise<Workspace> {
   const workspace = newWorkspace(id, owner, input, work.nowMs);
-  await checkNameFree(work, 'workspace', owner, workspace.name, id);
-  await insertRecord(work.sql, workspaceTable, workspace);
+  await checkNameFree(work, owner, workspace);
+  insertRecord(work, workspaceTable, owner, workspace);
   announceWorkspace(work, 'created', workspace);
   return workspace;
 }
@@ -104,8 +105,8 @@ export async function updateWorkspace(
   const before = await findWorkspace(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = changeWorkspace(before, patch, work.nowMs);
-  if (after.name !== before.name) await checkNameFree(work, 'workspace', after.owner_id, after.name, id);
-  await updateRecord(work.sql, workspaceTable, after);
+  if (after.name !== before.name) await checkNameFree(work, after.owner_id, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
   announceWorkspace(work, 'updated', after);
   return after;
 }
@@ -119,7 +120,7 @@ export async function deleteWorkspace(
   const before = await findWorkspace(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
-  await updateRecord(work.sql, workspaceTable, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
   announceWorkspace(work, 'deleted', after);
   return after;
 }
@@ -135,8 +136,8 @@ export async function restoreWorkspace(
   checkVersion(before, ifVersion);
   checkDeleted('workspace', before);
   const after = restored(before, name, work.nowMs);
-  await checkNameFree(work, 'workspace', after.owner_id, after.name, id);
-  await updateRecord(work.sql, workspaceTable, after);
+  await checkNameFree(work, after.owner_id, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
   announceWorkspace(work, 'restored', after);
   return after;
 }
@@ -151,8 +152,9 @@ export async function purgeWorkspace(
   const workspace = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
   checkVersion(workspace, ifVersion);
   checkDeleted('workspace', workspace);
-  await work.rows('UPDATE workspaces.workspaces SET removed = true WHERE id = $1', [id]);
-  await work.markBulk('purge', id, 'workspace');
+  const { owner_id: ownerId } = workspace;
+  work.send('UPDATE workspaces.workspaces SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
+  work.markBulk(ownerId, 'purge', id, 'workspace');
   announceWorkspace(work, 'purged', workspace);
 }
 
@@ -165,8 +167,8 @@ export async function createProject(
 ): Promise<Project> {
   const workspace = await findWorkspace(work.sql, owner, workspaceId);
   const project = newProject(id, workspaceId, input, work.nowMs);
-  await checkNameFree(work, 'project', workspaceId, project.name, id);
-  await insertRecord(work.sql, projectTable, project);
+  await checkNameFree(work, workspace.owner_id, project);
+  insertRecord(work, projectTable, workspace.owner_id, project);
   announceProject(work, 'created', project, workspace);
   return project;
 }
@@ -183,9 +185,8 @@ export async function updateProject(
   const after = changeProject(before, patch, work.nowMs);
   const moves = after.workspace_id !== before.workspace_id;
   if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
-  if (moves || after.name !== before.name)
-    await checkNameFree(work, 'project', after.workspace_id, after.name, id);
-  await updateRecord(work.sql, projectTable, after);
+  if (moves || after.name !== before.name) await checkNameFree(work, workspace.owner_id, after);
+  updateRecord(work, projectTable, workspace.owner_id, after);
   if (moves) {
     // In the order of ids, so that two moves cannot wait for each other.
     const differences = [
@@ -193,7 +194,7 @@ export async function updateProject(
       { workspaceId: after.workspace_id, difference: openTasks },
     ].toSorted((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
     for (const { workspaceId, difference } of differences)
-      await countActiveTasks(work, workspaceId, difference);
+      countActiveTasks(work, workspace.owner_id, workspaceId, difference);
   }
   announceProject(work, 'updated', after, workspace);
   return after;
@@ -208,8 +209,8 @@ export async function deleteProject(
   const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
-  await updateRecord(work.sql, projectTable, after);
-  await countActiveTasks(work, workspace.id, -openTasks);
+  updateRecord(work, projectTable, workspace.owner_id, after);
+  countActiveTasks(work, workspace.owner_id, workspace.id, -openTasks);
   announceProject(work, 'deleted', after, workspace);
   return after;
 }
@@ -229,9 +230,9 @@ export async function restoreProject(
   checkVersion(before, ifVersion);
   checkDeleted('project', before);
   const after = restored(before, name, work.nowMs);
-  await checkNameFree(work, 'project', after.workspace_id, after.name, id);
-  await updateRecord(work.sql, projectTable, after);
-  await countActiveTasks(work, workspace.id, openTasks);
+  await checkNameFree(work, workspace.owner_id, after);
+  updateRecord(work, projectTable, workspace.owner_id, after);
+  countActiveTasks(work, workspace.owner_id, workspace.id, openTasks);
   if (openTasks > 0) work.becameReady(id, openTasks);
   announceProject(work, 'restored', after, workspace);
   return after;
@@ -246,42 +247,58 @@ export async function purgeProject(
   const { project, workspace } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
   checkVersion(project, ifVersion);
   checkDeleted('project', project);
-  await work.rows('UPDATE workspaces.projects SET removed = true WHERE id = $1', [id]);
-  await work.markBulk('purge', id, 'project');
+  const { owner_id: ownerId } = workspace;
+  work.send('UPDATE workspaces.projects SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
+  work.markBulk(ownerId, 'purge', id, 'project');
   announceProject(work, 'purged', project, workspace);
 }
 
-export async function countActiveTasks(
+export function countActiveTasks(
   work: WorkspacesWork,
+  owner: string,
   workspaceId: string,
   difference: number,
-): Promise<void> {
+): void {
   if (difference !== 0)
-    await work.rows('UPDATE workspaces.workspaces SET active_tasks = active_tasks + $2 WHERE id = $1', [
-      workspaceId,
-      difference,
-    ]);
+    work.send(
+      'UPDATE workspaces.workspaces SET active_tasks = active_tasks + $3 WHERE owner_id = $1 AND id = $2',
+      [owner, workspaceId, difference],
+    );
 }
 
 /** The lock makes the look and the write one step among all who use the name; the unique index stands behind it. */
-async function checkNameFree(
-  work: WorkspacesWork,
-  entity: 'workspace' | 'project',
-  parent: string,
-  name: string,
-  id: string,
-): Promise<void> {
-  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [`${entity} ${parent} ${name}`]);
-  const [table, column] = entity === 'workspace' ? ['workspaces', 'owner_id'] : ['projects', 'workspace_id'];
-  const [holder] = await work.rows<{ id: string }>(
-    `SELECT id FROM workspaces.${table} WHERE ${column} = $1 AND name = $2 AND deleted_at IS NULL AND id <> $3`,
-    [parent, name, id],
-  );
-  if (holder !== undefined) throw nameTaken(entity, name, holder.id);
+async function checkNameFree(work: WorkspacesWork, owner: string, named: Workspace | Project): Promise<void> {
+  const { id, name } = named;
+  const workspaceId = 'workspace_id' in named ? named.workspace_id : null;
+  const entity = workspaceId === null ? 'workspace' : 'project';
+  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [
+    `${entity} ${workspaceId ?? owner} ${name}`,
+  ]);
+  const holder = await nameHolder(work, { owner, workspaceId, name, id });
+  if (holder !== undefined) throw nameTaken(entity, name, holder);
 }
 
-export function isOwner(owner: Owner, workspace: Workspace): boolean {
-  return owner === null || owner === workspace.owner_id;
+/** Who else has the name: among an owner's workspaces, or among the projects of one of them. */
+export async function nameHolder(
+  on: Pick<WorkspacesWork, 'rows'>,
+  {
+    owner,
+    workspaceId,
+    name,
+    id,
+  }: {
+    readonly owner: string;
+    readonly workspaceId: string | null;
+    readonly name: string;
+    readonly id: string;
+  },
+): Promise<string | undefined> {
+  const [holder] = await on.rows<{ id: string }>(
+    `SELECT id FROM workspaces.${workspaceId === null ? 'workspaces' : 'projects'}
+      WHERE owner_id = $1 AND name = $2 AND deleted_at IS NULL AND id <> $3${workspaceId === null ? '' : ' AND workspace_id = $4'}`,
+    [owner, name, id, ...(workspaceId === null ? [] : [workspaceId])],
+  );
+  return holder?.id;
 }
 
 type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';

@@ -39,6 +39,7 @@ export function listWorkspaces(
 
 export function listProjects(
   sql: Queryable,
+  owner: string,
   workspaceId: string,
   request: NamedListRequest,
 ): Promise<Listed<Project>> {
@@ -46,13 +47,14 @@ export function listProjects(
     sql,
     projectTable,
     request,
-    [['workspace_id =', workspaceId], ...namedConditions('path', request)],
+    [['owner_id =', owner], ['workspace_id =', workspaceId], ...namedConditions('path', request)],
     deletedCondition(request),
   );
 }
 
 export function listSessions(
   sql: Queryable,
+  owner: string,
   projectId: string,
   request: ListRequest<SessionStatus>,
 ): Promise<Listed<WorkSession>> {
@@ -61,6 +63,7 @@ export function listSessions(
     sessionTable,
     request,
     [
+      ['owner_id =', owner],
       ['project_id =', projectId],
       ['status =', request.status],
     ],
@@ -70,6 +73,7 @@ export function listSessions(
 
 export function listTasks(
   sql: Queryable,
+  owner: string,
   sessionId: string,
   request: ListRequest<TaskStatus>,
 ): Promise<Listed<Task>> {
@@ -78,6 +82,7 @@ export function listTasks(
     taskTable,
     request,
     [
+      ['owner_id =', owner],
       ['session_id =', sessionId],
       ['status =', request.status],
     ],
@@ -88,6 +93,7 @@ export function listTasks(
 /** In the order in which they would be claimed; `after` is how many came before, for that order moves under a reader anyway. */
 export async function listReady(
   sql: Queryable,
+  owner: string,
   projectId: string,
   after: string | null,
   limit: number,
@@ -96,10 +102,10 @@ export async function listReady(
   if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
   const rows = await query<Row>(
     sql,
-    `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r JOIN workspaces.sessions s ON s.id = r.session_id
-      WHERE r.project_id = $1 AND r.status = 'pending' AND r.blockers = 0 AND NOT s.removed
+    `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r JOIN workspaces.sessions s ON s.owner_id = r.owner_id AND s.id = r.session_id
+      WHERE r.owner_id = $3 AND r.project_id = $1 AND r.status = 'pending' AND r.blockers = 0 AND NOT s.removed
       ORDER BY r.priority DESC, r.created_at, r.id LIMIT ${limit + 1} OFFSET $2`,
-    [projectId, skipped],
+    [projectId, skipped, owner],
   );
   const items = rows.slice(0, limit).map((row) => recordOf('r', taskTable, row));
   return { items, next: rows.length > limit ? String(skipped + limit) : null };

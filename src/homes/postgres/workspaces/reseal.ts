@@ -4,8 +4,15 @@ import { resealConfig } from '../../../workspaces/config-secrets.js';
 import type { JsonObject } from '../../../workspaces/model.js';
 import type { WorkspacesWork } from './work.js';
 
-export const resealKind = 'reseal';
-const tables = ['workspaces', 'projects'] as const;
+/** Which column of which table holds secrets, in the order in which they are gone through. */
+const columns = { workspaces: 'claude_key', projects: 'config' } as const;
+type Entity = keyof typeof columns;
+
+interface Mark {
+  readonly entity: Entity;
+  readonly owner_id: string;
+  readonly id: string;
+}
 
 /**
  * Marks the start, or lets a run for the same key that was cut off go on. The mark has the name of the
@@ -13,63 +20,62 @@ const tables = ['workspaces', 'projects'] as const;
  */
 export async function startReseal(work: WorkspacesWork, sealer: Sealer): Promise<void> {
   const { currentId } = sealer.ring;
-  await work.rows('DELETE FROM workspaces.bulk_work WHERE kind = $1 AND name <> $2', [resealKind, currentId]);
-  await work.rows(
-    'INSERT INTO workspaces.bulk_work (kind, name, value) VALUES ($1, $2, $3) ON CONFLICT (kind, name) DO NOTHING',
-    [resealKind, currentId, `${tables[0]} `],
+  work.send('DELETE FROM workspaces.reseals WHERE key_id <> $1', [currentId]);
+  work.send(
+    "INSERT INTO workspaces.reseals (key_id, entity, owner_id, id) VALUES ($1, 'workspaces', '', '') ON CONFLICT (key_id) DO NOTHING",
+    [currentId],
   );
 }
 
 /** One step of a run that is marked. Answers how many records changed, or null where none is left to do. */
 export async function resealStep(work: WorkspacesWork, sealer: Sealer): Promise<number | null> {
   const { currentId } = sealer.ring;
-  const [mark] = await work.rows<{ value: string }>(
-    'SELECT value FROM workspaces.bulk_work WHERE kind = $1 AND name = $2 FOR UPDATE',
-    [resealKind, currentId],
+  const [mark] = await work.rows<Mark>(
+    'SELECT entity, owner_id, id FROM workspaces.reseals WHERE key_id = $1 FOR UPDATE',
+    [currentId],
   );
   if (mark === undefined) return null;
-  const [name, after = ''] = mark.value.split(' ');
-  const table = name === tables[0] ? tables[0] : tables[1];
-  const { last, resealed } = await resealPage(work, sealer, table, after);
-  if (last === null && table === tables[1])
-    await work.rows('DELETE FROM workspaces.bulk_work WHERE kind = $1 AND name = $2', [
-      resealKind,
+  const { last, resealed } = await resealPage(work, sealer, mark);
+  if (last === null && mark.entity === 'projects')
+    work.send('DELETE FROM workspaces.reseals WHERE key_id = $1', [currentId]);
+  else {
+    const next = last ?? { entity: 'projects', owner_id: '', id: '' };
+    work.send('UPDATE workspaces.reseals SET entity = $2, owner_id = $3, id = $4 WHERE key_id = $1', [
       currentId,
+      next.entity,
+      next.owner_id,
+      next.id,
     ]);
-  else
-    await work.rows('UPDATE workspaces.bulk_work SET value = $3 WHERE kind = $1 AND name = $2', [
-      resealKind,
-      currentId,
-      last === null ? `${tables[1]} ` : `${table} ${last}`,
-    ]);
+  }
   return resealed;
 }
 
-/** A page of one table after `after`. Answers where it ended, or null at the end. Neither version nor updated_at move. */
+/** A page of one table after a mark. Answers where it ended, or null at the end. Neither version nor updated_at move. */
 async function resealPage(
   work: WorkspacesWork,
   sealer: Sealer,
-  table: (typeof tables)[number],
-  after: string,
-): Promise<{ last: string | null; resealed: number }> {
-  const column = table === 'workspaces' ? 'claude_key' : 'config';
+  { entity, owner_id, id: after }: Mark,
+): Promise<{ last: Mark | null; resealed: number }> {
+  const column = columns[entity];
   const limit = work.limits.workspaceStepRowsMax;
-  const rows = await work.rows(
-    `SELECT id, ${column} AS sealed FROM workspaces.${table} WHERE id > $1 ORDER BY id LIMIT ${limit} FOR UPDATE`,
-    [after],
+  const rows = await work.rows<{ owner_id: string; id: string; sealed: unknown }>(
+    `SELECT owner_id, id, ${column} AS sealed FROM workspaces.${entity} WHERE (owner_id, id) > ($1, $2) ORDER BY owner_id, id LIMIT ${limit} FOR UPDATE`,
+    [owner_id, after],
   );
   let resealed = 0;
-  for (const row of rows) {
-    const id = String(row['id']);
+  for (const { owner_id: owner, id, sealed } of rows) {
     const fresh =
-      table === 'workspaces'
-        ? resealedKey(row['sealed'], id, sealer)
-        : resealedConfig(row['sealed'], id, sealer);
+      entity === 'workspaces' ? resealedKey(sealed, id, sealer) : resealedConfig(sealed, id, sealer);
     if (fresh === undefined) continue;
-    await work.rows(`UPDATE workspaces.${table} SET ${column} = $2 WHERE id = $1`, [id, fresh]);
+    work.send(`UPDATE workspaces.${entity} SET ${column} = $3 WHERE owner_id = $1 AND id = $2`, [
+      owner,
+      id,
+      fresh,
+    ]);
     resealed += 1;
   }
-  return { last: rows.length < limit ? null : String(rows.at(-1)?.['id']), resealed };
+  const end = rows.length < limit ? undefined : rows.at(-1);
+  return { last: end === undefined ? null : { entity, owner_id: end.owner_id, id: end.id }, resealed };
 }
 
 function resealedKey(sealed: unknown, id: string, sealer: Sealer): string | undefined {

@@ -1,6 +1,6 @@
 /** Records of workspaces as rows: which column holds what, and statements made from that. */
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
-import { type Parameter, type Queryable, TryAgain, query } from '../connection.js';
+import type { Parameter } from '../connection.js';
 
 /** How a column is read and written. Times are ISO 8601 outside, JSON is a value. */
 type Kind = 'text' | 'number' | 'time' | 'json';
@@ -111,35 +111,70 @@ export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Ite
   return Object.fromEntries(entries) as Item;
 }
 
-export async function insertRecord<Item extends object>(
-  sql: Queryable,
+/** Which row an id names: the owner's own, or for the operator whoever has it. */
+export function rowAt(
+  alias: string,
+  owner: string | null,
+  id: string,
+): [where: string, parameters: Parameter[]] {
+  return owner === null
+    ? [`${alias}.id = $1`, [id]]
+    : [`${alias}.owner_id = $2 AND ${alias}.id = $1`, [id, owner]];
+}
+
+/** What takes statements whose answer nobody needs. */
+interface Sending {
+  send(text: string, parameters: readonly Parameter[]): void;
+}
+
+/** Writes a new row of an owner; a workspace names its owner itself. */
+export function insertRecord<Item extends object>(
+  work: Sending,
   table: Table<Item>,
+  owner: string,
   record: Item,
   more: Record<string, Parameter> = {},
-): Promise<void> {
-  const columns = { ...columnValues(table, record), ...more };
+): void {
+  const columns = { ...columnValues(table, record), ...more, owner_id: owner };
   const names = Object.keys(columns);
-  await query(
-    sql,
+  work.send(
     `INSERT INTO ${table.name} (${names.join(', ')}) VALUES (${names.map((_, index) => `$${index + 1}`).join(', ')})`,
     Object.values(columns),
   );
 }
 
 /** Writes all columns but the derived ones, which only counting statements touch. */
-export async function updateRecord<Item extends { id: string }>(
-  sql: Queryable,
+export function updateRecord<Item extends { id: string }>(
+  work: Sending,
   table: Table<Item>,
+  owner: string,
   record: Item,
   more: Record<string, Parameter> = {},
-): Promise<void> {
-  const { id, active_tasks: _derived, ...columns } = { ...columnValues(table, record), ...more };
+): void {
+  const {
+    id: _id,
+    owner_id: _owner,
+    active_tasks: _derived,
+    ...columns
+  } = {
+    ...columnValues(table, record),
+    ...more,
+  };
   const names = Object.keys(columns);
-  await query(
-    sql,
-    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 2}`).join(', ')} WHERE id = $1`,
-    [id as string, ...Object.values(columns)],
+  work.send(
+    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 3}`).join(', ')} WHERE owner_id = $1 AND id = $2`,
+    [owner, record.id, ...Object.values(columns)],
   );
+}
+
+/** Writes a row over the one that is there, or a new one. */
+export function putRecord<Item extends { id: string }>(
+  work: Sending,
+  exists: boolean,
+  ...row: [table: Table<Item>, owner: string, record: Item, more?: Record<string, Parameter>]
+): void {
+  if (exists) updateRecord(work, ...row);
+  else insertRecord(work, ...row);
 }
 
 export const leaseColumns =
@@ -162,31 +197,25 @@ export function leaseOf(row: Row): TaskLease | undefined {
  * Writes a lease over the one that was read. A statement that waited for a task's lock sees that task as it is
  * by then, but what it joined as it was before: where the lease is another since, the transaction begins again.
  */
-export async function putLease(
-  sql: Queryable,
+export function putLease(
+  work: Sending,
+  owner: string,
   taskId: string,
   lease: TaskLease,
   before: TaskLease | undefined,
-): Promise<void> {
-  const written = await query(
-    sql,
-    `INSERT INTO workspaces.leases AS l (task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest) VALUES ($1, $2, $3, $4, $5, $6, $7)
-      ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence, lease_seconds = excluded.lease_seconds,
-        renewed_at = excluded.renewed_at, expires_at = excluded.expires_at, result_digest = excluded.result_digest
-        WHERE l.fence = $8 AND l.renewed_at = $9 RETURNING task_id`,
-    [
-      taskId,
-      lease.holder,
-      lease.fence,
-      lease.leaseSeconds,
-      timeText(lease.renewedAtMs),
-      timeText(lease.expiresAtMs),
-      lease.resultDigest,
-      before?.fence ?? null,
-      before === undefined ? null : timeText(before.renewedAtMs),
-    ],
-  );
-  if (written.length === 0) throw new TryAgain();
+): void {
+  work.send('SELECT workspaces.put_lease($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)', [
+    owner,
+    taskId,
+    lease.holder,
+    lease.fence,
+    lease.leaseSeconds,
+    timeText(lease.renewedAtMs),
+    timeText(lease.expiresAtMs),
+    lease.resultDigest,
+    before?.fence ?? null,
+    before === undefined ? null : timeText(before.renewedAtMs),
+  ]);
 }
 
 export function timeText(timeMs: number): string {

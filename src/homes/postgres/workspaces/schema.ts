@@ -12,12 +12,17 @@ export interface TableMigration {
   rows?: Pick<SteppedMigration, 'first' | 'rewrite'>;
 }
 
+/**
+ * Every key begins with the owner, so that the tables can be distributed by it; the indexes on `id` alone serve the
+ * operator, who names no owner. Columns that no record has yet (labels, run_at, retry, question and answer of
+ * tasks) are there so that the rules which will use them need no second layout.
+ */
 const initialTables = `
   CREATE SCHEMA IF NOT EXISTS workspaces;
 
   CREATE TABLE workspaces.workspaces (
-    id text PRIMARY KEY,
     owner_id text NOT NULL,
+    id text NOT NULL,
     name text NOT NULL,
     project_path text NOT NULL,
     status text NOT NULL,
@@ -27,14 +32,16 @@ const initialTables = `
     updated_at timestamptz NOT NULL,
     deleted_at timestamptz,
     version integer NOT NULL,
-    removed boolean NOT NULL DEFAULT false
+    removed boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (owner_id, id)
   );
+  CREATE INDEX workspaces_id ON workspaces.workspaces (id);
   CREATE UNIQUE INDEX workspaces_name ON workspaces.workspaces (owner_id, name) WHERE deleted_at IS NULL;
-  CREATE INDEX workspaces_owner ON workspaces.workspaces (owner_id, id);
 
   CREATE TABLE workspaces.projects (
-    id text PRIMARY KEY,
-    workspace_id text NOT NULL REFERENCES workspaces.workspaces (id),
+    owner_id text NOT NULL,
+    id text NOT NULL,
+    workspace_id text NOT NULL,
     name text NOT NULL,
     path text NOT NULL,
     description text NOT NULL,
@@ -49,14 +56,18 @@ const initialTables = `
     deleted_at timestamptz,
     version integer NOT NULL,
     open_tasks bigint NOT NULL DEFAULT 0 CHECK (open_tasks >= 0),
-    removed boolean NOT NULL DEFAULT false
+    removed boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (owner_id, id),
+    FOREIGN KEY (owner_id, workspace_id) REFERENCES workspaces.workspaces
   );
-  CREATE UNIQUE INDEX projects_name ON workspaces.projects (workspace_id, name) WHERE deleted_at IS NULL;
-  CREATE INDEX projects_workspace ON workspaces.projects (workspace_id, id);
+  CREATE INDEX projects_id ON workspaces.projects (id);
+  CREATE UNIQUE INDEX projects_name ON workspaces.projects (owner_id, workspace_id, name) WHERE deleted_at IS NULL;
+  CREATE INDEX projects_workspace ON workspaces.projects (owner_id, workspace_id, id);
 
   CREATE TABLE workspaces.sessions (
-    id text PRIMARY KEY,
-    project_id text NOT NULL REFERENCES workspaces.projects (id),
+    owner_id text NOT NULL,
+    id text NOT NULL,
+    project_id text NOT NULL,
     agent_id text,
     process_id bigint,
     status text NOT NULL,
@@ -74,16 +85,20 @@ const initialTables = `
     updated_at timestamptz NOT NULL,
     version integer NOT NULL,
     open_tasks bigint NOT NULL DEFAULT 0 CHECK (open_tasks >= 0),
-    removed boolean NOT NULL DEFAULT false
+    removed boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (owner_id, id),
+    FOREIGN KEY (owner_id, project_id) REFERENCES workspaces.projects
   );
-  CREATE INDEX sessions_project ON workspaces.sessions (project_id, id);
+  CREATE INDEX sessions_id ON workspaces.sessions (id);
+  CREATE INDEX sessions_project ON workspaces.sessions (owner_id, project_id, id);
   -- The single active slot of a project.
-  CREATE UNIQUE INDEX sessions_active ON workspaces.sessions (project_id) WHERE status IN ('active', 'idle') AND NOT removed;
+  CREATE UNIQUE INDEX sessions_active ON workspaces.sessions (owner_id, project_id) WHERE status IN ('active', 'idle') AND NOT removed;
 
   CREATE TABLE workspaces.tasks (
-    id text PRIMARY KEY,
-    session_id text NOT NULL REFERENCES workspaces.sessions (id),
-    project_id text NOT NULL REFERENCES workspaces.projects (id),
+    owner_id text NOT NULL,
+    id text NOT NULL,
+    session_id text NOT NULL,
+    project_id text NOT NULL,
     command text NOT NULL,
     status text NOT NULL,
     output text,
@@ -99,50 +114,81 @@ const initialTables = `
     attempts integer NOT NULL,
     max_attempts integer NOT NULL,
     reason text,
+    labels text[],
+    run_at timestamptz,
+    retry json,
+    question json,
+    asked_at timestamptz,
+    answer json,
+    answered_at timestamptz,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     version integer NOT NULL,
     -- Unfinished tasks that it depends on.
-    blockers integer NOT NULL DEFAULT 0 CHECK (blockers >= 0)
+    blockers integer NOT NULL DEFAULT 0 CHECK (blockers >= 0),
+    PRIMARY KEY (owner_id, id),
+    FOREIGN KEY (owner_id, session_id) REFERENCES workspaces.sessions,
+    FOREIGN KEY (owner_id, project_id) REFERENCES workspaces.projects
   );
-  CREATE INDEX tasks_session ON workspaces.tasks (session_id, id);
-  CREATE INDEX tasks_status ON workspaces.tasks (session_id, status, id);
-  CREATE INDEX tasks_project ON workspaces.tasks (project_id);
-  CREATE INDEX tasks_claimed ON workspaces.tasks (claimed_by) WHERE status = 'running';
+  CREATE INDEX tasks_id ON workspaces.tasks (id);
+  CREATE INDEX tasks_session ON workspaces.tasks (owner_id, session_id, id);
+  CREATE INDEX tasks_status ON workspaces.tasks (owner_id, session_id, status, id);
+  CREATE INDEX tasks_project ON workspaces.tasks (owner_id, project_id, id);
+  CREATE INDEX tasks_claimed ON workspaces.tasks (owner_id, claimed_by) WHERE status = 'running';
   -- A claim reads its first row: the cost does not grow with what waits.
-  CREATE INDEX tasks_ready ON workspaces.tasks (project_id, priority DESC, created_at, id) WHERE status = 'pending' AND blockers = 0;
+  CREATE INDEX tasks_ready ON workspaces.tasks (owner_id, project_id, priority DESC, created_at, id) WHERE status = 'pending' AND blockers = 0;
 
   CREATE TABLE workspaces.task_dependencies (
-    task_id text NOT NULL REFERENCES workspaces.tasks (id) ON DELETE CASCADE,
+    owner_id text NOT NULL,
     depends_on text NOT NULL,
-    PRIMARY KEY (depends_on, task_id)
+    task_id text NOT NULL,
+    PRIMARY KEY (owner_id, depends_on, task_id),
+    FOREIGN KEY (owner_id, task_id) REFERENCES workspaces.tasks ON DELETE CASCADE
   );
-  CREATE INDEX task_dependencies_task ON workspaces.task_dependencies (task_id);
+  CREATE INDEX task_dependencies_task ON workspaces.task_dependencies (owner_id, task_id);
 
   CREATE TABLE workspaces.leases (
-    task_id text PRIMARY KEY REFERENCES workspaces.tasks (id) ON DELETE CASCADE,
+    owner_id text NOT NULL,
+    task_id text NOT NULL,
     holder text,
     fence integer NOT NULL,
     lease_seconds double precision NOT NULL,
     renewed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
-    result_digest text
+    result_digest text,
+    PRIMARY KEY (owner_id, task_id),
+    FOREIGN KEY (owner_id, task_id) REFERENCES workspaces.tasks ON DELETE CASCADE
   );
   CREATE INDEX leases_expiry ON workspaces.leases (expires_at) WHERE holder IS NOT NULL;
 
+  -- Fails as a conflict does where the lease is not the one that its writer has read.
+  CREATE FUNCTION workspaces.put_lease(
+    owner text, task text, new_holder text, new_fence integer, seconds double precision, renewed timestamptz,
+    expires timestamptz, digest text, fence_read integer, renewed_read timestamptz) RETURNS void
+  LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO workspaces.leases AS l (owner_id, task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest)
+      VALUES (owner, task, new_holder, new_fence, seconds, renewed, expires, digest)
+      ON CONFLICT (owner_id, task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence,
+        lease_seconds = excluded.lease_seconds, renewed_at = excluded.renewed_at, expires_at = excluded.expires_at,
+        result_digest = excluded.result_digest
+      WHERE l.fence = fence_read AND l.renewed_at = renewed_read;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'the lease of % has changed', task USING ERRCODE = 'serialization_failure';
+    END IF;
+  END $$;
+
   -- Work too large for one transaction, until it is done.
   CREATE TABLE workspaces.bulk_work (
+    owner_id text NOT NULL,
     kind text NOT NULL,
     name text NOT NULL,
     value text NOT NULL,
-    PRIMARY KEY (kind, name)
+    PRIMARY KEY (owner_id, kind, name)
   );
 
-  -- Changes on their way to the feed, written with what they tell of.
-  CREATE TABLE workspaces.outbox (
-    seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    change json NOT NULL
-  );
+  -- A re-keying that is under way, under the id of its key, and how far it came.
+  CREATE TABLE workspaces.reseals (key_id text PRIMARY KEY, entity text NOT NULL, owner_id text NOT NULL, id text NOT NULL);
 
   CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL)`;
 

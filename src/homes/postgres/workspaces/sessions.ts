@@ -12,8 +12,9 @@ import {
 } from '../../../workspaces/sessions.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../connection.js';
-import { findProject } from './holders.js';
-import { type Row, insertRecord, recordOf, selected, sessionTable, updateRecord } from './rows.js';
+import { clockColumn } from '../database-clock.js';
+import { findProject, workspaceOfProject } from './holders.js';
+import { type Row, insertRecord, recordOf, rowAt, selected, sessionTable, updateRecord } from './rows.js';
 import type { WorkspacesWork } from './work.js';
 
 /** A session, and what stands above it. */
@@ -23,7 +24,7 @@ export interface SessionPath {
   ownerId: string;
 }
 
-const joined = `workspaces.sessions s JOIN workspaces.projects p ON p.id = s.project_id JOIN workspaces.workspaces w ON w.id = p.workspace_id`;
+const joined = `workspaces.sessions s JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id ${workspaceOfProject}`;
 /** What is deleted, or on its way out, is not there. */
 export const visible = 'NOT s.removed AND p.deleted_at IS NULL AND w.deleted_at IS NULL';
 
@@ -33,24 +34,26 @@ export async function findSession(
   id: string,
   lock = false,
 ): Promise<SessionPath> {
+  const [at, parameters] = rowAt('s', owner, id);
   const [row] = await query<Row>(
     sql,
-    `SELECT ${selected('s', sessionTable)}, w.owner_id FROM ${joined} WHERE s.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF s' : ''}`,
-    [id],
+    `SELECT ${selected('s', sessionTable)}, s.owner_id FROM ${joined} WHERE ${at} AND ${visible}${lock ? ' FOR UPDATE OF s' : ''}`,
+    parameters,
   );
-  if (row === undefined || (owner !== null && row['owner_id'] !== owner)) throw notFound('session', id);
+  if (row === undefined) throw notFound('session', id);
   return pathOf(row);
 }
 
 export async function activeSession(
   sql: Queryable,
+  owner: string,
   projectId: string,
   lock = false,
 ): Promise<WorkSession | null> {
   const [row] = await query<Row>(
     sql,
-    `SELECT ${selected('s', sessionTable)} FROM workspaces.sessions s WHERE s.project_id = $1 AND s.status IN ('active', 'idle') AND NOT s.removed${lock ? ' FOR UPDATE' : ''}`,
-    [projectId],
+    `SELECT ${selected('s', sessionTable)} FROM workspaces.sessions s WHERE s.owner_id = $1 AND s.project_id = $2 AND s.status IN ('active', 'idle') AND NOT s.removed${lock ? ' FOR UPDATE' : ''}`,
+    [owner, projectId],
   );
   return row === undefined ? null : recordOf('s', sessionTable, row);
 }
@@ -64,7 +67,7 @@ export async function createSession(
 ): Promise<WorkSession> {
   const { workspace } = await findProject(work.sql, owner, projectId);
   const session = newSession(id, projectId, input, work.limits, work.nowMs);
-  await insertRecord(work.sql, sessionTable, session);
+  insertRecord(work, sessionTable, workspace.owner_id, session);
   const path = { session, projectId, ownerId: workspace.owner_id };
   announce(work, 'created', path);
   return input.status === 'active'
@@ -85,7 +88,7 @@ export async function updateSession(
   if (status !== undefined) path.session = await moveTo(work, path, status, { takeover: takeover === true });
   if (Object.keys(fields).length === 0 && status !== undefined) return path.session;
   path.session = changeSession(path.session, fields, work.nowMs);
-  await updateRecord(work.sql, sessionTable, path.session);
+  updateRecord(work, sessionTable, path.ownerId, path.session);
   announce(work, 'updated', path);
   return path.session;
 }
@@ -98,13 +101,13 @@ export async function deleteSession(
 ): Promise<void> {
   const path = await findSession(work.sql, owner, id, true);
   checkVersion(path.session, ifVersion);
-  await work.rows(
-    `WITH gone AS (UPDATE workspaces.sessions SET removed = true WHERE id = $1 RETURNING project_id, open_tasks),
-      project AS (UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone WHERE p.id = gone.project_id RETURNING p.workspace_id, p.deleted_at, gone.open_tasks)
-      UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks - project.open_tasks FROM project WHERE w.id = project.workspace_id AND project.deleted_at IS NULL`,
-    [id],
+  work.send(
+    `WITH gone AS (UPDATE workspaces.sessions SET removed = true WHERE owner_id = $1 AND id = $2 RETURNING project_id, open_tasks),
+      project AS (UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone WHERE p.owner_id = $1 AND p.id = gone.project_id RETURNING p.workspace_id, p.deleted_at, gone.open_tasks)
+      UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks - project.open_tasks FROM project WHERE w.owner_id = $1 AND w.id = project.workspace_id AND project.deleted_at IS NULL`,
+    [path.ownerId, id],
   );
-  await work.markBulk('purge', id, 'session');
+  work.markBulk(path.ownerId, 'purge', id, 'session');
   announce(work, 'deleted', path);
 }
 
@@ -112,20 +115,20 @@ export async function deleteSession(
 export async function wakeSession(work: WorkspacesWork, path: SessionPath): Promise<void> {
   if (path.session.status !== 'idle') return;
   // Only now is it locked: the look before may be old.
-  const fresh = await findSession(work.sql, null, path.session.id, true);
+  const fresh = await findSession(work.sql, path.ownerId, path.session.id, true);
   if (fresh.session.status === 'idle') await moveTo(work, fresh, 'active', {});
 }
 
 /** Ends the sessions whose time is over; answers how many. */
 export async function endDueSessions(work: WorkspacesWork, limit: number): Promise<number> {
   const rows = await work.rows(
-    `SELECT ${selected('s', sessionTable)}, w.owner_id FROM ${joined}
+    `SELECT due.*, ${clockColumn} FROM (SELECT ${selected('s', sessionTable)}, s.owner_id FROM ${joined}
       WHERE s.status IN ('active', 'idle') AND NOT s.removed AND (
-        (s.max_idle_time > 0 AND s.last_active + s.max_idle_time * interval '1 second' <= $1) OR
-        (s.max_lifetime > 0 AND s.started_at + s.max_lifetime * interval '1 second' <= $1))
-      ORDER BY s.id LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED`,
-    [work.now],
+        (s.max_idle_time > 0 AND s.last_active + s.max_idle_time * interval '1 second' <= ${work.clockSql}) OR
+        (s.max_lifetime > 0 AND s.started_at + s.max_lifetime * interval '1 second' <= ${work.clockSql}))
+      ORDER BY s.id LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED) due`,
   );
+  work.readClock(rows.at(-1));
   for (const row of rows) {
     const path = pathOf(row);
     const deadline = sessionDeadline(path.session);
@@ -151,11 +154,11 @@ async function moveTo(
   if (holdsSlot(to) && !holdsSlot(session.status)) {
     // Starts of one project come one after the other.
     await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 3))', [session.project_id]);
-    const holder = await activeSession(work.sql, session.project_id, true);
+    const holder = await activeSession(work.sql, path.ownerId, session.project_id, true);
     if (holder !== null && options.takeover !== true) throw slotTaken(holder);
     if (holder !== null) await endSession(work, { ...path, session: holder }, 'takeover');
   }
-  await updateRecord(work.sql, sessionTable, after);
+  updateRecord(work, sessionTable, path.ownerId, after);
   const facts = {
     from: session.status,
     to,

@@ -10,8 +10,9 @@ import * as rules from '../../../workspaces/tasks.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../connection.js';
 import { count } from './counters.js';
-import { settleDependants } from './dependants.js';
-import { findProject } from './holders.js';
+import { clockColumn } from '../database-clock.js';
+import { deleteDependencies, insertDependencies, settleDependants } from './dependants.js';
+import { findProject, workspaceOfProject } from './holders.js';
 import {
   type Row,
   insertRecord,
@@ -19,6 +20,7 @@ import {
   leaseOf,
   putLease,
   recordOf,
+  rowAt,
   selected,
   sessionTable,
   taskTable,
@@ -32,20 +34,35 @@ export interface TaskPath extends SessionPath {
   held: rules.HeldTask;
 }
 
-const columns = `${selected('t', taskTable)}, ${selected('s', sessionTable)}, ${leaseColumns}, t.project_id, w.owner_id`;
-const joined = `workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.session_id JOIN workspaces.projects p ON p.id = t.project_id
-  JOIN workspaces.workspaces w ON w.id = p.workspace_id LEFT JOIN workspaces.leases l ON l.task_id = t.id`;
+const columns = `${selected('t', taskTable)}, ${selected('s', sessionTable)}, ${leaseColumns}, t.project_id, t.owner_id`;
+const above = `JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
+  JOIN workspaces.projects p ON p.owner_id = t.owner_id AND p.id = t.project_id ${workspaceOfProject}
+  LEFT JOIN workspaces.leases l ON l.owner_id = t.owner_id AND l.task_id = t.id`;
+const joined = `workspaces.tasks t ${above}`;
 
 /** Leases end by the database's clock; there is no outage of a single server to add. */
 export const endOf: rules.LeaseEnd = (lease) => lease.expiresAtMs;
 
-export async function findTask(sql: Queryable, owner: Owner, id: string, lock = false): Promise<TaskPath> {
+export async function findTask(sql: Queryable, owner: Owner, id: string): Promise<TaskPath> {
+  const [at, parameters] = rowAt('t', owner, id);
   const [row] = await query<Row>(
     sql,
-    `SELECT ${columns} FROM ${joined} WHERE t.id = $1 AND ${visible}${lock ? ' FOR UPDATE OF t' : ''}`,
-    [id],
+    `SELECT ${columns} FROM ${joined} WHERE ${at} AND ${visible}`,
+    parameters,
   );
-  if (row === undefined || (owner !== null && row['owner_id'] !== owner)) throw notFound('task', id);
+  if (row === undefined) throw notFound('task', id);
+  return pathOf(row);
+}
+
+/** Holds the task until the transaction ends, and reads the clock when it is held. */
+async function lockTask(work: WorkspacesWork, owner: Owner, id: string): Promise<TaskPath> {
+  const [at, parameters] = rowAt('t', owner, id);
+  const [row] = await work.rows(
+    `SELECT locked.*, ${clockColumn} FROM (SELECT ${columns} FROM ${joined} WHERE ${at} AND ${visible} FOR UPDATE OF t) locked`,
+    parameters,
+  );
+  if (row === undefined) throw notFound('task', id);
+  work.readClock(row);
   return pathOf(row);
 }
 
@@ -60,15 +77,15 @@ export async function createTask(
   checkTakesTasks(path.session);
   const task = rules.newTask(id, sessionId, input, work.limits, work.nowMs);
   const waitsFor = await unfinishedOf(work, path, task.depends_on);
-  await insertRecord(work.sql, taskTable, task, { project_id: path.projectId, blockers: waitsFor.length });
-  for (const dependency of waitsFor)
-    await work.rows('INSERT INTO workspaces.task_dependencies (task_id, depends_on) VALUES ($1, $2)', [
-      id,
-      dependency,
-    ]);
+  const { ownerId, projectId } = path;
+  insertRecord(work, taskTable, ownerId, task, {
+    project_id: projectId,
+    blockers: waitsFor.length,
+  });
+  insertDependencies(work, ownerId, id, waitsFor);
   announce(work, 'created', task, path);
-  if (waitsFor.length === 0) work.becameReady(path.projectId);
-  await count(work, sessionId, { open: 1, isActivity: true });
+  if (waitsFor.length === 0) work.becameReady(projectId);
+  count(work, ownerId, sessionId, { open: 1, isActivity: true });
   return task;
 }
 
@@ -79,10 +96,10 @@ export async function updateTask(
   patch: TaskPatch,
   ifVersion: number | undefined,
 ): Promise<Task> {
-  const path = await findTask(work.sql, owner, id, true);
+  const path = await lockTask(work, owner, id);
   checkVersion(path.held.task, ifVersion);
   const task = rules.changeTask(path.held.task, patch, work.nowMs);
-  await updateRecord(work.sql, taskTable, task);
+  updateRecord(work, taskTable, path.ownerId, task);
   announce(work, 'updated', task, path);
   return task;
 }
@@ -93,14 +110,15 @@ export async function deleteTask(
   id: string,
   ifVersion: number | undefined,
 ): Promise<void> {
-  const path = await findTask(work.sql, owner, id, true);
+  const path = await lockTask(work, owner, id);
+  const { ownerId } = path;
   const { task } = path.held;
   checkVersion(task, ifVersion);
-  await work.rows('DELETE FROM workspaces.tasks WHERE id = $1', [id]);
+  work.send('DELETE FROM workspaces.tasks WHERE owner_id = $1 AND id = $2', [ownerId, id]);
   announce(work, 'deleted', task, path);
   if (task.status !== 'completed')
-    await settleDependants(work, id, 'never', work.limits.workspaceStepRowsMax);
-  if (isOpen(task.status)) await count(work, task.session_id, { open: -1 });
+    await settleDependants(work, ownerId, id, 'never', work.limits.workspaceStepRowsMax);
+  if (isOpen(task.status)) count(work, ownerId, task.session_id, { open: -1 });
 }
 
 /** The first ready task that nobody else is claiming at this moment. */
@@ -111,23 +129,29 @@ export async function claimTask(
   holder: string,
   leaseSeconds: number,
 ): Promise<ClaimOutcome> {
-  await findProject(work.sql, owner, projectId);
+  const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
   const [row] = await work.rows(
-    `SELECT ${columns} FROM (
+    `SELECT ${columns}, ${clockColumn} FROM (
         SELECT t.id FROM workspaces.tasks t
-        WHERE t.project_id = $1 AND t.status = 'pending' AND t.blockers = 0 AND NOT EXISTS (SELECT 1 FROM workspaces.sessions s WHERE s.id = t.session_id AND s.removed)
+        WHERE t.owner_id = $1 AND t.project_id = $2 AND t.status = 'pending' AND t.blockers = 0
+          AND NOT EXISTS (SELECT 1 FROM workspaces.sessions s WHERE s.owner_id = t.owner_id AND s.id = t.session_id AND s.removed)
         ORDER BY t.priority DESC, t.created_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
-      ) first JOIN ${joined.replace('workspaces.tasks t', 'workspaces.tasks t ON t.id = first.id')}`,
-    [projectId],
+      ) first JOIN workspaces.tasks t ON t.owner_id = $1 AND t.id = first.id ${above} WHERE ${visible}`,
+    [ownerId, projectId],
   );
-  if (row === undefined) return 'none';
+  if (row === undefined) {
+    // Nothing is ready, or there is nothing to claim from.
+    await findProject(work.sql, ownerId, projectId);
+    return 'none';
+  }
+  work.readClock(row);
   const path = pathOf(row);
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
-  await updateRecord(work.sql, taskTable, after.task);
-  await putLease(work.sql, after.task.id, after.lease, path.held.lease);
+  updateRecord(work, taskTable, ownerId, after.task);
+  putLease(work, ownerId, after.task.id, after.lease, path.held.lease);
   announce(work, 'claimed', after.task, path, { holder, fence: after.lease.fence });
   await wakeSession(work, path);
-  await showActivity(work, path);
+  showActivity(work, path);
   return { task: after.task, lease: rules.claimLease(after.lease) };
 }
 
@@ -138,10 +162,10 @@ export async function heartbeatTask(
   fence: number,
   by: Reporter,
 ): Promise<TaskLease> {
-  const path = await findTask(work.sql, owner, id, true);
+  const path = await lockTask(work, owner, id);
   const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
-  await putLease(work.sql, id, lease, path.held.lease);
-  await showActivity(work, path);
+  putLease(work, path.ownerId, id, lease, path.held.lease);
+  showActivity(work, path);
   return lease;
 }
 
@@ -152,7 +176,7 @@ export async function completeTask(
   input: CompleteRequest,
   by: Reporter,
 ): Promise<Task> {
-  const path = await findTask(work.sql, owner, id, true);
+  const path = await lockTask(work, owner, id);
   return endTask(work, path, rules.completeTask(path.held, input, work.nowMs, endOf, by));
 }
 
@@ -163,7 +187,7 @@ export async function failTask(
   input: FailRequest,
   by: Reporter,
 ): Promise<Task> {
-  const path = await findTask(work.sql, owner, id, true);
+  const path = await lockTask(work, owner, id);
   return endTask(work, path, rules.failTask(path.held, input, work.nowMs, endOf, by));
 }
 
@@ -173,7 +197,7 @@ export async function cancelTask(
   id: string,
   reason: string | undefined,
 ): Promise<Task> {
-  const path = await findTask(work.sql, owner, id, true);
+  const path = await lockTask(work, owner, id);
   return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
 }
 
@@ -184,7 +208,7 @@ export async function requireTaskVersion(
   id: string,
   version: number,
 ): Promise<void> {
-  const current = (await lockedTask(work, owner, id))?.task.version ?? 0;
+  const current = (await lockedTask(work, owner, id))?.held.task.version ?? 0;
   if (current !== version) throw versionFailure(`The task ${id}`, current, version);
 }
 
@@ -195,16 +219,20 @@ export async function requireClaim(
   id: string,
   fence: number,
 ): Promise<void> {
-  const failure = claimFailure(id, await lockedTask(work, owner, id), fence, work.nowMs, endOf);
+  const path = await lockedTask(work, owner, id);
+  // The look that waited for the task has its lease from before the wait.
+  const held = path && { task: path.held.task, lease: await lockedLease(work, path) };
+  const failure = claimFailure(id, held, fence, work.nowMs, endOf);
   if (failure !== undefined) throw failure;
 }
 
 /** Returns the tasks whose leases have lapsed; answers how many. */
 export async function returnLapsed(work: WorkspacesWork, limit: number): Promise<number> {
   const rows = await work.rows(
-    `SELECT ${columns} FROM ${joined} WHERE l.holder IS NOT NULL AND l.expires_at <= $1 AND t.status = 'running' ORDER BY l.expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED`,
-    [work.now],
+    `SELECT lapsed.*, ${clockColumn} FROM (SELECT ${columns} FROM ${joined}
+      WHERE l.holder IS NOT NULL AND l.expires_at <= ${work.clockSql} AND t.status = 'running' ORDER BY l.expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) lapsed`,
   );
+  work.readClock(rows.at(-1));
   for (const row of rows) {
     const path = pathOf(row);
     const { lease } = path.held;
@@ -222,7 +250,7 @@ export async function releaseClaims(
 ): Promise<void> {
   for (const holder of holders) {
     const rows = await work.rows(
-      `SELECT ${columns} FROM ${joined} WHERE t.status = 'running' AND t.claimed_by = $1 AND w.owner_id = $2 LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t`,
+      `SELECT ${columns} FROM ${joined} WHERE t.owner_id = $2 AND t.claimed_by = $1 AND t.status = 'running' LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t`,
       [holder, ownerId],
     );
     for (const row of rows) {
@@ -233,17 +261,25 @@ export async function releaseClaims(
 }
 
 /** Undefined for a task that does not exist, or is not the owner's. */
-async function lockedTask(
-  work: WorkspacesWork,
-  owner: Owner,
-  id: string,
-): Promise<rules.HeldTask | undefined> {
+async function lockedTask(work: WorkspacesWork, owner: Owner, id: string): Promise<TaskPath | undefined> {
   try {
-    return (await findTask(work.sql, owner, id, true)).held;
+    return await lockTask(work, owner, id);
   } catch (error) {
     if (error instanceof StoaError && error.code === 'not_found') return undefined;
     throw error;
   }
+}
+
+async function lockedLease(
+  work: WorkspacesWork,
+  { ownerId, held }: TaskPath,
+): Promise<TaskLease | undefined> {
+  const [row] = await work.rows(
+    `SELECT locked.*, ${clockColumn} FROM (SELECT ${leaseColumns} FROM workspaces.leases l WHERE l.owner_id = $1 AND l.task_id = $2 FOR SHARE) locked`,
+    [ownerId, held.task.id],
+  );
+  work.readClock(row);
+  return row && leaseOf(row);
 }
 
 /** Writes an end or a return with all that follows. Without `after` it was done before. */
@@ -254,31 +290,35 @@ async function endTask(
 ): Promise<Task> {
   const before = path.held.task;
   if (after === undefined) return before;
+  const { ownerId } = path;
   const { task, lease } = after;
   const left = before.status === 'pending' && task.status !== 'pending';
-  await updateRecord(work.sql, taskTable, task, left ? { blockers: 0 } : {});
-  if (left) await work.rows('DELETE FROM workspaces.task_dependencies WHERE task_id = $1', [task.id]);
-  if (lease !== undefined) await putLease(work.sql, task.id, lease, path.held.lease);
+  updateRecord(work, taskTable, ownerId, task, left ? { blockers: 0 } : {});
+  if (left) deleteDependencies(work, ownerId, task.id);
+  if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
   announce(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
   if (task.status === 'pending') work.becameReady(path.projectId);
   if (task.status === 'completed')
-    await settleDependants(work, task.id, 'completed', work.limits.workspaceStepRowsMax);
+    await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
   if (rules.endsWithoutResult(task))
-    await settleDependants(work, task.id, 'never', work.limits.workspaceStepRowsMax);
+    await settleDependants(work, ownerId, task.id, 'never', work.limits.workspaceStepRowsMax);
   if (!isOpen(task.status))
-    await count(work, task.session_id, { open: -1, ...(task.status !== 'cancelled' && { finished: task }) });
+    count(work, ownerId, task.session_id, {
+      open: -1,
+      ...(task.status !== 'cancelled' && { finished: task }),
+    });
   return task;
 }
 
-async function showActivity(work: WorkspacesWork, { session }: SessionPath): Promise<void> {
+function showActivity(work: WorkspacesWork, { ownerId, session }: SessionPath): void {
   const quietMs = work.nowMs - Date.parse(session.last_active);
   if (quietMs < work.limits.workSessionActivitySeconds * 1_000) return;
-  await work.rows('UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $2) WHERE id = $1', [
-    session.id,
-    timeText(work.nowMs),
-  ]);
+  work.send(
+    'UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $3) WHERE owner_id = $1 AND id = $2',
+    [ownerId, session.id, timeText(work.nowMs)],
+  );
 }
 
 /** Which of the dependencies are unfinished. They stay as they are until this transaction ends. */
@@ -290,8 +330,9 @@ async function unfinishedOf(
   const unfinished: string[] = [];
   for (const id of ids.toSorted()) {
     const [row] = await work.rows<{ status: Task['status']; project_id: string }>(
-      'SELECT t.status, t.project_id FROM workspaces.tasks t JOIN workspaces.sessions s ON s.id = t.session_id WHERE t.id = $1 AND NOT s.removed FOR SHARE OF t',
-      [id],
+      `SELECT t.status, t.project_id FROM workspaces.tasks t JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
+        WHERE t.owner_id = $1 AND t.id = $2 AND NOT s.removed FOR SHARE OF t`,
+      [path.ownerId, id],
     );
     if (row === undefined || row.project_id !== path.projectId) throw notFound('task', id);
     if (row.status === 'failed' || row.status === 'cancelled') {

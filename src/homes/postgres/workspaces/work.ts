@@ -1,32 +1,28 @@
-/** What workspaces keep for the length of one transaction: changes to announce, claims to wake, work left behind. */
+/** What workspaces keep for the length of one transaction: claims to wake, and work left behind. */
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../../core/change.js';
+import type { KnownUsers } from '../known-users.js';
 import type { Work } from '../work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Parameter } from '../connection.js';
 import { type Row, timeText } from './rows.js';
 
-/** The channel on which servers tell each other that tasks became ready. */
-export const readyChannel = 'stoa_tasks_ready';
-
 /** What follows a commit. */
 export interface Left {
-  /** Changes stand in the outbox. */
-  changes: boolean;
+  /** Projects in which so many tasks became ready. */
+  readonly ready: ReadonlyMap<string, number>;
   /** Marks of bulk work were left behind. */
-  work: boolean;
+  readonly work: boolean;
 }
 
 export class WorkspacesWork {
   readonly #work: Work;
-  readonly #changes: Change[] = [];
   readonly #ready = new Map<string, number>();
   #leftWork = false;
 
-  constructor(work: Work, afterCommit: (left: Left) => Promise<void>) {
+  constructor(work: Work, afterCommit: (left: Left) => void) {
     this.#work = work;
-    work.beforeCommit(() => this.#finish());
-    work.afterCommit(() => afterCommit({ changes: this.#changes.length > 0, work: this.#leftWork }));
+    work.afterCommit(() => afterCommit({ ready: this.#ready, work: this.#leftWork }));
   }
 
   get sql(): TransactionSql {
@@ -52,27 +48,38 @@ export class WorkspacesWork {
     return this.#work.rows<Found>(text, parameters);
   }
 
+  send(text: string, parameters: readonly Parameter[] = []): void {
+    this.#work.send(text, parameters);
+  }
+
+  ensureUser(users: KnownUsers, user: string): Promise<void> {
+    return users.ensure(this.#work, user);
+  }
+
+  /** Goes by the database's clock from here on, as a row has it under `clock_ms`. */
+  readClock(row: Row | undefined): void {
+    if (row !== undefined) this.#work.readClock(row['clock_ms']);
+  }
+
+  /** The clock of the write in a statement, as one that waits for nothing reads it. */
+  get clockSql(): string {
+    return `(clock_timestamp() + ${this.#work.clock.skewMs} * interval '1 millisecond')`;
+  }
+
   change(change: Omit<Change, 'domain'>): void {
-    this.#changes.push({ domain: 'workspaces', ...change });
+    this.#work.announce({ domain: 'workspaces', ...change });
   }
 
   becameReady(projectId: string, tasks = 1): void {
     this.#ready.set(projectId, (this.#ready.get(projectId) ?? 0) + tasks);
   }
 
-  async markBulk(kind: string, name: string, value: string): Promise<void> {
-    await this.rows(
-      'INSERT INTO workspaces.bulk_work (kind, name, value) VALUES ($1, $2, $3) ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value',
-      [kind, name, value],
+  markBulk(owner: string, kind: string, name: string, value: string): void {
+    this.send(
+      `INSERT INTO workspaces.bulk_work (owner_id, kind, name, value) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (owner_id, kind, name) DO UPDATE SET value = excluded.value`,
+      [owner, kind, name, value],
     );
     this.#leftWork = true;
-  }
-
-  /** Last of all: the changes go out with the commit that made them, and so do the calls to those who wait. */
-  async #finish(): Promise<void> {
-    for (const change of this.#changes)
-      await this.rows('INSERT INTO workspaces.outbox (change) VALUES ($1)', [JSON.stringify(change)]);
-    for (const [projectId, tasks] of this.#ready)
-      await this.rows('SELECT pg_notify($1, $2)', [readyChannel, `${projectId} ${tasks}`]);
   }
 }

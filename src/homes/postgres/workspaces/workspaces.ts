@@ -1,12 +1,8 @@
 /** Workspaces in PostgreSQL: each write verb of the port is a step; any number of servers share the tables. */
-import { type Caller, operatorCaller } from '../../../core/caller.js';
-import type { Change } from '../../../core/change.js';
-import { writeOne } from '../../../core/write.js';
-import { type StoaError, messageOf } from '../../../core/errors.js';
-import { migrateAnswers } from '../kept-answers.js';
+import type { StoaError } from '../../../core/errors.js';
 import { PostgresStep } from '../step.js';
 import type { Work } from '../work.js';
-import { PostgresWriter } from '../writer.js';
+import type { PostgresWriter } from '../writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { RecordStore } from '../../../transfer/port.js';
@@ -41,75 +37,54 @@ import type {
   TaskPatch,
   WorkspacePatch,
 } from '../../../workspaces/schemas.js';
-import { type PostgresSql, boundStatements, closePostgres, listen, openPostgres } from '../connection.js';
-import { DatabaseClock } from '../database-clock.js';
-import { documentsOf } from '../datastore/counts.js';
-import { inSteps } from '../in-steps.js';
+import type { PostgresSql } from '../connection.js';
+import type { DatabaseClock } from '../database-clock.js';
 import { newerTables } from '../migrate.js';
+import type { KnownUsers } from '../known-users.js';
+import { takeTurn } from '../turns.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
 import { bulkStep } from './bulk.js';
 import * as holders from './holders.js';
 import * as lists from './lists.js';
-import { WorkspacesOutbox } from './outbox.js';
+import { ReadyCalls } from './ready-calls.js';
 import { resealStep, startReseal } from './reseal.js';
 import { type TableMigration, migrateWorkspacesUp, workspacesMigrations } from './schema.js';
 import * as sessions from './sessions.js';
 import * as tasks from './tasks.js';
-import { type Left, WorkspacesWork, readyChannel } from './work.js';
+import { type Left, WorkspacesWork } from './work.js';
 
 export interface PostgresWorkspacesOptions {
-  limits: Limits;
-  sealer: Sealer;
-  /** Puts changes into the feed, right after the commit that they tell of. */
-  announce: (changes: readonly Change[]) => Promise<void>;
-  /** Refuses a caller whose lease has passed on. */
-  checkFence: (caller: Caller) => void;
-  /** Whether the documents of the data store are in this database. */
-  hasDocuments?: boolean;
+  readonly limits: Limits;
+  readonly clock: DatabaseClock;
+  readonly sealer: Sealer;
+  readonly users: KnownUsers;
   /** Faults that no caller waits for. */
-  onError?: (error: unknown) => void;
-  /** Milliseconds since 1970, instead of the database's clock; for tests. */
-  clock?: () => number;
-  sweepIntervalMs?: number;
-  connectionsMax?: number;
+  readonly onError: (error: unknown, about: string) => void;
+  readonly sweepIntervalMs?: number | undefined;
   /** The versions of the tables, instead of this program's; for tests. */
-  migrations?: readonly TableMigration[];
+  readonly migrations?: readonly TableMigration[] | undefined;
 }
 
-/** Who writes what no caller asked for: lapsed leases, bulk work, imports. */
-const background = operatorCaller();
 const defaultSweepMs = 1_000;
 
-/** Opens the database, makes the tables where they are missing, and listens for ready tasks. */
+/** Makes the tables where they are missing, listens for ready tasks, and begins to sweep. */
 export async function openPostgresWorkspaces(
-  url: URL,
+  sql: PostgresSql,
+  writer: PostgresWriter,
   options: PostgresWorkspacesOptions,
 ): Promise<PostgresWorkspaces> {
-  const sql = await openPostgres(url, {
-    limits: options.limits,
-    ...(options.connectionsMax !== undefined && { connectionsMax: options.connectionsMax }),
-  });
-  try {
-    await migrateAnswers(sql);
-    await migrateWorkspacesUp(sql, options.limits, options.migrations);
-    boundStatements(sql, options.limits);
-    const port = new PostgresWorkspaces(sql, options);
-    await port.start();
-    return port;
-  } catch (error) {
-    await closePostgres(sql, 1);
-    throw error;
-  }
+  await migrateWorkspacesUp(sql, options.limits, options.migrations);
+  const port = new PostgresWorkspaces(sql, writer, options);
+  await port.start();
+  return port;
 }
 
 export class PostgresWorkspaces implements WorkspacesPort {
   readonly waiters: ReadyWaiters;
-  /** Runs the steps of this port. */
-  readonly writer: PostgresWriter;
   readonly #sql: PostgresSql;
+  readonly #writer: PostgresWriter;
   readonly #options: PostgresWorkspacesOptions;
-  readonly #onError: (error: unknown) => void;
-  readonly #clock: DatabaseClock;
+  readonly #calls: ReadyCalls;
   #sweeping: NodeJS.Timeout | undefined;
   #background: Promise<void> = Promise.resolve();
   /** Who waits for a re-keying, told of each step. */
@@ -117,42 +92,32 @@ export class PostgresWorkspaces implements WorkspacesPort {
   #closing = false;
   /** Why nothing is written any more. */
   #newer: StoaError | undefined;
-  readonly #outbox: WorkspacesOutbox;
 
-  constructor(sql: PostgresSql, options: PostgresWorkspacesOptions) {
-    const { limits, checkFence, hasDocuments } = options;
-    this.writer = new PostgresWriter({
-      sql,
-      limits,
-      checkFence,
-      nowMs: () => this.nowMs(),
-      documentsOf: hasDocuments === true ? documentsOf : undefined,
-    });
+  constructor(sql: PostgresSql, writer: PostgresWriter, options: PostgresWorkspacesOptions) {
     this.#sql = sql;
-    this.#clock = new DatabaseClock(sql);
+    this.#writer = writer;
     this.#options = options;
-    this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
-    this.#onError = options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`));
-    this.#outbox = new WorkspacesOutbox({ sql, announce: options.announce, onError: this.#onError });
+    this.waiters = new ReadyWaiters(options.limits.claimsWaitingMax);
+    this.#calls = new ReadyCalls({
+      sql,
+      waiters: this.waiters,
+      onError: (error) => options.onError(error, 'waking claims that wait'),
+    });
   }
 
   async start(): Promise<void> {
-    await this.#clock.keepRight();
-    // A connection that was lost may have missed a call: after it is back, everybody looks again.
-    await listen(
-      this.#sql,
-      readyChannel,
-      (payload) => this.#heard(payload),
-      () => this.waiters.wakeAll(),
-    );
+    await this.#calls.start();
     const intervalMs = this.#options.sweepIntervalMs ?? defaultSweepMs;
-    this.#sweeping = setInterval(() => this.#inBackground(() => this.sweep()), intervalMs);
+    this.#sweeping = setInterval(() => this.#inBackground(() => this.#sweepInTurn(intervalMs)), intervalMs);
     this.#sweeping.unref();
     this.#inBackground(() => this.#settle());
   }
 
   createWorkspace(owner: string, id: string, input: NewWorkspace): PostgresStep<Workspace> {
-    return this.#step((work) => holders.createWorkspace(work, owner, id, input));
+    return new PostgresStep([], async (work) => {
+      await this.#options.users.ensure(work, owner);
+      return holders.createWorkspace(work.part(this.#part), owner, id, input);
+    });
   }
 
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
@@ -198,8 +163,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   async listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>> {
-    await holders.findWorkspace(this.#sql, owner, workspaceId);
-    return lists.listProjects(this.#sql, workspaceId, request);
+    const workspace = await holders.findWorkspace(this.#sql, owner, workspaceId);
+    return lists.listProjects(this.#sql, workspace.owner_id, workspaceId, request);
   }
 
   updateProject(
@@ -241,13 +206,13 @@ export class PostgresWorkspaces implements WorkspacesPort {
     projectId: string,
     request: ListRequest<SessionStatus>,
   ): Promise<Listed<WorkSession>> {
-    await holders.findProject(this.#sql, owner, projectId);
-    return lists.listSessions(this.#sql, projectId, request);
+    const { workspace } = await holders.findProject(this.#sql, owner, projectId);
+    return lists.listSessions(this.#sql, workspace.owner_id, projectId, request);
   }
 
   async activeSession(owner: Owner, projectId: string): Promise<WorkSession | null> {
-    await holders.findProject(this.#sql, owner, projectId);
-    return sessions.activeSession(this.#sql, projectId);
+    const { workspace } = await holders.findProject(this.#sql, owner, projectId);
+    return sessions.activeSession(this.#sql, workspace.owner_id, projectId);
   }
 
   updateSession(
@@ -272,8 +237,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   async listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
-    await sessions.findSession(this.#sql, owner, sessionId);
-    return lists.listTasks(this.#sql, sessionId, request);
+    const { ownerId } = await sessions.findSession(this.#sql, owner, sessionId);
+    return lists.listTasks(this.#sql, ownerId, sessionId, request);
   }
 
   async listReady(
@@ -282,8 +247,8 @@ export class PostgresWorkspaces implements WorkspacesPort {
     after: string | null,
     limit: number,
   ): Promise<Listed<Task>> {
-    await holders.findProject(this.#sql, owner, projectId);
-    return lists.listReady(this.#sql, projectId, after, limit);
+    const { workspace } = await holders.findProject(this.#sql, owner, projectId);
+    return lists.listReady(this.#sql, workspace.owner_id, projectId, after, limit);
   }
 
   updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): PostgresStep<Task> {
@@ -327,9 +292,9 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#taskStep(id, (work) => tasks.requireClaim(work, owner, id, fence));
   }
 
-  /** Takes back what an agent had claimed, under its id or its name: its presence is lost. */
-  releaseClaims(ownerId: string, names: readonly string[]): void {
-    this.#inBackground(() => this.#transact((work) => tasks.releaseClaims(work, ownerId, names)));
+  /** Takes back what an agent had claimed, under its id or its name, in the transaction in which its presence is lost. */
+  releaseClaims(work: Work, ownerId: string, names: readonly string[]): Promise<void> {
+    return tasks.releaseClaims(work.part(this.#part), ownerId, names);
   }
 
   async beginReseal(): Promise<void> {
@@ -361,25 +326,24 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return true;
   }
 
-  /** Does what is due: lapsed leases, sessions past their limits, bulk work, changes that were not announced. */
+  /** Does what is due: lapsed leases, sessions past their limits, bulk work. */
   async sweep(): Promise<void> {
     await this.#lookForNewer();
     if (this.#newer !== undefined) return;
-    await this.#clock.keepRight();
     const stepMax = this.#options.limits.sweepStepMax;
     while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
     while (
       !this.#closing &&
       (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax
     );
-    await inSteps(this.#sql, 'DELETE FROM kept_answers', {
-      table: 'kept_answers',
-      where: 'expires_at <= $1',
-      parameters: [new Date(this.nowMs()).toISOString()],
-      rowsMax: stepMax,
-      isOver: () => this.#closing,
-    });
     await this.#settle();
+  }
+
+  /** Every server looks whether the tables are still its own; one of them sweeps. */
+  async #sweepInTurn(intervalMs: number): Promise<void> {
+    await this.#lookForNewer();
+    if (this.#newer === undefined && (await takeTurn(this.#sql, 'workspaces', intervalMs)))
+      await this.sweep();
   }
 
   /** Resolves when what runs in the background has ended. */
@@ -392,8 +356,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     clearInterval(this.#sweeping);
     this.waiters.close();
     await this.#background;
-    await this.#outbox.settled();
-    await closePostgres(this.#sql, 5);
+    await this.#calls.close();
   }
 
   /** Every kind of record for exports and imports. */
@@ -402,6 +365,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
       sql: this.#sql,
       sealer: this.#options.sealer,
       transact: (body) => this.#transact(body),
+      ensureUser: (work, user) => work.ensureUser(this.#options.users, user),
     });
   }
 
@@ -420,29 +384,19 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   /** A write that no caller asked for. */
   #transact<T>(run: (work: WorkspacesWork) => Promise<T>): Promise<T> {
-    return writeOne(this.writer, { caller: background }, this.#step(run));
+    return this.#writer.transact((work) => run(work.part(this.#part)));
   }
 
-  async #afterCommit(left: Left): Promise<void> {
-    if (left.changes) await this.#outbox.announce();
-    if (left.work) this.#inBackground(() => this.#settle());
+  #afterCommit({ ready, work }: Left): void {
+    this.#calls.call(ready);
+    if (work) this.#inBackground(() => this.#settle());
   }
 
-  /** Marked work until none is left, and whatever another server could not announce any more. */
+  /** Marked work until none is left. */
   async #settle(): Promise<void> {
+    if (this.#newer !== undefined) return;
     while (!this.#closing && (await this.#transact((work) => bulkStep(work))));
     while (!this.#closing && (await this.#reseal()));
-    await this.#outbox.announce();
-  }
-
-  #heard(payload: string): void {
-    const [projectId = '', count = '1'] = payload.split(' ');
-    this.waiters.wake(projectId, Number(count));
-  }
-
-  /** The time by which leases end. */
-  nowMs(): number {
-    return this.#options.clock?.() ?? this.#clock.nowMs();
   }
 
   /** A newer program that changes the tables must not find what this one would go on writing. */
@@ -453,14 +407,14 @@ export class PostgresWorkspaces implements WorkspacesPort {
       'workspaces',
       (this.#options.migrations ?? workspacesMigrations).length,
     );
-    if (this.#newer !== undefined) this.#onError(this.#newer);
+    if (this.#newer !== undefined) this.#options.onError(this.#newer, 'looking at the tables of workspaces');
   }
 
   /** One thing after the other; what fails is reported and tried again with the next sweep. */
   #inBackground(body: () => Promise<void>): void {
     if (this.#closing) return;
     this.#background = this.#background.then(body).catch((error: unknown) => {
-      if (!this.#closing) this.#onError(error);
+      if (!this.#closing) this.#options.onError(error, 'background work on workspaces');
     });
   }
 }

@@ -62,9 +62,6 @@ beforeEach(async () => {
       encodeAccess({ count: 1, agent: 'planner', at: '2026-01-31T12:00:00.000000Z' }),
     ),
   );
-  await store.transact((tx) =>
-    tx.put(dataFamilies.carried, Buffer.concat([userKey('ada'), Buffer.alloc(8, 1)]), none),
-  );
   await stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null);
   await stoa.messaging.rooms.create(
     ada,

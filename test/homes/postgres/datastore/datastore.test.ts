@@ -1,9 +1,5 @@
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { openPostgres } from '../../../../src/homes/postgres/connection.js';
-import { dataMigrations } from '../../../../src/homes/postgres/datastore/sql.js';
-import { migrate } from '../../../../src/homes/postgres/migrate.js';
-import { openPostgresDataStore } from '../../../../src/homes/postgres/datastore/datastore.js';
 import { dataStoreConformance } from '../../../../src/datastore/conformance/index.js';
 import type { DataService } from '../../../../src/datastore/service.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
@@ -11,6 +7,7 @@ import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { dataOver } from '../../../datastore/data-over.js';
+import { openData, openPort } from '../open-domains.js';
 
 let gate: Gate;
 let sql: postgres.Sql;
@@ -29,10 +26,7 @@ afterAll(async () => {
 
 describe('the data store in PostgreSQL', () => {
   dataStoreConformance(test, {
-    open: async (options) => {
-      const port = await openPostgresDataStore(new URL(gate.url), options);
-      return { port, writer: port.writer };
-    },
+    open: (options) => openData(gate.url, options),
     putForeign: async ({ _id, userId, namespace, key, value, createdAt, updatedAt }) => {
       await sql.unsafe(
         `INSERT INTO agent_data_store (_id, "userId", namespace, key, value, "createdAt", "updatedAt") VALUES ($1, $2, $3, $4, $5::text::json, ($6 || 'Z')::timestamptz, ($7 || 'Z')::timestamptz)`,
@@ -57,7 +51,7 @@ async function open(limits: Partial<Limits> = {}): Promise<DataService> {
   const options = { limits: limitsWith(limits), nowMs: Date.now };
   const service = dataOver({
     ...options,
-    port: await openPostgresDataStore(new URL(gate.url), options),
+    port: await openPort(gate.url, options),
   });
   services.push(service);
   return service;
@@ -83,32 +77,18 @@ test('a row reads with SQL as the document does, and its JSON keeps its text', a
 test('many processes may open it at once, and the tables are made once', async () => {
   const { url } = await sharedPostgres();
   const options = { limits: limitsWith(), nowMs: Date.now };
-  const ports = await Promise.all(
-    Array.from({ length: 6 }, () => openPostgresDataStore(new URL(url), options)),
-  );
+  const ports = await Promise.all(Array.from({ length: 6 }, () => openPort(url, options)));
   await Promise.all(ports.map((port) => port.close()));
-});
-
-test('a schema of its own is chosen in the URL', async () => {
-  await sql`CREATE SCHEMA own`;
-  const port = await openPostgresDataStore(new URL(`${gate.url}?schema=own`), {
-    limits: limitsWith(),
-    nowMs: Date.now,
-  });
-  const data = dataOver({ port, limits: limitsWith() });
-  await data.set(caller, 'n', 'k', 1);
-  expect(await sql`SELECT key FROM own.agent_data_store`).toHaveLength(1);
-  await data.close();
 });
 
 test('tables of a newer program are refused', async () => {
   const { url } = await sharedPostgres();
   const options = { limits: limitsWith(), nowMs: Date.now };
-  await (await openPostgresDataStore(new URL(url), options)).close();
+  await (await openPort(url, options)).close();
   const other = postgres(url, { max: 1 });
   await other`INSERT INTO stoa_migrations (domain, step) VALUES ('datastore', 99)`;
   await other.end();
-  await expect(openPostgresDataStore(new URL(url), options)).rejects.toMatchObject({ code: 'newer_data' });
+  await expect(openPort(url, options)).rejects.toMatchObject({ code: 'newer_data' });
 });
 
 test('quotas hold against writers in parallel', async () => {
@@ -169,7 +149,7 @@ test('what is kept about namespaces is exact while many write, delete and list, 
 test('documents that have expired and are not swept yet count nowhere', async () => {
   let nowMs = Date.now();
   const options = { limits: limitsWith(), nowMs: () => nowMs };
-  const data = dataOver({ ...options, port: await openPostgresDataStore(new URL(gate.url), options) });
+  const data = dataOver({ ...options, port: await openPort(gate.url, options) });
   services.push(data);
   const user = operatorCaller('expiring');
   await data.set(user, 'gone', 'k', 1, { ttl: 60 });
@@ -182,28 +162,6 @@ test('documents that have expired and are not swept yet count nowhere', async ()
   expect((await data.listNamespaces(user)).items).toEqual(before);
 });
 
-test('a table from before the counts were kept is counted once, at the first start', async () => {
-  await sql`CREATE SCHEMA before_counts`;
-  const old = await openPostgres(new URL(`${gate.url}?schema=before_counts`));
-  await migrate(old, 'datastore', dataMigrations.slice(0, 1));
-  await old.unsafe(
-    `INSERT INTO agent_data_store (_id, "userId", namespace, key, value) SELECT 'u:n:' || i, 'u', 'n' || i % 2, i::text, '"x"' FROM generate_series(1, 5) i`,
-  );
-  await old.end();
-  const data = dataOver({
-    port: await openPostgresDataStore(new URL(`${gate.url}?schema=before_counts`), {
-      limits: limitsWith(),
-      nowMs: Date.now,
-    }),
-    limits: limitsWith(),
-  });
-  services.push(data);
-  expect((await data.listNamespaces(operatorCaller('u'))).items).toMatchObject([
-    { namespace: 'n0', count: 2, sizeBytes: 6 },
-    { namespace: 'n1', count: 3, sizeBytes: 9 },
-  ]);
-});
-
 test('a database that falls silent is a clear error in time for every verb, and serves again when it speaks', async () => {
   const quiet = await startGate((await sharedPostgres()).url);
   const options = {
@@ -212,7 +170,7 @@ test('a database that falls silent is a clear error in time for every verb, and 
   };
   const data = dataOver({
     ...options,
-    port: await openPostgresDataStore(new URL(quiet.url), options),
+    port: await openPort(quiet.url, options),
     onError: () => undefined,
   });
   await data.set(caller, 'n', 'k', 1);

@@ -1,18 +1,22 @@
 /** Workspaces on a real PostgreSQL, with a clock that the test turns. */
-import { openPostgres, query } from '../../../../src/homes/postgres/connection.js';
+import type { PostgresBase } from '../../../../src/homes/postgres/base.js';
+import { query } from '../../../../src/homes/postgres/connection.js';
 import {
   type PostgresWorkspaces,
   openPostgresWorkspaces,
 } from '../../../../src/homes/postgres/workspaces/workspaces.js';
 import type { TableMigration } from '../../../../src/homes/postgres/workspaces/schema.js';
+import { messageOf } from '../../../../src/core/errors.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import { openSecrets } from '../../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../../src/workspaces/service.js';
+import { anyUser, openBase } from '../open-domains.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import type { Bench, ChangeSeen } from '../../../../src/workspaces/conformance/bench.js';
 
 export interface PostgresBench extends Bench {
   port: PostgresWorkspaces;
+  base: PostgresBase;
   url: URL;
 }
 
@@ -24,42 +28,52 @@ const tables = [
   'workspaces.task_dependencies',
   'workspaces.leases',
   'workspaces.bulk_work',
-  'workspaces.outbox',
+  'workspaces.reseals',
   'kept_answers',
 ];
+
+function warn(error: unknown, about: string): void {
+  process.emitWarning(`${about}: ${messageOf(error)}`);
+}
 
 export async function openPostgresBench(
   limits: Partial<Limits> = {},
   existing?: URL,
   migrations?: readonly TableMigration[],
-  onError?: (error: unknown) => void,
+  onError: (error: unknown, about: string) => void = warn,
 ): Promise<PostgresBench> {
   const url = existing ?? new URL((await sharedPostgres()).url);
   const allLimits = limitsWith(limits);
   const secrets = await openSecrets({ dataDir: null });
   const { sealer } = secrets;
-  const changes: ChangeSeen[] = [];
   let offsetMs = 0;
-  const port = await openPostgresWorkspaces(url, {
-    limits: allLimits,
-    sealer,
-    clock: () => Date.now() + offsetMs,
-    sweepIntervalMs: 3_600_000,
-    checkFence: () => undefined,
-    ...(migrations && { migrations }),
-    ...(onError && { onError }),
-    announce: async (announced) => {
-      changes.push(...announced.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts })));
-    },
-  });
+  const base = await openBase(url, { limits: allLimits, onError, skewMs: () => offsetMs });
+  const { sql, writer, clock, feed } = base;
+  const users = anyUser(allLimits);
+  let port: PostgresWorkspaces;
+  try {
+    port = await openPostgresWorkspaces(sql, writer, {
+      limits: allLimits,
+      clock,
+      sealer,
+      users,
+      onError,
+      sweepIntervalMs: 3_600_000,
+      migrations,
+    });
+  } catch (error) {
+    await base.close();
+    throw error;
+  }
+  base.bound();
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
-  const sql = await openPostgres(url, { connectionsMax: 1 });
   return {
     url,
+    base,
     port,
-    writer: port.writer,
+    writer,
     sealer,
-    service: new WorkspacesService({ writer: port.writer, port, limits: allLimits, sealer }),
+    service: new WorkspacesService({ writer, port, limits: allLimits, sealer }),
     rekey: (onProgress) => secrets.rekey(onProgress),
     pass: (seconds) => {
       offsetMs += seconds * 1_000;
@@ -68,7 +82,13 @@ export async function openPostgresBench(
       await port.sweep();
       await port.idle();
     },
-    changes: async () => changes,
+    changes: async () => {
+      await feed.newest();
+      const { commits } = await feed.read({});
+      return commits.flatMap(({ changes }) =>
+        changes.map(({ kind, id, user, facts = {} }): ChangeSeen => ({ kind, id, user, facts })),
+      );
+    },
     dump: async () => {
       const rows = await Promise.all(
         tables.map((table) =>
@@ -82,7 +102,7 @@ export async function openPostgresBench(
     },
     close: async () => {
       await port.close();
-      await sql.end();
+      await base.close();
     },
   };
 }

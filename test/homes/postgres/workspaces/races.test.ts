@@ -1,5 +1,5 @@
 /** What PostgreSQL shows to a transaction that waited for another: each pair meets in the order that the test wants. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import {
   type PostgresSql,
   openPostgres,
@@ -71,6 +71,27 @@ it('a holder that waited while its task was given to another is refused', async 
   expect(await bench.service.getTask(ada, id)).toMatchObject({ status: 'running', output: null });
 });
 
+it('a commit that waited for a task while it was given to another finds that its fence holds it no more', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 1);
+  const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
+  const { id } = claim!.task;
+  const { waiting } = await transaction(sql, async (tx) => {
+    await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [id]);
+    const { steps } = bench.service;
+    const started = Promise.allSettled([
+      bench.writer.write({ caller: ada, checks: [steps.requireClaim(ada, id, claim!.lease.fence)] }, [
+        steps.createTask(ada, sessionId, { command: 'late' }),
+      ]),
+    ]);
+    await standStill(1);
+    await query(tx, 'UPDATE workspaces.leases SET fence = fence + 1 WHERE task_id = $1', [id]);
+    return { waiting: started };
+  });
+  expect((await waiting)[0]).toMatchObject({ status: 'rejected', reason: { code: 'fenced' } });
+  expect((await bench.service.listTasks(ada, sessionId)).items).toHaveLength(1);
+});
+
 it.each(['complete', 'cancel', 'create'] as const)(
   '%s in a session that is deleted at the same moment counts no task twice',
   async (verb) => {
@@ -119,4 +140,37 @@ it('what is made below something that goes at the same moment finds nothing to b
     });
     expect((await making)[0]).toMatchObject({ status: 'rejected', reason: { code: 'not_found' } });
   }
+});
+
+it('leases go by the clock of the database, also when the clock of the server steps', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 2);
+  const [realNow, ahead] = [Date.now, vi.spyOn(Date, 'now')];
+  try {
+    const before = await bench.service.claimTask(ada, projectId);
+    ahead.mockImplementation(() => realNow() + 600_000);
+    const during = await bench.service.claimTask(ada, projectId);
+    expect(Date.parse(during!.lease.expires_at) - Date.parse(before!.lease.expires_at)).toBeLessThan(60_000);
+    await bench.sweep();
+    for (const claim of [before!, during!]) {
+      const { id } = claim.task;
+      expect(await bench.service.getTask(ada, id)).toMatchObject({ status: 'running', attempts: 0 });
+      await bench.service.completeTask(ada, id, { fence: claim.lease.fence });
+    }
+  } finally {
+    ahead.mockRestore();
+  }
+});
+
+it('a claim that waits finds a ready task of which no server told it', async () => {
+  const { projectId, sessionId } = await makePlace(bench.service, ada);
+  await makeTasks(bench.service, ada, sessionId, 1);
+  await query(sql, 'UPDATE workspaces.tasks SET blockers = 1 WHERE project_id = $1', [projectId]);
+  const waiting = bench.service.claimTask(ada, projectId, { wait: 30 });
+  await expect.poll(() => bench.port.waiters.size).toBe(1);
+  await query(sql, 'UPDATE workspaces.tasks SET blockers = 0 WHERE project_id = $1', [projectId]);
+  const startedMs = performance.now();
+  expect(await waiting).toMatchObject({ task: { status: 'running' } });
+  // Far from the 30 seconds after which it would have looked for the last time.
+  expect(performance.now() - startedMs).toBeLessThan(10_000);
 });

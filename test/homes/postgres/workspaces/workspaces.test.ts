@@ -53,6 +53,35 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
 });
 
+it('what a lost agent had claimed comes back in the transaction that loses it, and only there', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench();
+  try {
+    const { projectId, sessionId } = await makePlace(bench.service, ada);
+    const [task] = await makeTasks(bench.service, ada, sessionId, 1);
+    const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'scout' });
+    const lose = (then: () => void): Promise<void> =>
+      bench.base.writer.transact(async (work) => {
+        await bench.port.releaseClaims(work, 'ada', ['agent-id', 'scout']);
+        then();
+      });
+    await expect(
+      lose(() => {
+        throw new Error('The agent is found again.');
+      }),
+    ).rejects.toThrow('found again');
+    expect(await bench.service.getTask(ada, task!.id)).toMatchObject({ status: 'running', attempts: 0 });
+    await lose(() => undefined);
+    expect(await bench.service.getTask(ada, task!.id)).toMatchObject({ status: 'pending', attempts: 1 });
+    await expect(
+      bench.service.completeTask(ada, task!.id, { fence: claim!.lease.fence }),
+    ).rejects.toMatchObject({ code: 'fenced' });
+    expect((await bench.changes()).filter(({ kind }) => kind === 'task.returned')).toHaveLength(1);
+  } finally {
+    await bench.close();
+  }
+});
+
 it('tables of a newer program are refused, and stay as they are', async () => {
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
@@ -85,8 +114,8 @@ it('a second version is made of tables of the first, once, whoever opens them, a
       ({ value }) => value,
     );
   const second = {
-    name: '002_task_labels',
-    up: "ALTER TABLE workspaces.tasks ADD COLUMN labels json NOT NULL DEFAULT '[]'; UPDATE workspaces.tasks SET labels = json_build_array(command)",
+    name: '002_task_tags',
+    up: "ALTER TABLE workspaces.tasks ADD COLUMN tags json NOT NULL DEFAULT '[]'; UPDATE workspaces.tasks SET tags = json_build_array(command)",
   };
   const benches: PostgresBench[] = [bench];
   try {
@@ -94,14 +123,14 @@ it('a second version is made of tables of the first, once, whoever opens them, a
     const task = await bench.service.createTask(ada, sessionId, { command: 'build' });
     const failing = [...workspacesMigrations, { ...second, up: `${second.up}; SELECT 1 / 0` }];
     await expect(openPostgresBench({}, bench.url, failing)).rejects.toThrow(/division by zero/);
-    expect(await columns()).not.toContain('labels');
+    expect(await columns()).not.toContain('tags');
     expect(await version()).toEqual(['001_initial', '1']);
 
     const migrations = [...workspacesMigrations, second];
     benches.push(...(await Promise.all([1, 2, 3].map(() => openPostgresBench({}, bench.url, migrations)))));
-    expect(await version()).toEqual(['002_task_labels', '2']);
-    expect(await query(sql, 'SELECT id, labels FROM workspaces.tasks')).toEqual([
-      { id: task.id, labels: '["build"]' },
+    expect(await version()).toEqual(['002_task_tags', '2']);
+    expect(await query(sql, 'SELECT id, tags FROM workspaces.tasks')).toEqual([
+      { id: task.id, tags: '["build"]' },
     ]);
     expect((await benches[1]!.service.claimTask(ada, projectId))?.task.id).toBe(task.id);
     await expect(openPostgresBench({}, bench.url)).rejects.toMatchObject({ code: 'newer_data' });
@@ -223,28 +252,6 @@ it('a server of before that still runs reads on and writes nothing more, once a 
   } finally {
     await older.close();
     await newer.close();
-  }
-});
-
-it('answers to repeats that are over go in small steps', async () => {
-  const bench = await openPostgresBench({ sweepStepMax: 3 });
-  const sql = await openPostgres(bench.url, { connectionsMax: 1 });
-  try {
-    await refuseLargeStatements(sql, 'kept_answers', 3);
-    const ada = userCaller('ada');
-    for (let index = 0; index < 10; index += 1)
-      await bench.service.createWorkspace(
-        ada,
-        { name: `w${index}` },
-        { idempotency: { scope: 'ada', key: String(index), fingerprint: 'f', seconds: 60 } },
-      );
-    expect(await query(sql, 'SELECT count(*)::int AS kept FROM kept_answers')).toEqual([{ kept: 10 }]);
-    bench.pass(25 * 3_600);
-    await bench.sweep();
-    expect(await query(sql, 'SELECT count(*)::int AS kept FROM kept_answers')).toEqual([{ kept: 0 }]);
-  } finally {
-    await sql.end();
-    await bench.close();
   }
 });
 

@@ -1,0 +1,64 @@
+/** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
+import type { Limits } from '../../core/settings/limits.js';
+import { type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
+import { DatabaseClock } from './database-clock.js';
+import { documentsOf } from './datastore/counts.js';
+import { dataMigrations } from './datastore/sql.js';
+import { PostgresFeed } from './feed/feed.js';
+import { migrate } from './migrate.js';
+import { type CheckFence, PostgresWriter } from './writer.js';
+
+export interface PostgresBaseOptions {
+  readonly limits: Limits;
+  readonly checkFence: CheckFence;
+  readonly onError: (error: unknown, about: string) => void;
+  readonly connectionsMax?: number | undefined;
+  /** Added to the database's clock; tests turn it. */
+  readonly skewMs?: (() => number) | undefined;
+}
+
+export interface PostgresBase {
+  readonly sql: PostgresSql;
+  readonly clock: DatabaseClock;
+  readonly feed: PostgresFeed;
+  readonly writer: PostgresWriter;
+  /** Call it once the tables of all domains are made: from then on statements are short. */
+  bound(): void;
+  /** After everything that uses it. */
+  close(): Promise<void>;
+}
+
+/** Connects, and makes the tables of the feed and of kept answers where they are missing. */
+export async function openPostgresBase(
+  url: URL,
+  { limits, checkFence, onError, connectionsMax, skewMs }: PostgresBaseOptions,
+): Promise<PostgresBase> {
+  const sql = await openPostgres(url, { limits, ...(connectionsMax !== undefined && { connectionsMax }) });
+  const clock = new DatabaseClock(sql, skewMs);
+  const feed = new PostgresFeed({ sql, limits, onError });
+  const onCommitted = (): void => feed.committed();
+  const writer = new PostgresWriter({
+    sql,
+    limits,
+    clock,
+    checkFence,
+    documentsOf,
+    onCommitted,
+    onError,
+  });
+  const close = async (): Promise<void> => {
+    await writer.close();
+    await feed.close();
+    await closePostgres(sql, 5);
+  };
+  try {
+    await feed.open();
+    // Answers that are kept count together with documents, whether those are here or in a store beside the home.
+    await migrate(sql, 'datastore', dataMigrations);
+    await writer.open();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { sql, clock, feed, writer, bound: () => boundStatements(sql, limits), close };
+}

@@ -1,0 +1,162 @@
+/** Sets that one statement can merge. Those that come at the same moment share it, and its row in the feed. */
+import { documentSet } from '../../../datastore/changes.js';
+import { compareCodePoints } from '../../../datastore/code-point-order.js';
+import { documentId } from '../../../datastore/document-id.js';
+import { sizeOf } from '../../../datastore/merge-document.js';
+import type { Scope } from '../../../datastore/model.js';
+import type { DocumentWrite, WriteResult } from '../../../datastore/port.js';
+import { timeOfMs } from '../../../datastore/times.js';
+import { StoaError } from '../../../core/errors.js';
+import { Grouping } from '../../../core/waiting/grouping.js';
+import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';
+import { noteAgents } from './agents.js';
+import { valuesList } from './sql.js';
+
+export interface PlainSet {
+  readonly scope: Scope;
+  readonly write: DocumentWrite;
+}
+
+/** A server writes two groups of this size at once in less time than one of twice the size. */
+const writesGroupedMax = 32;
+const attemptsMax = 10;
+
+/** No metadata to merge, no version to compare, the expiry given. */
+export function isPlainSet(write: DocumentWrite): boolean {
+  return write.metadata === null && write.ifVersion === null && write.expiresAt !== undefined;
+}
+
+export class PlainSets {
+  readonly #sql: PostgresSql;
+  readonly #nowMs: () => number;
+  readonly #grouped = new Grouping<PlainSet, WriteResult>({
+    run: (writes) => this.#writeGroup(writes),
+    itemsMax: writesGroupedMax,
+    groupsMax: 3,
+    nameOf: ({ scope, write }) => nameOf(scope, write.key),
+  });
+
+  constructor(sql: PostgresSql, nowMs: () => number) {
+    this.#sql = sql;
+    this.#nowMs = nowMs;
+  }
+
+  /** In one statement: all or none. */
+  async write(scope: Scope, writes: readonly DocumentWrite[]): Promise<WriteResult[]> {
+    const [only] = writes;
+    if (only !== undefined && writes.length === 1) return [await this.#grouped.add({ scope, write: only })];
+    return this.#upsert(writes.map((write) => ({ scope, write })));
+  }
+
+  /** Independent writes in one statement. When it fails for a reason of one, each goes alone. */
+  async #writeGroup(writes: readonly PlainSet[]): Promise<(WriteResult | Error)[]> {
+    try {
+      return await this.#upsert(writes);
+    } catch (error) {
+      if (writes.length === 1 || (error instanceof StoaError && error.code === 'backend_unavailable'))
+        throw error;
+      return Promise.all(
+        writes.map((write) =>
+          this.#upsert([write]).then(
+            ([result]) => result as WriteResult,
+            (failure: Error) => failure,
+          ),
+        ),
+      );
+    }
+  }
+
+  /** `mergeDocument` in SQL. Rows go in the order of their keys, so that two statements do not wait for each other. */
+  async #upsert(writes: readonly PlainSet[]): Promise<WriteResult[]> {
+    const now = timeOfMs(this.#nowMs());
+    const ordered = writes.toSorted((a, b) =>
+      compareCodePoints(nameOf(a.scope, a.write.key), nameOf(b.scope, b.write.key)),
+    );
+    const parameters = ordered.flatMap(({ scope, write }): Parameter[] => [
+      documentId(scope.user, scope.namespace, write.key),
+      scope.user,
+      scope.namespace,
+      write.key,
+      write.valueJson,
+      write.agent,
+      now,
+      write.expiresAt ?? null,
+      // The version is filled in by the statement.
+      JSON.stringify(documentSet(scope, write.key, 0)),
+    ]);
+    const rows = await withoutDeadlock(() =>
+      query<{ userId: string; namespace: string; key: string; version: string }>(
+        this.#sql,
+        upsertStatement(ordered.length),
+        parameters,
+      ),
+    );
+    await noteAgents(
+      this.#sql,
+      ordered.flatMap(({ scope, write }) => (write.agent === null ? [] : [{ scope, agent: write.agent }])),
+    );
+    const versions = new Map(
+      rows.map(({ userId: user, namespace, key, version }) => [nameOf({ user, namespace }, key), version]),
+    );
+    return writes.map(({ scope, write }) => {
+      const version = versions.get(nameOf(scope, write.key));
+      if (version === undefined)
+        throw new StoaError('internal', `PostgreSQL did not answer for the key "${write.key}".`);
+      return {
+        key: write.key,
+        version: Number(version),
+        sizeBytes: sizeOf(write),
+        updatedAt: now,
+        created: version === '1',
+      };
+    });
+  }
+}
+
+/**
+ * The row of the feed is written from the rows that were: its number is drawn when all of them are locked. The
+ * change comes ready made, but for the version, which only the statement knows.
+ */
+function upsertStatement(rows: number): string {
+  const types = ['text', 'text', 'text', 'text', 'json', 'text', 'timestamptz', 'timestamptz', 'jsonb'];
+  return `WITH given (_id, u, n, k, value, agent, now, expires, change) AS (VALUES ${valuesList(rows, types)}),
+    changed AS (
+      INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value, "createdByAgent", "updatedByAgent", "lastAccessedByAgent", "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
+        SELECT _id, u, n, k, value, agent, agent, agent, now, now, now, expires FROM given
+        ${onConflict} RETURNING "userId", namespace, key, version),
+    announced AS (
+      INSERT INTO feed.incoming (changes)
+        SELECT json_agg(jsonb_set(given.change, '{version}', to_jsonb(changed.version)))
+          FROM changed JOIN given ON given.u = changed."userId" AND given.n = changed.namespace AND given.k = changed.key)
+    SELECT "userId", namespace, key, version FROM changed`;
+}
+
+/** What an existing row keeps and takes; an expired one counts as none. */
+const expired = 'd."expiresAt" <= excluded."updatedAt"';
+const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
+  value = excluded.value,
+  metadata = CASE WHEN ${expired} THEN NULL ELSE d.metadata END,
+  "createdByAgent" = CASE WHEN ${expired} THEN excluded."createdByAgent" ELSE d."createdByAgent" END,
+  "updatedByAgent" = excluded."updatedByAgent",
+  "lastAccessedByAgent" = coalesce(excluded."lastAccessedByAgent", CASE WHEN ${expired} THEN NULL ELSE d."lastAccessedByAgent" END),
+  "accessCount" = CASE WHEN ${expired} THEN 0 ELSE d."accessCount" END,
+  "createdAt" = CASE WHEN ${expired} THEN excluded."createdAt" ELSE d."createdAt" END,
+  "updatedAt" = excluded."updatedAt",
+  "lastAccessedAt" = excluded."lastAccessedAt",
+  version = CASE WHEN ${expired} THEN 1 ELSE d.version + 1 END,
+  "expiresAt" = excluded."expiresAt"`;
+
+async function withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await statement();
+    } catch (error) {
+      if (attempt === attemptsMax || !isConcurrency(error)) throw error;
+    }
+  }
+}
+
+/** Names have no control characters, so a line break cannot stand inside one. */
+export function nameOf(scope: Scope, key: string): string {
+  return `${scope.user}\n${scope.namespace}\n${key}`;
+}

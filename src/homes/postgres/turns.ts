@@ -1,0 +1,24 @@
+/** Whose turn it is to sweep: servers share the work of the clock, so that ten of them do no more of it than one. */
+import { type PostgresSql, query } from './connection.js';
+import { migrate } from './migrate.js';
+
+const turnTables = `CREATE TABLE sweep_turns (name text PRIMARY KEY, taken_at timestamptz NOT NULL)`;
+
+export function migrateTurns(sql: PostgresSql): Promise<void> {
+  return migrate(sql, 'turns', [turnTables]);
+}
+
+/** Timers of one server do not fire on the dot: a turn is free again a little earlier than its interval. */
+const earlyShare = 0.9;
+
+/** True for one server in each interval. One that dies after it loses the turn, not the work: the next interval is another's. */
+export async function takeTurn(sql: PostgresSql, name: string, intervalMs: number): Promise<boolean> {
+  const taken = await query(
+    sql,
+    `INSERT INTO sweep_turns AS t (name, taken_at) VALUES ($1, clock_timestamp())
+      ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at
+        WHERE t.taken_at <= clock_timestamp() - $2::double precision * interval '1 millisecond' RETURNING 1`,
+    [name, Math.round(intervalMs * earlyShare)],
+  );
+  return taken.length > 0;
+}

@@ -1,0 +1,132 @@
+/** How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows is one trip. */
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { operatorCaller } from '../../../src/core/caller.js';
+import { limitsWith } from '../../../src/core/settings/limits.js';
+import { DataService } from '../../../src/datastore/service.js';
+import { closePostgres, openPostgres } from '../../../src/homes/postgres/connection.js';
+import { DatabaseClock } from '../../../src/homes/postgres/database-clock.js';
+import { openPostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
+import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
+import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/workspaces.js';
+import { PostgresWriter } from '../../../src/homes/postgres/writer.js';
+import { openSecrets } from '../../../src/secrets/secrets.js';
+import { WorkspacesService } from '../../../src/workspaces/service.js';
+import { sharedPostgres } from '../../servers/shared.js';
+import { type Place, makePlace, makeTasks, userCaller } from '../../workspaces/fixture.js';
+import { anyUser } from './open-domains.js';
+
+const limits = limitsWith();
+const ada = userCaller('ada');
+let trips = 0;
+let data: DataService;
+let workspaces: WorkspacesService;
+let place: Place;
+let close: () => Promise<void>;
+
+/** A way to the server that counts requests which come after an answer. */
+async function countingProxy(url: string): Promise<{ url: string; close: () => void }> {
+  const { hostname, port } = new URL(url);
+  const proxy = createServer((inside) => {
+    const outside = connect(Number(port), hostname);
+    let answered = true;
+    inside.on('data', (chunk) => {
+      if (answered) trips += 1;
+      answered = false;
+      outside.write(chunk);
+    });
+    outside.on('data', (chunk) => {
+      answered = true;
+      inside.write(chunk);
+    });
+    for (const socket of [inside, outside])
+      socket.on('close', () => {
+        inside.destroy();
+        outside.destroy();
+      });
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const through = new URL(url);
+  through.port = String((proxy.address() as AddressInfo).port); // A TCP server that listens has an AddressInfo.
+  return { url: through.href, close: () => void proxy.close() };
+}
+
+beforeAll(async () => {
+  const proxy = await countingProxy((await sharedPostgres()).url);
+  // One connection, and nothing beside the requests: the feed is not numbered, and no sweep comes.
+  const sql = await openPostgres(new URL(proxy.url), { limits, connectionsMax: 1 });
+  const clock = new DatabaseClock(sql);
+  const onError = (error: unknown, about: string): void => expect.unreachable(`${about}: ${String(error)}`);
+  const writer = new PostgresWriter({
+    sql,
+    limits,
+    clock,
+    checkFence: async () => undefined,
+    onCommitted: () => undefined,
+    onError,
+  });
+  await migrateFeed(sql);
+  await writer.open();
+  const [users, { sealer }] = [anyUser(limits), await openSecrets({ dataDir: null })];
+  const dataPort = await openPostgresDataStore(sql, writer, { limits, nowMs: Date.now, users, onError });
+  const port = await openPostgresWorkspaces(sql, writer, {
+    limits,
+    clock,
+    sealer,
+    users,
+    onError,
+    sweepIntervalMs: 3_600_000,
+  });
+  data = new DataService({ port: dataPort, writer, limits });
+  workspaces = new WorkspacesService({ writer, port, limits, sealer });
+  place = await makePlace(workspaces, ada);
+  close = async () => {
+    await data.close();
+    await workspaces.close();
+    await writer.close();
+    await closePostgres(sql, 1);
+    proxy.close();
+  };
+});
+afterAll(() => close());
+
+/** The trips of the second call: the first one prepares the statements. */
+async function tripsOf(act: () => Promise<unknown>): Promise<number> {
+  await act();
+  // What follows a commit by itself is over.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  trips = 0;
+  await act();
+  return trips;
+}
+
+it('a set takes two, one without an agent, and a get one', async () => {
+  let value = 0;
+  expect(await tripsOf(() => data.set(operatorCaller('ada', 'agent'), 'n', 'k', (value += 1)))).toBe(2);
+  expect(await tripsOf(() => data.set(ada, 'n', 'k', (value += 1)))).toBe(1);
+  expect(await tripsOf(() => data.get(ada, 'n', 'k'))).toBe(1);
+});
+
+it('a claim takes three, a heartbeat three, and a completion four', async () => {
+  await makeTasks(workspaces, ada, place.sessionId, 6);
+  const claims: { id: string; fence: number }[] = [];
+  const claim = async (): Promise<void> => {
+    const claimed = await workspaces.claimTask(ada, place.projectId);
+    claims.push({ id: claimed!.task.id, fence: claimed!.lease.fence });
+  };
+  expect(await tripsOf(claim)).toBeLessThanOrEqual(3);
+  const [first] = claims;
+  expect(
+    await tripsOf(() => workspaces.heartbeatTask(ada, first!.id, { fence: first!.fence })),
+  ).toBeLessThanOrEqual(3);
+  const complete = (): Promise<unknown> => {
+    const { id, fence } = claims.pop()!;
+    return workspaces.completeTask(ada, id, { fence, output: 'done' });
+  };
+  expect(await tripsOf(complete)).toBeLessThanOrEqual(4);
+});
+
+it('a new task takes three, and the call to other servers after it one', async () => {
+  const create = (): Promise<unknown> => workspaces.createTask(ada, place.sessionId, { command: 'x' });
+  expect(await tripsOf(create)).toBeLessThanOrEqual(4);
+});
