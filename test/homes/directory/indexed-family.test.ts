@@ -66,14 +66,6 @@ it('a record that is removed takes its rows along', async () => {
   expect(store.get(items, Buffer.from('a'))).toBeUndefined();
 });
 
-function key(text: string): Buffer {
-  return Buffer.from(text);
-}
-
-function found(damages: Iterable<Damage>): string[] {
-  return Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex')}`);
-}
-
 it('doctor finds a missing row, a wrong value and a row of no record by the same declaration', async () => {
   await store.transact((tx) => {
     tx.delete(others, key('tag:red:a'));
