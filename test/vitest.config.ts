@@ -7,6 +7,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  */
 const light = [
   'index.test.ts',
+  'cluster/checker/*.test.ts',
   'core/**/*.test.ts',
   '{identity,langgraph,registry,server}/*.test.ts',
   'backup/leases.test.ts',
