@@ -1,0 +1,88 @@
+/**
+ * One Stoa on three servers while everything fails: `npm test` runs it for seconds, `npm run test:cluster` for ten minutes.
+ * CLUSTER_SEED repeats the plan of an earlier run.
+ */
+import { randomInt } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { builtProgram, noteServer } from '../servers/shared.js';
+import { type Fleet, startFleet } from './fleet.js';
+import { type RunResult, runLoad } from './run.js';
+import { findFaults } from './verdict.js';
+
+const isLong = process.env['CLUSTER'] === 'long';
+const seed = Number(process.env['CLUSTER_SEED'] ?? randomInt(2 ** 31));
+const loadSeconds = isLong ? 600 : 12;
+const killEverySeconds = isLong ? 5 : 3;
+
+let fleet: Fleet;
+let result: RunResult;
+
+beforeAll(
+  async () => {
+    console.log(`CLUSTER_SEED=${seed}`);
+    fleet = await startFleet(await builtProgram());
+    for (const server of fleet.describe) await noteServer(server);
+    result = await runLoad(fleet, { seed, loadSeconds, killEverySeconds });
+    console.log(JSON.stringify(result.summary));
+  },
+  (loadSeconds + 180) * 1_000,
+);
+
+afterAll(async () => {
+  await fleet?.stop();
+}, 60_000);
+
+it('keeps every promise while servers are killed and PostgreSQL and Redis restart', () => {
+  expect(result.faults, `CLUSTER_SEED=${seed}`).toEqual([]);
+});
+
+it('has worked in all four domains, and has failed', () => {
+  const { summary } = result;
+  for (const [what, count] of Object.entries(summary)) expect(count, what).toBeGreaterThan(0);
+});
+
+describe('a fault that is planted in the history is found:', () => {
+  const faultsWith = (change: Partial<RunResult['stored']>): string[] =>
+    findFaults(result.history, { ...result.stored, ...change }, result.seen);
+
+  it('a lost document', () => {
+    const accepted = result.history.notes.find(({ outcome }) => outcome === 'accepted')?.name;
+    const notes = result.stored.notes.filter((name) => name !== accepted);
+    expect(faultsWith({ notes })).toEqual([`Document "${accepted}" was accepted and is lost.`]);
+  });
+
+  it('a write that happened twice', () => {
+    const [first] = result.stored.messages;
+    const messages = [...result.stored.messages, first ?? ''];
+    expect(faultsWith({ messages }).join('\n')).toContain('is stored 2 times');
+  });
+
+  it('a write that is undone', () => {
+    const [[key, { version, value }]] = [...result.stored.registers] as [
+      [string, { version: number; value: string }],
+    ];
+    const registers = new Map(result.stored.registers).set(key, { version: version - 1, value });
+    expect(faultsWith({ registers }).join('\n')).toContain(`Document ${key} is not linearizable`);
+  });
+
+  it('a task that ended for somebody else', () => {
+    const tasks = result.stored.tasks.map((task, index) =>
+      index === 0 ? { ...task, output: 'stolen' } : task,
+    );
+    expect(faultsWith({ tasks }).join('\n')).toContain('which nobody reported');
+  });
+
+  it('a torn commit', () => {
+    expect(faultsWith({ commits: result.stored.commits.slice(1) }).join('\n')).toContain('is torn');
+  });
+
+  it('two changes that one watcher saw in another order', () => {
+    const [[name, changes]] = [...result.seen] as [[string, RunResult['stored']['feed']]];
+    const [first, second, ...rest] = changes;
+    const seen = new Map(result.seen).set(
+      name,
+      [second, first, ...rest].filter((change) => change !== undefined),
+    );
+    expect(findFaults(result.history, result.stored, seen)).toHaveLength(1);
+  });
+});
