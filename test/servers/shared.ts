@@ -27,6 +27,9 @@ export async function sharedPostgres(): Promise<{ url: string; describe: string 
   return { ...server, url: await createDatabase(server.url, name) };
 }
 
+/** Keys for secrets that all servers of a test share. */
+export const sharedKeys = '0a'.repeat(32);
+
 let databases = 0;
 
 /** A name that no other run has, so that a second run on the same server starts with nothing. */

@@ -23,7 +23,6 @@ import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
-import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
 export interface PostgresHomeOptions extends HomeOptions {
@@ -232,11 +231,6 @@ export class PostgresHome implements Home {
 
   records(): [type: string, store: RecordStore][] {
     return [
-      ...registryRecords({
-        sql: this.#base.sql,
-        transact: (body) => this.writer.transact(body),
-        registry: this.registry,
-      }),
       ...this.workspaces.records(),
       ...this.messaging.records(),
     ];

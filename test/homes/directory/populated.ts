@@ -1,6 +1,5 @@
 /** A store with something in every family. */
 import { kernelOf } from '../../kernel-of.js';
-import { dataFamilies } from '../../../src/homes/directory/datastore/rows.js';
 import { readRoom, restoreMessage } from '../../../src/homes/directory/messaging/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';

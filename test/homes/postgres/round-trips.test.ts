@@ -13,7 +13,7 @@ import { PostgresWriter } from '../../../src/homes/postgres/writer.js';
 import { openSecrets } from '../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../src/workspaces/service.js';
 import { sharedPostgres } from '../../servers/shared.js';
-import { type Place, makePlace, makeTasks, userCaller } from '../../workspaces/fixture.js';
+import { type Place, makePlace, makeTasks, userCaller } from '../../../src/workspaces/conformance/bench.js';
 import { anyUser } from './open-domains.js';
 
 const limits = limitsWith();

@@ -273,6 +273,11 @@ export class PostgresRegistry implements RegistryPort {
     return links.identitiesOf(this.#sql, users.userIdOf(user), agent);
   }
 
+  /** Makes the user of a first write, in its transaction. */
+  async ensureUser(work: Work, user: string): Promise<void> {
+    await users.ensureUser(work.part(this.#part), user);
+  }
+
   /** Refuses a second spelling of a known user. */
   checkUser(user: string): void | Promise<void> {
     return this.#spellings.check(this.#sql, user);

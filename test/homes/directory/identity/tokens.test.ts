@@ -5,7 +5,7 @@ import { DirectoryIdentity } from '../../../../src/homes/directory/identity/iden
 import { openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { IdentityService } from '../../../../src/identity/service.js';
-import { newOperatorToken } from '../../../../src/identity/tokens.js';
+import { hashToken, newOperatorToken } from '../../../../src/identity/tokens.js';
 import { GatedIdentity, describeTokens } from '../../../identity/token-suite.js';
 
 describeTokens('a data directory', async (given) => {
@@ -23,7 +23,7 @@ describeTokens('a data directory', async (given) => {
     writer: new DirectoryWriter(kernel),
     port,
     limits,
-    operatorToken: newOperatorToken(),
+    operatorTokenHashes: [hashToken(newOperatorToken())],
     nowMs: () => kernel.nowMs(),
     onError: (error) => {
       throw error;

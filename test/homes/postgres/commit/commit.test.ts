@@ -1,4 +1,3 @@
-import { kernelOf } from '../../../kernel-of.js';
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
 import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
 import { randomUUID } from 'node:crypto';
@@ -7,7 +6,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
 import {
   type PostgresSql,
-  databaseOf,
   openPostgres,
   query,
   transaction,
@@ -24,7 +22,7 @@ import { createApp, stopApp } from '../../../../src/server/app.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
@@ -43,7 +41,12 @@ afterEach(async () => {
 });
 
 async function open(options: Partial<StoaOptions>): Promise<Stoa> {
-  const stoa = await openStoa({ data: 'unused', engine: 'memory', onError: () => undefined, ...options });
+  const stoa = await openStoa({
+    redis: redis.url,
+    secretKeys: sharedKeys,
+    onError: () => undefined,
+    ...options,
+  });
   opened.push(stoa);
   return stoa;
 }
@@ -97,13 +100,7 @@ async function untilRefused(create: () => Promise<unknown>): Promise<void> {
   expect.fail('A hundred answers were kept.');
 }
 
-/** Where messages are kept beside the data and the tasks in PostgreSQL. */
-const places = [
-  { messages: 'the data directory', more: () => ({}) },
-  { messages: 'PostgreSQL and Redis', more: (url: string) => ({ postgres: url, secretKeys, redis: redis.url }) },
-];
-
-describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ more }) => {
+describe('a commit in PostgreSQL', () => {
   let stoa: Stoa;
   let url: string;
   const commit = (input: CommitInput, caller = ada) => stoa.commit.commit(caller, input);
@@ -111,7 +108,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
   beforeEach(async () => {
     await flushRedis();
     url = (await sharedPostgres()).url;
-    stoa = await open({ datastore: url, workspaces: url, ...more(url) });
+    stoa = await open({ postgres: url });
   });
 
   it('refuses a caller whose lease has passed on, and so do messages by themselves', async () => {
@@ -168,9 +165,10 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
       createdByAgent: 'planner',
     });
     expect(await saidIn(stoa)).toEqual(['planner began']);
-    const kinds = kernelOf(stoa)
-      .feed.read()
-      .commits.flatMap(({ changes }) => changes.map(({ kind }) => kind));
+    await stoa.home.feed.newest();
+    const kinds = (await stoa.home.feed.read({})).commits.flatMap(({ changes }) =>
+      changes.map(({ kind }) => kind),
+    );
     expect(kinds).toEqual(expect.arrayContaining(['document.set', 'task.claimed', 'task.created']));
     expect(await stoa.commit.outbox()).toEqual({ waiting: 0, oldestWaitingSeconds: 0, undeliverable: 0 });
   });
@@ -382,7 +380,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
   });
 
   it('holds quotas, which count over all of its operations', async () => {
-    const strict = await open({ datastore: url, workspaces: url, limits: { dataDocumentsPerUserMax: 3 } });
+    const strict = await open({ postgres: url, limits: { dataDocumentsPerUserMax: 3 } });
     expect(await strict.commit.commit(ada, { operations: sets('a', 4) })).toMatchObject({
       ok: false,
       failed: { operation: 3, code: 'quota_exceeded' },
@@ -551,12 +549,10 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     });
   });
 
-  it.each([
-    { kept: 'beside documents', where: () => ({ datastore: url, workspaces: url }), bytes: 1_000 },
-    { kept: 'away from documents', where: () => ({ workspaces: url }), bytes: 0 },
-  ])("counts answers that are kept $kept against the user's bytes", async ({ where, bytes }) => {
-    const counting = await open({ ...where(), ...more(url), limits: { dataBytesPerUserMax: 4_000 } });
-    if (bytes > 0) await counting.data.set(ada, 'default', 'large', 'x'.repeat(bytes));
+  it("counts answers that are kept against the user's bytes", async () => {
+    const bytes = 1_000;
+    const counting = await open({ postgres: url, limits: { dataBytesPerUserMax: 4_000 } });
+    await counting.data.set(ada, 'default', 'large', 'x'.repeat(bytes));
     const { sessionId } = await project(counting);
     const answerBytes = async (): Promise<number> => {
       const [sum] = await query<{ bytes: number }>(
@@ -604,94 +600,20 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     });
   });
 
-  it('with the registry is refused, and says where each is kept', async () => {
+  it('takes the registry along', async () => {
     const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
-    const mixed = commit({
-      operations: [
-        { op: 'data.set', key: 'k', value: 1 },
-        { op: 'agent.update', agent_id: agent.agent_id, status: 'running' },
-      ],
-    });
-    await expect(mixed).rejects.toMatchObject({
-      code: 'unsupported',
-      details: { data: 'postgres', registry: 'embedded' },
-    });
-    const checked = commit({
-      checks: [{ check: 'lease', agent_id: agent.agent_id, fence: 0 }],
-      operations: [{ op: 'task.cancel', task_id: `task_${randomUUID()}` }],
-    });
-    await expect(checked).rejects.toMatchObject({
-      code: 'unsupported',
-      details: { registry: 'embedded', workspaces: 'postgres' },
-    });
-    expect(await stoa.data.get(ada, 'default', 'k')).toBeUndefined();
-    // The registry alone is in the data directory, and so is its commit.
     expect(
-      await commit({ operations: [{ op: 'agent.update', agent_id: agent.agent_id, status: 'running' }] }),
-    ).toMatchObject({ ok: true });
-  });
-});
-
-describe('where domains are apart', () => {
-  it('two databases are not one commit, each alone is', async () => {
-    const [one, two] = [(await sharedPostgres()).url, (await sharedPostgres()).url];
-    const stoa = await open({ datastore: one, workspaces: two });
-    const { taskIds, projectId } = await project(stoa);
-    const both = stoa.commit.commit(ada, {
-      operations: [
-        { op: 'data.set', key: 'k', value: 1 },
-        { op: 'task.claim', project_id: projectId },
-      ],
-    });
-    await expect(both).rejects.toMatchObject({
-      code: 'unsupported',
-      message: expect.stringContaining('another database') as string,
-    });
-    expect(
-      await stoa.commit.commit(ada, {
+      await commit({
+        checks: [{ check: 'agent', agent_id: agent.agent_id, version: agent.version }],
         operations: [
           { op: 'data.set', key: 'k', value: 1 },
-          { op: 'room.post', room: 'global', body: 'set' },
+          { op: 'agent.update', agent_id: agent.agent_id, status: 'running' },
+          { op: 'room.post', room: 'global', body: 'running' },
         ],
       }),
     ).toMatchObject({ ok: true });
-    expect(
-      await stoa.commit.commit(ada, {
-        operations: [
-          { op: 'task.cancel', task_id: taskIds[0] ?? '' },
-          { op: 'room.post', room: 'global', body: 'cancelled' },
-        ],
-      }),
-    ).toMatchObject({ ok: true });
-    expect(await saidIn(stoa)).toEqual(['set', 'cancelled']);
-  });
-
-  it('a database without transactions takes no part, and embedded data no messages in PostgreSQL', async () => {
-    const memory = await open({ datastore: 'memory://' });
-    await expect(
-      memory.commit.commit(ada, { operations: [{ op: 'data.set', key: 'k', value: 1 }] }),
-    ).rejects.toMatchObject({ code: 'unsupported', details: { domain: 'data', backend: 'memory' } });
-    const stoa = await open({ postgres: (await sharedPostgres()).url, secretKeys, redis: redis.url });
-    const mixed = stoa.commit.commit(ada, {
-      operations: [
-        { op: 'data.set', key: 'k', value: 1 },
-        { op: 'room.post', room: 'global', body: 'hello' },
-      ],
-    });
-    await expect(mixed).rejects.toMatchObject({
-      code: 'unsupported',
-      details: { data: 'embedded', messaging: 'postgres' },
-    });
-    // Messages alone are one database's.
-    expect(
-      await stoa.commit.commit(ada, {
-        operations: [
-          { op: 'room.post', room: 'global', body: 'a' },
-          { op: 'room.post', room: 'global', body: 'b' },
-        ],
-      }),
-    ).toMatchObject({ ok: true });
-    expect((await saidIn(stoa)).slice(-2)).toEqual(['a', 'b']);
+    expect(await stoa.registry.getAgent(ada, agent.agent_id)).toMatchObject({ status: 'running' });
+    expect(await saidIn(stoa)).toEqual(['running']);
   });
 });
 
@@ -712,11 +634,11 @@ describe('the outbox', () => {
   afterEach(() => sql.end());
 
   /** Holds the global room's place as a server would that is stuck in the middle of a delivery. */
-  async function holdRoom(store: string): Promise<() => Promise<void>> {
+  async function holdRoom(): Promise<() => Promise<void>> {
     // The driver hands out a connection that is open; of one that it would have to open, it never tells.
     await sql.unsafe('SELECT 1');
     const held = await sql.reserve();
-    await held.unsafe('SELECT pg_advisory_lock(hashtextextended($1, 6))', [`${store} room ${globalRoomId}`]);
+    await held.unsafe('SELECT pg_advisory_lock(hashtextextended($1, 6))', [`room ${globalRoomId}`]);
     return async () => {
       await held.unsafe('SELECT pg_advisory_unlock_all()');
       held.release();
@@ -724,9 +646,9 @@ describe('the outbox', () => {
   }
 
   it('says what is queued, and delivers it in order when it can', async () => {
-    const stoa = await open({ datastore: url, workspaces: url, limits: { commitDeliveryWaitSeconds: 0.2 } });
+    const stoa = await open({ postgres: url, limits: { commitDeliveryWaitSeconds: 0.2 } });
     const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
-    const release = await holdRoom(kernelOf(stoa).manifest.id);
+    const release = await holdRoom();
     const first = await stoa.commit.commit(ada, both, idempotency);
     expect(first).toMatchObject({
       ok: true,
@@ -755,14 +677,12 @@ describe('the outbox', () => {
   it('is emptied by another server when the one that committed is gone', async () => {
     await flushRedis();
     const options = {
-      datastore: url,
-      workspaces: url,
-      postgres: url, secretKeys,
+      postgres: url,
       redis: redis.url,
       limits: { commitDeliveryWaitSeconds: 0.2 },
     };
     const one = await open(options);
-    const release = await holdRoom(databaseOf(url));
+    const release = await holdRoom();
     expect(await one.commit.commit(ada, both)).toMatchObject({
       ok: true,
       results: [{ value: 1 }, { queued: true }],
@@ -778,9 +698,7 @@ describe('the outbox', () => {
   it('two servers on one database commit over the same names, and every message comes once', async () => {
     await flushRedis();
     const options = {
-      datastore: url,
-      workspaces: url,
-      postgres: url, secretKeys,
+      postgres: url,
       redis: redis.url,
       secretKeys: 'ab'.repeat(32),
     };
@@ -819,7 +737,6 @@ describe('the outbox', () => {
     const faults: unknown[] = [];
     const outbox = new CommitOutbox({
       sql,
-      store: 's',
       port,
       limits: limitsWith(),
       onError: (error) => faults.push(error),
@@ -868,7 +785,6 @@ describe('the outbox', () => {
     const open = (limits: Partial<Limits>) =>
       new CommitOutbox({
         sql,
-        store: 's',
         port,
         limits: limitsWith(limits),
         onError: () => undefined,
@@ -912,7 +828,6 @@ describe('the outbox', () => {
     });
     await new CommitOutbox({
       sql,
-      store: 's',
       port,
       limits,
       onError: (error) => faults.push(error),
@@ -928,7 +843,7 @@ describe('the outbox', () => {
   });
 
   it('records what can never be delivered, and goes on behind it', async () => {
-    const stoa = await open({ datastore: url, workspaces: url });
+    const stoa = await open({ postgres: url });
     const outcome = await stoa.commit.commit(ada, both);
     expect(outcome).toMatchObject({ ok: true });
     // A message for a room that is gone meanwhile, and one behind it.
@@ -959,7 +874,7 @@ describe('the outbox', () => {
   });
 
   it('shows in the status and the metrics of a server', async () => {
-    const stoa = await open({ datastore: url, workspaces: url, limits: { commitDeliveryWaitSeconds: 0.1 } });
+    const stoa = await open({ postgres: url, limits: { commitDeliveryWaitSeconds: 0.1 } });
     const app = createApp(stoa);
     const address = await app.listen({ port: 0, host: '127.0.0.1' });
     try {
@@ -968,7 +883,7 @@ describe('the outbox', () => {
         'content-type': 'application/json',
         'stoa-user': 'ada',
       };
-      const release = await holdRoom(kernelOf(stoa).manifest.id);
+      const release = await holdRoom();
       const answer = (await (
         await fetch(`${address}/v1/commit`, { method: 'POST', headers, body: JSON.stringify(both) })
       ).json()) as { results: unknown[] };
@@ -990,7 +905,7 @@ describe('the outbox', () => {
   });
 
   it('waits no longer for a server that hangs inside a commit than the database lets it', async () => {
-    const stoa = await open({ datastore: url, workspaces: url });
+    const stoa = await open({ postgres: url });
     const hanging = await openPostgres(new URL(url), { connectionsMax: 1, idleTransactionSecondsMax: 0.5 });
     let committed: Promise<unknown> | undefined;
     const outcome = transaction(hanging, async (tx) => {

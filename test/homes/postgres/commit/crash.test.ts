@@ -112,15 +112,11 @@ function newStory(projectId: string): Writing {
 it('two servers that are killed leave every acknowledged commit whole, no part of any, and every message once', async () => {
   const { url } = await sharedPostgres();
   const secretKeys = 'cd'.repeat(32);
-  const places = ['--datastore', url, '--workspaces', url, '--messaging', url, '--redis', redis.url];
+  const places = ['--postgres', url, '--redis', redis.url];
   const environment = { STOA_SECRET_KEYS: secretKeys, STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy };
   /** A third server, which commits nothing: it keeps the promises of the others. */
   const stoa = await openStoa({
-    data: '',
-    engine: 'memory',
-    datastore: url,
-    workspaces: url,
-    postgres: url, secretKeys,
+    postgres: url,
     redis: redis.url,
     secretKeys,
     onError: () => undefined,
@@ -135,28 +131,4 @@ it('two servers that are killed leave every acknowledged commit whole, no part o
     await expectWhole(stoa, made, story.acknowledged.numbers);
   }
   await stoa.close();
-}, 300_000);
-
-it('a killed server with messages in its own directory finds there, started again, every one once', async () => {
-  const { url } = await sharedPostgres();
-  const data = program.path('own');
-  const open = (): Promise<Stoa> =>
-    openStoa({ data, datastore: url, workspaces: url, onError: () => undefined });
-  const first = await open();
-  const made = await makeProject(first);
-  await first.close();
-  const story = newStory(made.projectId);
-  for (let round = 0; round < rounds; round += 1) {
-    await workAndKill(
-      [
-        await program.up(data, ['--datastore', url, '--workspaces', url], {
-          STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy,
-        }),
-      ],
-      story,
-    );
-    const stoa = await open();
-    await expectWhole(stoa, made, story.acknowledged.numbers);
-    await stoa.close();
-  }
 }, 300_000);

@@ -1,4 +1,5 @@
 /** Tokens on a real PostgreSQL, with a clock that the test turns. */
+import { DatabaseClock } from '../../../../src/homes/postgres/database-clock.js';
 import { query } from '../../../../src/homes/postgres/connection.js';
 import {
   type PostgresIdentity,
@@ -7,7 +8,7 @@ import {
 import { PostgresWriter } from '../../../../src/homes/postgres/writer.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { IdentityService } from '../../../../src/identity/service.js';
-import { newOperatorToken } from '../../../../src/identity/tokens.js';
+import { hashToken, newOperatorToken } from '../../../../src/identity/tokens.js';
 import { GatedIdentity, type OpenTokens, type TokenBench } from '../../../identity/token-suite.js';
 import { type PostgresRegistryBench, openPostgresRegistryBench } from '../registry/open-registry.js';
 
@@ -38,14 +39,16 @@ export async function openPostgresTokens(
   const writer = new PostgresWriter({
     sql,
     limits,
-    nowMs: () => clock.nowMs,
-    checkFence: (caller, work) => home.checkCallerToken(work, caller),
+    clock: new DatabaseClock(sql, () => clock.nowMs - Date.now()),
+    checkFence: (work, caller) => home.checkCallerToken(work, caller),
+    onCommitted: () => undefined,
+    onError: () => undefined,
   });
   const identity: IdentityService = new IdentityService({
     writer,
     port,
     limits,
-    operatorToken: newOperatorToken(),
+    operatorTokenHashes: [hashToken(newOperatorToken())],
     nowMs: () => clock.nowMs,
     onError: (error) => {
       throw error;

@@ -3,7 +3,7 @@ import * as vitest from 'vitest';
 import { Redis } from 'ioredis';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
 import { Desk, roomy } from '../../../messaging/kit.js';
 
@@ -23,7 +23,8 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   client.disconnect();
   return Desk.open({
     limits: roomy,
-    postgres: postgres.url, secretKeys,
+    postgres: postgres.url,
+    secretKeys: sharedKeys,
     redis: redis.url,
     onError: () => undefined,
     ...options,

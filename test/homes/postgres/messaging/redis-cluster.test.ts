@@ -5,7 +5,7 @@ import { newUlid } from '../../../../src/messaging/ulid.js';
 import { globalRoomId } from '../../../../src/messaging/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { startCluster } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
 import { Desk, roomy } from '../../../messaging/kit.js';
 
@@ -26,7 +26,8 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   client.disconnect();
   return Desk.open({
     limits: roomy,
-    postgres: postgres.url, secretKeys,
+    postgres: postgres.url,
+    secretKeys: sharedKeys,
     redis: redis.url,
     onError: () => undefined,
     ...options,
@@ -71,7 +72,8 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
     await desks.pop()?.close();
     const desk = await Desk.open({
       limits: chosen,
-      postgres: url, secretKeys,
+      postgres: url,
+      secretKeys: sharedKeys,
       redis: redis.url,
       onError: (_error, about) => void errors.push(about),
     });
@@ -122,7 +124,8 @@ it('on a cluster, a server that looks for such messages ends while others go on 
     })();
     const next = await Desk.open({
       limits: roomy,
-      postgres: (await sharedPostgres()).url, secretKeys,
+      postgres: (await sharedPostgres()).url,
+      secretKeys: sharedKeys,
       redis: redis.url,
       onError: () => undefined,
     });

@@ -7,7 +7,7 @@ import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
 
 let redis: HaltingServer;
@@ -21,7 +21,7 @@ afterAll(() => redis.stop());
 const settings = { trustedProxies: ['127.0.0.0/8'] };
 
 function open(
-  messaging: string,
+  postgres: string,
   redisUrl: string,
   limits: Partial<
     typeof roomy & {
@@ -34,7 +34,8 @@ function open(
 ): Promise<Desk> {
   return Desk.open({
     limits: { ...roomy, ...limits },
-    messaging,
+    postgres,
+    secretKeys: sharedKeys,
     redis: redisUrl,
     onError: () => undefined,
     messagingSettings: settings,

@@ -7,12 +7,12 @@ import {
   topRoomsClause,
   totalsStatement,
 } from '../../../../src/homes/postgres/messaging/totals.js';
-import { migrateMessagingUp, messagingSchema } from '../../../../src/homes/postgres/messaging/schema.js';
+import { migrateMessaging } from '../../../../src/homes/postgres/messaging/schema.js';
 import { newUlid } from '../../../../src/messaging/ulid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Desk, Stream, roomy } from '../../../messaging/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
@@ -24,8 +24,14 @@ beforeAll(async () => {
 });
 afterAll(() => redis.stop());
 
-function open(messaging: string, redisUrl: string): Promise<Desk> {
-  return Desk.open({ limits: roomy, messaging, redis: redisUrl, onError: () => undefined });
+function open(postgres: string, redisUrl: string): Promise<Desk> {
+  return Desk.open({
+    limits: roomy,
+    postgres,
+    redis: redisUrl,
+    secretKeys: sharedKeys,
+    onError: () => undefined,
+  });
 }
 
 /** Rooms are to begin with no messages, the global one among them. */
@@ -112,10 +118,10 @@ describe('messages that another AICQ server wrote', () => {
 describe('the stored layout', () => {
   it("has the seed's tables, constraints and indexes, and its room", async () => {
     const { url } = await sharedPostgres();
-    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    const sql = await openPostgres(new URL(url));
     try {
-      await migrateMessagingUp(sql);
-      await migrateMessagingUp(sql);
+      await migrateMessaging(sql);
+      await migrateMessaging(sql);
       const lines = async (text: string) =>
         (await sql.unsafe<{ line: string }[]>(text)).map(({ line }) => line);
       const seedTables = "table_schema = 'messaging' AND table_name IN ('agents', 'rooms')";
@@ -179,7 +185,7 @@ describe('the stored layout', () => {
   it('keeps its statistics, whoever writes the tables, and reads none of them whole', async () => {
     await emptyRedis();
     const { url } = await sharedPostgres();
-    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    const sql = await openPostgres(new URL(url));
     const desk = await open(url, redis.url);
     const stats = async () => {
       const {
@@ -266,7 +272,8 @@ describe('the stored layout', () => {
     const settings = { trustedProxies: ['127.0.0.0/8'] };
     const desk = await Desk.open({
       limits: { ...roomy, channelReadsPerMinuteMax: 1 },
-      postgres: (await sharedPostgres()).url, secretKeys,
+      postgres: (await sharedPostgres()).url,
+      secretKeys: sharedKeys,
       redis: redis.url,
       onError: () => undefined,
       messagingSettings: settings,
@@ -412,7 +419,8 @@ describe('the stored layout', () => {
     const warnings: string[] = [];
     const durable = async () => {
       const desk = await Desk.open({
-        postgres: (await sharedPostgres()).url, secretKeys,
+        postgres: (await sharedPostgres()).url,
+        secretKeys: sharedKeys,
         redis: redis.url,
         onError: (_error, about) => void warnings.push(about),
       });
@@ -486,7 +494,8 @@ describe('several servers on one pair', () => {
       [1, 2].map(() =>
         Desk.open({
           limits: { ...roomy, channelReadsPerMinuteMax: 1 },
-          postgres: url, secretKeys,
+          postgres: url,
+          secretKeys: sharedKeys,
           redis: redis.url,
           onError: () => undefined,
           messagingSettings: settings,
@@ -511,7 +520,8 @@ describe('a search that stops at its bound', () => {
   it('goes on from its cursor without losing or repeating a message', async () => {
     const desk = await Desk.open({
       limits: { ...roomy, searchStepsMax: 200 },
-      postgres: (await sharedPostgres()).url, secretKeys,
+      postgres: (await sharedPostgres()).url,
+      secretKeys: sharedKeys,
       redis: redis.url,
       onError: () => undefined,
     });
@@ -702,7 +712,7 @@ describe('a database that is away', () => {
     await ann.post(room, 'one');
     await ann.post(room, 'two');
     await first.close();
-    const sql = await openPostgres(new URL(url), { schema: messagingSchema });
+    const sql = await openPostgres(new URL(url));
     await sql.unsafe('UPDATE rooms SET message_count = 0');
     await sql.end();
     const second = await open(url, redis.url);

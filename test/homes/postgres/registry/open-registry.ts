@@ -1,4 +1,5 @@
 /** A registry on a real PostgreSQL, with a clock that the test turns. */
+import { DatabaseClock } from '../../../../src/homes/postgres/database-clock.js';
 import type { Change } from '../../../../src/core/change.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import {
@@ -57,8 +58,10 @@ export async function openPostgresRegistryBench(
   const writer = new PostgresWriter({
     sql,
     limits,
-    nowMs: () => port.nowMs(),
-    checkFence: (caller, work) => port.checkCallerFence(work, caller),
+    clock: new DatabaseClock(sql, () => port.nowMs() - Date.now()),
+    checkFence: (work, caller) => port.checkCallerFence(work, caller),
+    onCommitted: () => undefined,
+    onError: () => undefined,
   });
   return {
     url,

@@ -9,7 +9,7 @@ import { type Stoa, openStoa } from '../../../../src/index.js';
 import { globalRoomId } from '../../../../src/messaging/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres } from '../../../servers/shared.js';
+import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from '../../../transfer/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
@@ -26,18 +26,15 @@ async function save(lines: readonly string[], name: string): Promise<string> {
   return path;
 }
 
-/** Data, workspaces and messages in PostgreSQL and Redis; the registry beside them. */
+/** A Stoa on PostgreSQL and Redis. */
 async function openPostgres(): Promise<Stoa> {
   const { url } = await sharedPostgres();
   const client = new Redis(redis.url);
   await client.flushall();
   client.disconnect();
   const stoa = await openStoa({
-    data: '',
-    engine: 'memory',
-    datastore: url,
-    workspaces: url,
-    postgres: url, secretKeys,
+    postgres: url,
+    secretKeys: sharedKeys,
     redis: redis.url,
     onError: () => undefined,
   });
@@ -97,10 +94,8 @@ describe('an import into PostgreSQL and Redis', () => {
       await noteServer(cluster.describe);
       const { url } = await sharedPostgres();
       const stoa = await openStoa({
-        data: '',
-        engine: 'memory',
-        workspaces: url,
-        postgres: url, secretKeys,
+        postgres: url,
+        secretKeys: sharedKeys,
         redis: cluster.url,
         onError: () => undefined,
       });

@@ -7,7 +7,6 @@ import {
   workspacesMigrations,
 } from '../../../../src/homes/postgres/workspaces/schema.js';
 import type { WorkspacesService } from '../../../../src/workspaces/service.js';
-import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
 import { workspacesConformance } from '../../../../src/workspaces/conformance/index.js';
 import { type PostgresBench, openPostgresBench } from './fixture.js';
