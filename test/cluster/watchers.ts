@@ -22,11 +22,11 @@ export function startWatchers(fleet: Fleet, since: string): Watchers {
   const ended: string[] = [];
   const over = new AbortController();
   let lost = 0;
+  const onLost = (): void => {
+    lost += 1;
+  };
   const follow = async (name: string, url: string): Promise<void> => {
     const { changes } = new Stoa({ url, token: fleet.token });
-    const onLost = (): void => {
-      lost += 1;
-    };
     for await (const { items } of changes.follow({ since, onLost, signal: over.signal }))
       seen.get(name)?.push(...items.map(({ seq, kind, id, version }) => ({ seq, kind, id, version })));
   };

@@ -230,10 +230,7 @@ export class PostgresHome implements Home {
   }
 
   records(): [type: string, store: RecordStore][] {
-    return [
-      ...this.workspaces.records(),
-      ...this.messaging.records(),
-    ];
+    return [...this.workspaces.records(), ...this.messaging.records()];
   }
 
   /** Spans of the database's calls come from the calls themselves. */
