@@ -41,10 +41,9 @@ export interface Places {
   readonly project: string;
   readonly session: string;
   readonly room: string;
-  readonly agents: readonly string[];
 }
 
-export async function preparePlaces(caller: Caller): Promise<Places> {
+export async function preparePlaces(caller: Caller, user: string): Promise<Places> {
   const made = async (path: string, body: unknown): Promise<unknown> => {
     const reply = await caller.settle({ method: 'POST', path, body }, `prepare ${path}`);
     if (reply.outcome !== 'accepted') throw new Error(`POST ${path}: ${JSON.stringify(reply)}`);
@@ -53,9 +52,14 @@ export async function preparePlaces(caller: Caller): Promise<Places> {
   const workspace = textIn(await made('/v1/workspaces', { name: 'cluster' }), 'id');
   const project = textIn(await made(`/v1/workspaces/${workspace}/projects`, { name: 'work' }), 'id');
   const session = textIn(await made(`/v1/projects/${project}/sessions`, { status: 'active' }), 'id');
-  const agent = textIn(await made('/v1/agents', { name: 'leader' }), 'agent_id');
+  const allowed = await caller.call({
+    method: 'PUT',
+    path: `/v1/users/${user}`,
+    body: { agents_max: agentsMax },
+  });
+  if (allowed.outcome !== 'accepted') throw new Error(`PUT /v1/users/${user}: ${JSON.stringify(allowed)}`);
   const room = textIn(await made('/room', { name: 'cluster-room' }), 'id');
-  return { workspace, project, session, room, agents: [agent] };
+  return { workspace, project, session, room };
 }
 
 /** Shared by the clients of one kind. */
@@ -69,13 +73,18 @@ export interface Client {
   readonly isOver: () => boolean;
 }
 
-/** A search over one document stays short, whatever the length of the run. */
+/** A search over one document or lease stays short, whatever the length of the run. */
 const callsPerDocument = 60;
+const callsPerLease = 150;
+const agentsMax = 10_000;
 const documentsAtOnce = 3;
 export const taskLeaseSeconds = 2;
 /** Tasks come back when a worker falls silent, more often than the usual three times. */
 const attemptsMax = 100;
 const pauseMsMax = 30;
+/** While a database is away every call has an unknown outcome; a few of them are enough. */
+const afterUnknownMs = 300;
+const telling: ReadonlySet<string> = new Set(['not_found', 'version_conflict']);
 
 const nowMs = (): number => performance.now();
 
@@ -85,14 +94,17 @@ function append<Item>(lists: Map<string, Item[]>, name: string, item: Item): voi
   else list.push(item);
 }
 
+function countOf(lists: ReadonlyMap<string, readonly unknown[]>): number {
+  return [...lists.values()].reduce((sum, { length }) => sum + length, 0);
+}
+
 const outcomeOf = ({ outcome }: Reply): Write['outcome'] => outcome;
 
 /** Reads, writes and compare-and-sets of documents that several clients share. */
 export async function useDocuments({ name, caller, history, random, isOver }: Client): Promise<void> {
   const versions = new Map<string, number>();
   for (let count = 0; !isOver(); count += 1) {
-    const total = [...history.documents.values()].reduce((sum, calls) => sum + calls.length, 0);
-    const round = Math.floor(total / (callsPerDocument * documentsAtOnce));
+    const round = Math.floor(countOf(history.documents) / (callsPerDocument * documentsAtOnce));
     const key = `register-${round}-${random.below(documentsAtOnce)}`;
     const kind = random.below(10);
     const known = versions.get(key) ?? 0;
@@ -111,7 +123,10 @@ export async function useDocuments({ name, caller, history, random, isOver }: Cl
             body: { value: input.value },
             headers: conditionOf(input.ifVersion),
           });
+    // A refusal that says nothing of the document.
+    if (reply.outcome === 'refused' && !telling.has(reply.code)) continue;
     const output = documentOutput(input, reply);
+    if (output === undefined) await sleep(afterUnknownMs);
     append(history.documents, key, {
       input,
       output,
@@ -137,10 +152,9 @@ function documentOutput(input: DocumentInput, reply: Reply): DocumentOutput | un
       ? { found: { version, value: textIn(reply.body, 'value') } }
       : { written: version };
   }
-  if (reply.code === 'not_found') return { found: { version: 0, value: null } };
-  if (reply.code === 'version_conflict') return { refused: 'version_mismatch' };
-  // It was not carried out, so that it says nothing of the document.
-  return undefined;
+  return reply.code === 'not_found'
+    ? { found: { version: 0, value: null } }
+    : { refused: 'version_mismatch' };
 }
 
 /** Documents that are written once each: half of them until the outcome is known. */
@@ -246,11 +260,10 @@ function commitOutcome(reply: Reply): Write['outcome'] {
 }
 
 /** Takes the lease of an agent, renews it or lets it go, and writes under its fencing number, in time or too late. */
-export async function useLeases({ name, caller, history, places, random, isOver }: Client): Promise<void> {
+export async function useLeases({ name, caller, history, random, isOver }: Client): Promise<void> {
   const lifeMs = (leaseSeconds + leaseGraceSeconds) * 1_000;
   for (let count = 0; !isOver(); count += 1) {
-    const [agent] = places.agents;
-    if (agent === undefined) throw new Error('There is no agent to hold.');
+    const agent = await leaderOf(caller, Math.floor(countOf(history.leases) / callsPerLease));
     const [renewal, calledAtMs] = [`${name}-${count}`, nowMs()];
     const beat = await caller.call({
       method: 'POST',
@@ -281,6 +294,14 @@ export async function useLeases({ name, caller, history, places, random, isOver 
     }
     await sleep(50 + random.below(300));
   }
+}
+
+/** All clients use the same key, so all get the same agent. */
+async function leaderOf(caller: Caller, round: number): Promise<string> {
+  const name = `leader-${round}`;
+  const reply = await caller.settle({ method: 'POST', path: '/v1/agents', body: { name } }, name);
+  if (reply.outcome !== 'accepted') throw new Error(`POST /v1/agents: ${JSON.stringify(reply)}`);
+  return textIn(reply.body, 'agent_id');
 }
 
 function fencedWrite(agent: string, fence: number): unknown {

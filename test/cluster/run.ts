@@ -47,7 +47,7 @@ export async function runLoad(
   const operator = new Caller(fleet.balancerUrl, fleet.token, null);
   const history = load.emptyHistory();
   const watchers = startWatchers(fleet, '0');
-  const places = await load.preparePlaces(caller);
+  const places = await load.preparePlaces(caller, user);
   const endMs = Date.now() + loadSeconds * 1_000;
   let isDrained = false;
   const client = (name: string, isOver: () => boolean): load.Client => ({

@@ -13,8 +13,8 @@ import {
   writeFaults,
 } from './checker/history.js';
 import { type Call, type Model, findViolation } from './checker/linearizable.js';
-import { documentModel, leaseModel } from './checker/models.js';
-import type { History, Places } from './load.js';
+import { documentModel, leaseModel, withoutUnreadValues } from './checker/models.js';
+import type { DocumentCall, History, Places } from './load.js';
 
 const openStatuses: ReadonlySet<string> = new Set(['pending', 'running']);
 
@@ -157,10 +157,8 @@ export function findFaults(
       const calls = history.documents.get(key) ?? [];
       const found = stored.registers.get(key) ?? { version: 0, value: null };
       const last = { calledAtMs: Number.MAX_SAFE_INTEGER - 1, returnedAtMs: Number.MAX_SAFE_INTEGER };
-      return violationOf(`Document ${key}`, documentModel, [
-        ...calls,
-        { input: { call: 'read' }, output: { found }, ...last },
-      ]);
+      const whole: DocumentCall[] = [...calls, { input: { call: 'read' }, output: { found }, ...last }];
+      return violationOf(`Document ${key}`, documentModel, withoutUnreadValues(whole));
     }),
     ...[...history.leases].flatMap(([agent, calls]) =>
       violationOf(`The lease of ${agent}`, leaseModel, calls),

@@ -9,6 +9,7 @@ import {
   type LeaseOutput,
   documentModel,
   leaseModel,
+  withoutUnreadValues,
 } from './models.js';
 
 type DocumentCall = Call<DocumentInput, DocumentOutput>;
@@ -102,6 +103,17 @@ describe('a document', () => {
     expect(documents(unknown, read(1, 2, 0, null), read(3, 4, 1, 'a'))).toBe(true);
     expect(documents(unknown, read(1, 2, 1, 'a'), read(3, 4, 0, null))).toBe(false);
     expect(documents(unknown, read(1, 2, 1, 'a'), read(3, 4, 2, 'a'))).toBe(false);
+  });
+
+  it('is decided soon although the outcome of many writes is unknown', () => {
+    const history = Array.from({ length: 40 }, (_, index) => unknownWrite(index, `v${index}`));
+    const reads = [read(100, 101, 7, 'v3'), read(102, 103, 9, 'v4'), read(104, 105, 8, 'v4')];
+    const [first, second] = [
+      withoutUnreadValues([...history, ...reads.slice(0, 2)]),
+      withoutUnreadValues([...history, ...reads]),
+    ];
+    expect(documents(...first)).toBe(true);
+    expect(documents(...second)).toBe(false);
   });
 
   it('never shows a write before it began', () => {

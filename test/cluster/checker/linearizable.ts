@@ -52,6 +52,8 @@ class Search<State, Input, Output> {
   readonly #model: Model<State, Input, Output>;
   readonly #calls: readonly Call<Input, Output>[];
   readonly #isPlaced: boolean[];
+  /** For each call of unknown outcome the earlier ones with the same input. */
+  readonly #twins: readonly (readonly number[])[];
   readonly #tried = new Set<string>();
   #known: number;
   #state: State;
@@ -63,6 +65,12 @@ class Search<State, Input, Output> {
     this.#model = model;
     this.#calls = calls;
     this.#isPlaced = calls.map(() => false);
+    const inputs = calls.map(({ input, output }) =>
+      output === undefined ? JSON.stringify(input) : undefined,
+    );
+    this.#twins = inputs.map((input, index) =>
+      input === undefined ? [] : inputs.flatMap((other, at) => (at < index && other === input ? [at] : [])),
+    );
     this.#known = calls.filter(({ output }) => output !== undefined).length;
     this.#state = model.initial;
   }
@@ -112,6 +120,7 @@ class Search<State, Input, Output> {
       if (after === undefined) continue;
       // An unknown outcome without effect is the same as none at all.
       if (call.output === undefined && sameState(after, this.#state)) continue;
+      if (this.#hasTwinBefore(index)) continue;
       if (!this.#isNew(index, after)) continue;
       this.#placed.push({ index, before: this.#state });
       this.#isPlaced[index] = true;
@@ -120,6 +129,12 @@ class Search<State, Input, Output> {
       return index;
     }
     return undefined;
+  }
+
+  /** Of unknown outcomes with the same input the earliest may stand for any of them: without this rule ten of them are a thousand ways. */
+  #hasTwinBefore(index: number): boolean {
+    const twins = this.#twins[index] ?? [];
+    return twins.some((twin) => this.#isPlaced[twin] === false);
   }
 
   #isNew(index: number, after: State): boolean {
