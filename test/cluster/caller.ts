@@ -21,19 +21,21 @@ const settleMsMax = 60_000;
 
 export class Caller {
   readonly #url: string;
+  readonly #send: typeof fetch;
   readonly #headers: Readonly<Record<string, string>>;
   /** Answers that no fault of another part excuses. */
   readonly broken: string[] = [];
 
-  /** Without a user it is the operator, who sees everything. */
-  constructor(url: string, token: string, user: string | null) {
+  /** Without a user it is the operator, who sees everything. `send` stands for what is between the client and the servers. */
+  constructor(url: string, token: string, user: string | null, send: typeof fetch = fetch) {
     this.#url = url;
+    this.#send = send;
     this.#headers = { authorization: `Bearer ${token}`, ...(user !== null && { 'stoa-user': user }) };
   }
 
   async call({ method, path, body, headers }: Request): Promise<Reply> {
     try {
-      const answer = await fetch(this.#url + path, {
+      const answer = await this.#send(this.#url + path, {
         method,
         headers: {
           ...this.#headers,

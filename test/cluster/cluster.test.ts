@@ -5,7 +5,12 @@
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { builtProgram, noteServer } from '../servers/shared.js';
+import { Caller } from './caller.js';
+import { findViolation } from './checker/linearizable.js';
+import { documentModel } from './checker/models.js';
 import { type Fleet, startFleet } from './fleet.js';
+import { countOf, emptyHistory, useDocuments } from './load.js';
+import { Random } from './random.js';
 import { type RunResult, runLoad } from './run.js';
 import { findFaults } from './verdict.js';
 
@@ -43,6 +48,27 @@ it('has worked in all four domains, and has failed', () => {
 function faultsWith(change: Partial<RunResult['stored']>): string[] {
   return findFaults(result.history, { ...result.stored, ...change }, result.seen);
 }
+
+/** A balancer as none should be: every write arrives two times, and the second answer is given. */
+const sentTwice: typeof fetch = async (url, request) => {
+  if (request?.method === 'PUT') await (await fetch(url, request)).text();
+  return fetch(url, request);
+};
+
+it('finds a balancer that sends writes a second time', async () => {
+  const history = emptyHistory();
+  await useDocuments({
+    name: 'twice',
+    caller: new Caller(fleet.balancerUrl, fleet.token, 'eve', sentTwice),
+    history,
+    random: new Random(seed),
+    isOver: () => countOf(history.documents) >= 30,
+  });
+  const isBroken = [...history.documents.values()].map(
+    (calls) => findViolation(documentModel, calls) !== undefined,
+  );
+  expect(isBroken).toContain(true);
+});
 
 describe('a fault that is planted in the history is found:', () => {
   it('a lost document', () => {

@@ -94,14 +94,20 @@ function append<Item>(lists: Map<string, Item[]>, name: string, item: Item): voi
   else list.push(item);
 }
 
-function countOf(lists: ReadonlyMap<string, readonly unknown[]>): number {
+export function countOf(lists: ReadonlyMap<string, readonly unknown[]>): number {
   return [...lists.values()].reduce((sum, { length }) => sum + length, 0);
 }
 
 const outcomeOf = ({ outcome }: Reply): Write['outcome'] => outcome;
 
 /** Reads, writes and compare-and-sets of documents that several clients share. */
-export async function useDocuments({ name, caller, history, random, isOver }: Client): Promise<void> {
+export async function useDocuments({
+  name,
+  caller,
+  history,
+  random,
+  isOver,
+}: Omit<Client, 'places'>): Promise<void> {
   const versions = new Map<string, number>();
   for (let count = 0; !isOver(); count += 1) {
     const round = Math.floor(countOf(history.documents) / (callsPerDocument * documentsAtOnce));
