@@ -55,6 +55,7 @@ import type { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './core/errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
+export type { GroupFacts } from './homes/directory/kernel/store.js';
 
 export interface StoaOptions {
   /** The data directory; made when it is not there. */

@@ -6,8 +6,7 @@ import type { Context, Span } from '@opentelemetry/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import { importOptional } from '../core/optional-package.js';
-import type { GroupFacts } from '../homes/directory/kernel/store.js';
-import type { Stoa } from '../index.js';
+import type { GroupFacts, Stoa } from '../index.js';
 import { version } from '../version.js';
 
 export type OpenTelemetry = typeof import('@opentelemetry/api');

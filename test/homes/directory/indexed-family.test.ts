@@ -40,6 +40,9 @@ beforeEach(async () => {
 });
 afterAll(removeDirectories);
 
+const key = (text: string): Buffer => Buffer.from(text);
+const found = (damages: Iterable<Damage>): string[] =>
+  Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex').toString()}`);
 const rows = (): string[] => Array.from(store.range(others, {}), ({ key, value }) => `${key} ${value}`);
 
 it('a new record has every row that is declared', () => {
@@ -64,13 +67,10 @@ it('a record that is removed takes its rows along', async () => {
 });
 
 it('doctor finds a missing row, a wrong value and a row of no record by the same declaration', async () => {
-  const key = (text: string): Buffer => Buffer.from(text);
   await store.transact((tx) => {
     tx.delete(others, key('tag:red:a'));
     tx.put(others, key('topic:x:a'), key('b'));
   });
-  const found = (damages: Iterable<Damage>): string[] =>
-    Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex')}`);
   expect(found(inspectRows(store, notes.rowsOf(first), 'the note a'))).toEqual([
     'wrong topic:x:a',
     'missing tag:red:a',
