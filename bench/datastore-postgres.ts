@@ -41,7 +41,7 @@ export const datastorePostgresBench: Bench = {
     const server = await startPostgres();
     try {
       const other = await openOther(join(directory, 'packages'), server.url);
-      // As a server opens it: with the feed, which hears of each write through the outbox in the database.
+      // As a server opens it: with the feed, whose rows are written by the same statements.
       const stoa = await openStoa({ data: '', engine: 'memory', datastore: server.url });
       const { data } = stoa;
       const caller = operatorCaller('bench');

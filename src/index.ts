@@ -217,6 +217,7 @@ async function openHome(
       redis,
       secretKeys: secretKeys ?? undefined,
       operatorToken: options.operatorToken ?? undefined,
+      clock,
     });
   }
   if (data === undefined)

@@ -18,7 +18,7 @@ export function agentChange(kind: `agent.${string}`, { record, meta }: Named, fa
 }
 
 export function sessionChange(
-  kind: 'session.opened' | 'session.closed',
+  kind: 'session.opened' | 'session.closed' | 'session.imported',
   { record, meta }: Named,
   sessionId: string,
 ): Change {

@@ -15,6 +15,7 @@ import {
   stateOf,
 } from './model.js';
 import type { PutAgent, WriteGuard } from './port.js';
+import { firstLease, noLease } from './presence.js';
 import { agentNotFound } from './refusals.js';
 import { type AgentVerb, stateForSession, verbPath } from './transitions.js';
 
@@ -128,6 +129,20 @@ export function closed(
     return { session: ended, agent: withSign(left, times), changes };
   const idle = applied(left, { status: 'idle' }, times, { session: session.session_id });
   return { session: ended, agent: idle.agent, changes: [...changes, ...idle.changes] };
+}
+
+/** An agent as an export had it, over the one that is there. A fencing number never falls; quota and states were judged before. */
+export function restored(
+  given: Pick<StoredAgent, 'record' | 'meta'>,
+  before: StoredAgent | undefined,
+  fences: { given: number | null; deleted: number },
+  times: Times,
+): AgentOutcome {
+  const current = before === undefined ? firstLease(fences.deleted) : before.lease;
+  const fence = fences.given === null ? 0 : fences.given + 1;
+  const lease = fence > (current?.fence ?? 0) ? { ...(current ?? noLease), fence } : current;
+  const agent = rescheduled({ ...given, lease, activeSessions: before?.activeSessions ?? 0 }, times);
+  return { agent, changes: [agentChange('agent.imported', agent)] };
 }
 
 /** Sets the timer of idleness for when it is due, or takes it away. */

@@ -35,6 +35,10 @@ export function orphan(what: string): Conflict {
   return { kind: 'orphan', detail: `${what} is not there, or is another user's.` };
 }
 
+export function ofAnotherUser(id: string): Conflict {
+  return { kind: 'name_taken', detail: `The id ${id} belongs to something of another user.` };
+}
+
 /** A store takes only records of its own type; the import sorts them by type. */
 export function erased<Kind extends { type: string }>(store: RecordStore<Kind>): RecordStore {
   return store;

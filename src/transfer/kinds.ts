@@ -41,7 +41,8 @@ function kind<Schema extends z.ZodType<TransferRecord>>(definition: KindDefiniti
 
 const user = z.string().min(1).max(1_024);
 const count = z.int().min(0);
-const timeMs = z.int().min(0);
+/** To the end of the year 9999, which every home can store. */
+const timeMs = z.int().min(0).max(253_402_300_799_999);
 const isoTime = z.iso.datetime();
 const agentId = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hex digits');
 const uuid = z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'must be a UUID in lowercase');

@@ -161,6 +161,22 @@ export function describeTokens(name: string, openBench: OpenTokens): void {
       await identity.createToken(operator, 'ada', {}, null);
     });
 
+    test('are refused with a name or an end that could not be stored', async () => {
+      const { identity } = await open();
+      for (const input of [
+        { name: 'a\0b' },
+        { name: 'a\nb' },
+        { name: 'a\ud800' },
+        { expires_at: Number.MAX_SAFE_INTEGER },
+      ])
+        await expect(identity.createToken(operator, 'ada', input, null)).rejects.toMatchObject({
+          code: 'invalid_request',
+        });
+      const last = { name: 'für 😀', expires_at: 253_402_300_799_999 };
+      await identity.createToken(operator, 'ada', last, null);
+      expect((await identity.listTokens(operator, 'ada')).items).toMatchObject([last]);
+    });
+
     test('keep name, scopes and last use, and are listed page by page', async () => {
       const { identity, clock } = await open();
       const scopes = { write: false, namespaces: ['a:b', 'c'] };

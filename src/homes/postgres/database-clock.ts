@@ -8,29 +8,29 @@ export const clockColumn = 'floor(extract(epoch FROM clock_timestamp()) * 1000):
 
 export class DatabaseClock {
   readonly #sql: PostgresSql;
-  readonly #skewMs: () => number;
+  readonly #skewMs: (() => number) | undefined;
   #offsetMs = 0;
   #checkedMs = 0;
 
-  /** `skewMs` is added to every reading; tests turn the clock with it. */
-  constructor(sql: PostgresSql, skewMs: () => number = () => 0) {
+  /** Tests turn the clock with `skewMs`: it is added to this server's clock, and to every reading of the database. */
+  constructor(sql: PostgresSql, skewMs?: () => number) {
     this.#sql = sql;
     this.#skewMs = skewMs;
   }
 
   /** This server's estimate, without asking. */
   nowMs(): number {
-    return Date.now() + this.#offsetMs + this.#skewMs();
+    return Date.now() + (this.#skewMs?.() ?? this.#offsetMs);
   }
 
   /** A time that the database has read. */
   ofReading(databaseMs: number): number {
-    return databaseMs + this.#skewMs();
+    return databaseMs + this.skewMs;
   }
 
   /** How far the times of this clock are from the database's; zero but in tests. */
   get skewMs(): number {
-    return this.#skewMs();
+    return this.#skewMs?.() ?? 0;
   }
 
   /** Asks the database where that was long ago, or never. */

@@ -23,6 +23,7 @@ import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
+import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
 export interface PostgresHomeOptions extends HomeOptions {
@@ -33,17 +34,20 @@ export interface PostgresHomeOptions extends HomeOptions {
   readonly secretKeys: string | undefined;
   /** `STOA_OPERATOR_TOKEN`; made at the first start unless given. */
   readonly operatorToken: string | undefined;
+  /** Milliseconds since 1970, instead of the database's clock; for tests. */
+  readonly clock?: (() => number) | undefined;
 }
 
 /** Opens the home, or refuses with what to do. What was opened before a refusal is closed again. */
 export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
-  const { limits, onError, sweepIntervalMs } = options;
+  const { limits, onError, sweepIntervalMs, clock: given } = options;
   const opened: (() => Promise<void>)[] = [];
   try {
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
       onError,
-      checkFence: checkCallerFence,
+      checkFence: (work, caller) => checkCallerFence(work, caller, given),
+      ...(given && { skewMs: () => given() - Date.now() }),
     });
     opened.unshift(() => base.close());
     const { sql, clock, writer, feed } = base;
@@ -52,11 +56,12 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const storeId = (await readFact(sql, 'store_id')) ?? '';
     const { secrets, servers } = await openSharedSecrets(base, options);
     const credentials = await operatorCredentials(sql, options.operatorToken);
-    const registry = await openPostgresRegistry({ sql, limits });
+    const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user), limits);
     const identity = await openPostgresIdentity({
       sql,
       limits,
+      ...(given && { clock: given }),
       onRemoved: options.onTokenRemoved,
       onMissed: options.onTokensMissed,
       onError: (error) => onError(error, 'listening for removed tokens'),
@@ -230,7 +235,13 @@ export class PostgresHome implements Home {
   }
 
   records(): [type: string, store: RecordStore][] {
-    return [...this.workspaces.records(), ...this.messaging.records()];
+    const { sql } = this.#base;
+    const { writer, registry } = this;
+    return [
+      ...registryRecords({ sql, transact: (body) => writer.transact(body), registry }),
+      ...this.workspaces.records(),
+      ...this.messaging.records(),
+    ];
   }
 
   /** Spans of the database's calls come from the calls themselves. */

@@ -4,7 +4,7 @@ import type { Change } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { StoreNotes } from '../../datastore/store-documents.js';
 import type { PostgresSql } from './connection.js';
-import { beginAnswer, dropAnswer, findAnswer, keepAnswer, lockAnswer } from './kept-answers.js';
+import { beginAnswer, dropAnswer, endAnswer, findAnswer, lockAnswer } from './kept-answers.js';
 import type { Work } from './work.js';
 import type { PostgresWriter } from './writer.js';
 
@@ -47,7 +47,7 @@ export class PostgresStoreNotes implements StoreNotes {
   ): Promise<void> {
     await this.#writer.transact(async (work) => {
       work.announce(...changes);
-      if (kept !== null) await keepAnswer(work, caller, kept.idempotency, kept.results);
+      if (kept !== null) await endAnswer(work, caller, kept.idempotency, kept.results);
     });
   }
 

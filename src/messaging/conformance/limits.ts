@@ -180,7 +180,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(204);
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(404);
         expect((await from('203.0.113.7', '/room/global')).status).toBe(200);
-        // In IPv6 whoever has one address has all of its network.
+        // A client with one IPv6 address has all of its network.
         expect((await from('2001:db8:1:2::')).status).toBe(200);
         for (let count = 1; count <= 10; count += 1)
           expect((await from(`2001:DB8:1:2:${count}::`)).status).toBe(429);

@@ -82,7 +82,7 @@ export function liveMessageTests(
       ]);
     });
 
-    it('a reader of one room among several is told which, whoever else reads that room', async () => {
+    it('a reader of one room among several is told which, also while others read that room', async () => {
       const room = await desk.room(ann);
       const urls = [
         `/room/${room}/stream?after=1`,

@@ -159,6 +159,15 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
           .error_message,
       ).toBe('out of memory');
       expect((await registry.start(alice, agent_id)).error_message).toBeNull();
+      for (const error_message of ['a\0b', 'a\ud800b'])
+        await expect(
+          registry.updateAgent(alice, agent_id, { status: 'error', error_message }),
+        ).rejects.toMatchObject({ code: 'invalid_request' });
+      const lines = 'first line\n\tsecond line';
+      expect(
+        (await registry.updateAgent(alice, agent_id, { status: 'error', error_message: lines }))
+          .error_message,
+      ).toBe(lines);
     });
 
     it('put obeys the table and the version, and makes what is not there', async () => {

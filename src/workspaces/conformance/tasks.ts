@@ -182,7 +182,7 @@ export function taskTests(
       expect(given.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
     });
 
-    it('complete records the result, and the same write again is no error', async () => {
+    it('complete records the result, and the same write again is not an error', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const { task, lease } = await claimOne(projectId);

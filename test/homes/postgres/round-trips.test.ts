@@ -51,12 +51,15 @@ async function countingProxy(url: string): Promise<{ url: string; close: () => v
   return { url: through.href, close: () => void proxy.close() };
 }
 
+function onError(error: unknown, about: string): void {
+  expect.unreachable(`${about}: ${String(error)}`);
+}
+
 beforeAll(async () => {
   const proxy = await countingProxy((await sharedPostgres()).url);
   // One connection, and nothing beside the requests: the feed is not numbered, and no sweep comes.
   const sql = await openPostgres(new URL(proxy.url), { limits, connectionsMax: 1 });
   const clock = new DatabaseClock(sql);
-  const onError = (error: unknown, about: string): void => expect.unreachable(`${about}: ${String(error)}`);
   const writer = new PostgresWriter({
     sql,
     limits,
@@ -127,6 +130,7 @@ it('a claim takes three, a heartbeat three, and a completion four', async () => 
 });
 
 it('a new task takes three, and the call to other servers after it one', async () => {
-  const create = (): Promise<unknown> => workspaces.createTask(ada, place.sessionId, { command: 'x' });
-  expect(await tripsOf(create)).toBeLessThanOrEqual(4);
+  expect(
+    await tripsOf(() => workspaces.createTask(ada, place.sessionId, { command: 'x' })),
+  ).toBeLessThanOrEqual(4);
 });

@@ -17,7 +17,7 @@ import {
   onActivityTimer,
   opened,
   putChange,
-  rescheduled,
+  restored,
 } from '../../../registry/lifecycle.js';
 import {
   type Lease,
@@ -27,7 +27,7 @@ import {
   stateOf,
 } from '../../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
-import { firstLease, noLease } from '../../../registry/presence.js';
+import { firstLease } from '../../../registry/presence.js';
 import { agentExists, agentNotFound } from '../../../registry/refusals.js';
 import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
 import { registryFamilies as families } from './families.js';
@@ -90,18 +90,13 @@ export class AgentVerbs {
   restore(tx: Transaction, given: Pick<StoredAgent, 'record' | 'meta'>, fence: number | null): void {
     const user = this.#users.ensure(tx, given.meta.user);
     const before = findAgent(tx, user, given.record.agent_id);
-    const lease = before === undefined ? firstLease(fenceOfDeleted(tx, user)) : before.lease;
-    const agent = rescheduled(
-      { ...given, lease, activeSessions: before?.activeSessions ?? 0 },
-      this.#times(tx),
-    );
+    const fences = { given: fence, deleted: fenceOfDeleted(tx, user) };
+    const { agent, changes } = restored(given, before, fences, this.#times(tx));
     const timerAtMs = before?.meta.activityTimerAtMs ?? null;
     setTimer(tx, activityTimer, agent, timerAtMs, agent.meta.activityTimerAtMs);
     writeAgent(tx, before, agent);
-    if (fence !== null && fence > (lease?.fence ?? 0))
-      writeLease(tx, agent.record, { ...(lease ?? noLease), fence });
-    else if (before === undefined && lease !== null) writeLease(tx, agent.record, lease);
-    tx.change(agentChange('agent.imported', agent));
+    if (agent.lease !== null && agent.lease !== before?.lease) writeLease(tx, agent.record, agent.lease);
+    for (const change of changes) tx.change(change);
   }
 
   update(

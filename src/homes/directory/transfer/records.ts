@@ -4,7 +4,7 @@ import type { Entry } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/judging.js';
+import { type Verdict, isSame, ofAnotherUser, outcomeOf, verdictOf } from '../../../transfer/judging.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 
@@ -97,8 +97,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
 
   #judge(reader: Reader, root: Reader, record: Kind, coming: Coming | undefined): Verdict {
     const taken = this.#idOfAnother(root, record);
-    if (taken !== undefined)
-      return { kind: 'name_taken', detail: `The id ${taken} belongs to something of another user.` };
+    if (taken !== undefined) return ofAnotherUser(taken);
     const stored = this.#kind.stored(reader, record);
     if (stored !== undefined && isSame(stored, record, this.#kind.essence)) return 'same';
     return this.#kind.obstacle?.(reader, record, coming) ?? verdictOf(record, stored);

@@ -205,17 +205,24 @@ async function addAgent(
 ): Promise<StoredAgent> {
   const userId = user.record.user_id;
   checkAgentQuota(user.agents, user.agentsMax ?? work.limits.agentsPerUserMax);
-  if (!(await work.enter(input.agentId, userId))) {
+  const agent = { ...newAgent({ ...input, userId }, work.nowMs), lease };
+  if (!(await insertAgent(work, agent))) {
     // Another user's agent is not there for this one.
     throw (await ownerOf(work, input.agentId)) === userId
       ? agentExists(input.agentId)
       : agentNotFound(input.agentId);
   }
-  const agent = { ...newAgent({ ...input, userId }, work.nowMs), lease };
-  await work.insert(agent);
-  await work.rows('UPDATE registry.users SET agents = agents + 1 WHERE user_id = $1', [userId]);
   work.announce(agentChange('agent.created', agent));
   return agent;
+}
+
+/** Adds an agent to a locked user. Answers false where its id is in use. */
+export async function insertAgent(work: RegistryWork, agent: StoredAgent): Promise<boolean> {
+  const { user_id, agent_id } = agent.record;
+  if (!(await work.enter(agent_id, user_id))) return false;
+  await work.insert(agent);
+  await work.rows('UPDATE registry.users SET agents = agents + 1 WHERE user_id = $1', [user_id]);
+  return true;
 }
 
 async function ownerOf(work: RegistryWork, id: string): Promise<string | null> {

@@ -1,5 +1,6 @@
 /** Which messaging identity speaks for which agent, in PostgreSQL. */
 import { agentChange } from '../../../registry/announcements.js';
+import type { StoredAgent } from '../../../registry/model.js';
 import type { KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
 import { identityTaken, linkNotFound } from '../../../registry/refusals.js';
 import { type Queryable, query } from '../connection.js';
@@ -19,21 +20,25 @@ export async function linkIdentity(
   identity: string,
 ): Promise<void> {
   const agent = await work.requireLocked(userId, agentId);
-  const owner = agent.record.user_id;
-  if (!(await work.enter(linkOwnerId(identity), owner))) {
-    const linked = await work.rows(
-      'SELECT agent_id FROM registry.identity_links WHERE user_id = $1 AND identity = $2 AND agent_id = $3',
-      [owner, identity, agentId],
-    );
-    if (linked.length > 0) return;
-    throw identityTaken(identity);
-  }
+  if (await addLink(work, agent, identity)) return;
+  const linked = await work.rows(
+    'SELECT agent_id FROM registry.identity_links WHERE user_id = $1 AND identity = $2 AND agent_id = $3',
+    [agent.record.user_id, identity, agentId],
+  );
+  if (linked.length === 0) throw identityTaken(identity);
+}
+
+/** Links an identity to a locked agent. Answers false where it is linked already. */
+export async function addLink(work: RegistryWork, agent: StoredAgent, identity: string): Promise<boolean> {
+  const { user_id, agent_id } = agent.record;
+  if (!(await work.enter(linkOwnerId(identity), user_id))) return false;
   await work.rows('INSERT INTO registry.identity_links (user_id, agent_id, identity) VALUES ($1, $2, $3)', [
-    owner,
-    agentId,
+    user_id,
+    agent_id,
     identity,
   ]);
   work.announce(agentChange('agent.linked', agent, { identity }));
+  return true;
 }
 
 /** Does nothing for an identity without a link. */

@@ -56,6 +56,7 @@ const background = operatorCaller();
 export class PostgresRegistry implements RegistryPort {
   /** What else happens when an agent's presence ends: lost, released or deleted. */
   readonly onPresenceEnded: PresenceEndedHook[] = [];
+  readonly limits: Limits;
   readonly #sql: PostgresSql;
   readonly #options: PostgresRegistryOptions;
   readonly #databaseClock: DatabaseClock;
@@ -63,6 +64,7 @@ export class PostgresRegistry implements RegistryPort {
   readonly #spellings: Spellings;
 
   constructor(options: PostgresRegistryOptions) {
+    this.limits = options.limits;
     this.#sql = options.sql;
     this.#options = options;
     this.#databaseClock = new DatabaseClock(options.sql);
@@ -273,9 +275,14 @@ export class PostgresRegistry implements RegistryPort {
     return links.identitiesOf(this.#sql, users.userIdOf(user), agent);
   }
 
-  /** Makes the user of a first write, in its transaction. */
+  /** Makes the user where it is new, in a write of any domain: a user exists from its first write. Refuses a second spelling. */
   async ensureUser(work: Work, user: string): Promise<void> {
-    await users.ensureUser(work.part(this.#part), user);
+    await users.ensureUser(this.partOf(work), user);
+  }
+
+  /** What the registry does in a transaction. */
+  partOf(work: Work): RegistryWork {
+    return work.part(this.#part);
   }
 
   /** Refuses a second spelling of a known user. */
@@ -286,7 +293,7 @@ export class PostgresRegistry implements RegistryPort {
   /** Does what is due for leases and silent agents, a few in each write. Rows that another server is at are left to it. */
   async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
     await this.keepTime();
-    const { sweepStepMax } = this.#options.limits;
+    const { sweepStepMax } = this.limits;
     for (const sweep of [agents.sweepLeases, agents.sweepActivity]) {
       const step = this.#step([], (work) => sweep(work, sweepStepMax));
       while (!isOver() && (await writeOne(writer, { caller: background }, step)) === sweepStepMax);
@@ -297,7 +304,7 @@ export class PostgresRegistry implements RegistryPort {
     new RegistryWork(work, { clock: this.#options.clock, hooks: this.onPresenceEnded });
 
   #step<T>(rows: readonly RowName[], run: (work: RegistryWork) => Promise<T>): PostgresStep<T> {
-    return new PostgresStep(rows, (work) => run(work.part(this.#part)));
+    return new PostgresStep(rows, (work) => run(this.partOf(work)));
   }
 
   #agentStep<T>(
@@ -331,7 +338,7 @@ export class PostgresRegistry implements RegistryPort {
   }
 
   #leaseTimes(): ReturnType<typeof leaseTimesOf> {
-    return leaseTimesOf(this.#options.limits, []);
+    return leaseTimesOf(this.limits, []);
   }
 
   readonly #view = (agent: StoredAgent): AgentView => ({

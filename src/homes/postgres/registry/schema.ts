@@ -19,7 +19,7 @@ const tables = `
     last_seen_at timestamptz NOT NULL,
     agents integer NOT NULL DEFAULT 0 CHECK (agents >= 0),
     -- Null where the general quota holds.
-    agents_max integer,
+    agents_max bigint,
     -- The highest fencing number of deleted agents: none is given out again.
     deleted_fence bigint NOT NULL DEFAULT 0
   );

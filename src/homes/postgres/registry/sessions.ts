@@ -31,13 +31,17 @@ export async function openSession(
   const agent = await guarded(work, userId, agentId, { fence });
   const outcome = opened(agent, sessionId, work.times);
   if (!(await work.enter(sessionId, agent.record.user_id))) throw sessionExists(sessionId);
-  const { session } = outcome;
-  await work.rows(
-    'INSERT INTO registry.sessions (user_id, agent_id, session_id, status, created_at) VALUES ($1, $2, $3, $4, $5)',
-    [session.user_id, agentId, sessionId, session.status, time(session.created_at)],
-  );
+  await insertSession(work, outcome.session);
   await work.store(agent, outcome);
-  return session;
+  return outcome.session;
+}
+
+export async function insertSession(work: RegistryWork, session: SessionRecord): Promise<void> {
+  const { user_id, agent_id, session_id, status, created_at, closed_at } = session;
+  await work.rows(
+    'INSERT INTO registry.sessions (user_id, agent_id, session_id, status, created_at, closed_at) VALUES ($1, $2, $3, $4, $5, $6)',
+    [user_id, agent_id, session_id, status, time(created_at), time(closed_at)],
+  );
 }
 
 export async function closeSession(

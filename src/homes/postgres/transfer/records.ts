@@ -12,7 +12,10 @@ export interface TableKind<Kind extends TransferRecord, Reader, Writer extends R
   obstacle?(on: Reader, record: Kind, coming: Coming | undefined): Promise<Conflict | null>;
   /** The part of a record that two must have in common to be the same. */
   essence?(record: Kind): unknown;
-  put(on: Writer, record: Kind): Promise<void>;
+  /** Why the tables could not hold a record even if they were empty; null where they could. */
+  refusalOf?(record: Kind): string | null;
+  /** `isNew`: the record was judged to be new, in the same transaction. */
+  put(on: Writer, record: Kind, isNew: boolean): Promise<void>;
 }
 
 export interface TableAccess<Reader, Writer extends Reader> {
@@ -34,6 +37,10 @@ export class TableRecords<
     this.#kind = kind;
   }
 
+  refusalOf(record: Kind): string | null {
+    return this.#kind.refusalOf?.(record) ?? null;
+  }
+
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>> {
     return this.#kind.page(scope, after, limit);
   }
@@ -47,7 +54,8 @@ export class TableRecords<
       const outcomes: Outcome[] = [];
       for (const record of records) {
         const outcome = outcomeOf(await this.#judge(writer, record, undefined), onConflict);
-        if (outcome === 'written' || outcome === 'replaced') await this.#kind.put(writer, record);
+        if (outcome === 'written' || outcome === 'replaced')
+          await this.#kind.put(writer, record, outcome === 'written');
         outcomes.push(outcome);
       }
       return outcomes;

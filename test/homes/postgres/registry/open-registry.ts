@@ -108,3 +108,11 @@ export async function openPostgresRegistryBench(
     close: () => closePostgres(sql, 5),
   };
 }
+
+/** Takes all rows away, so that the next bench begins on an empty home without a database of its own. */
+export async function emptyTables(sql: PostgresSql): Promise<void> {
+  await query(
+    sql,
+    'TRUNCATE registry.users, registry.owners, registry.agents, registry.sessions, registry.identity_links, registry.tokens, kept_answers, feed.incoming',
+  );
+}

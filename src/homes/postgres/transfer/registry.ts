@@ -1,0 +1,240 @@
+/** Users, agents, their sessions and their links in PostgreSQL, as exports have them. */
+import { erased, ofAnotherUser, orphan } from '../../../transfer/judging.js';
+import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
+import type { Conflict } from '../../../transfer/model.js';
+import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
+import {
+  agentEssence,
+  agentLine,
+  linkLine,
+  linkedToAnother,
+  sessionLine,
+  tooManyAgents,
+  userEssence,
+  userLine,
+} from '../../../transfer/registry-lines.js';
+import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { linkOwnerId } from '../registry/links.js';
+import { findAgent, findLinkedAgent, listAgents, listUsers } from '../registry/lists.js';
+import type { PostgresRegistry } from '../registry/registry.js';
+import { restoreAgent, restoreLink, restoreSession, restoreUser } from '../registry/restore.js';
+import { type Row, sessionColumns, sessionOf, text } from '../registry/rows.js';
+import { findSession } from '../registry/sessions.js';
+import { getUser, spellingOf, userIdOf } from '../registry/users.js';
+import type { RegistryWork } from '../registry/work.js';
+import type { PostgresWriter } from '../writer.js';
+import { type TableAccess, TableRecords } from './records.js';
+
+export interface RegistryRecordsOptions {
+  sql: PostgresSql;
+  /** One transaction with its rows in the feed. */
+  transact: PostgresWriter['transact'];
+  registry: PostgresRegistry;
+}
+
+interface Reads {
+  sql: Queryable;
+}
+
+/** A table of what agents have. Its key is the user, the agent and the id. */
+interface AgentTable<Line> {
+  name: string;
+  columns: string;
+  id: string;
+  lineOf(row: Row): Line;
+}
+
+const sessionTable: AgentTable<AgentSessionLine> = {
+  name: 'sessions',
+  columns: sessionColumns,
+  id: 'session_id',
+  lineOf: (row) => sessionLine(sessionOf(row), text(row, 'user_name')),
+};
+
+const linkTable: AgentTable<LinkLine> = {
+  name: 'identity_links',
+  columns: 'user_id, agent_id, identity',
+  id: 'identity',
+  lineOf: (row) => linkLine(text(row, 'user_name'), text(row, 'identity'), text(row, 'agent_id')),
+};
+
+const nothing: RecordPage<never> = { records: [], after: null };
+
+export function registryRecords({
+  sql,
+  transact,
+  registry,
+}: RegistryRecordsOptions): [type: string, store: RecordStore][] {
+  const access: TableAccess<Reads, RegistryWork> = {
+    reader: { sql },
+    transact: (body) => transact((work) => body(registry.partOf(work))),
+  };
+
+  async function agentObstacle(
+    on: Queryable,
+    { user, agent_id }: AgentLine,
+    coming: Coming | undefined,
+  ): Promise<Conflict | null> {
+    const owner = await ownerOf(on, agent_id);
+    if (owner !== undefined) return owner === userIdOf(user) ? null : ofAnotherUser(agent_id);
+    const known = await getUser(on, user);
+    const given = coming?.agentsMax === undefined ? known?.agentsMax : coming.agentsMax;
+    const agentsMax = given ?? registry.limits.agentsPerUserMax;
+    return (known?.agents ?? 0) + (coming?.newBefore ?? 0) < agentsMax
+      ? null
+      : tooManyAgents(user, agentsMax);
+  }
+
+  return [
+    [
+      'registry.user',
+      erased(
+        new TableRecords<UserLine, Reads, RegistryWork>(access, {
+          refusalOf: textRefusal,
+          page: async ({ user }, after, limit) => {
+            if (user === null) {
+              const { items, nextKey } = await listUsers(sql, { after, limit });
+              return { records: items.map(userLine), after: nextKey };
+            }
+            const found = await getUser(sql, user);
+            return { records: found?.user === user ? [userLine(found)] : [], after: null };
+          },
+          stored: async ({ sql: on }, { user }) => {
+            const found = await getUser(on, user);
+            return found === undefined ? undefined : userLine(found);
+          },
+          essence: userEssence,
+          put: restoreUser,
+        }),
+      ),
+    ],
+    [
+      'registry.agent',
+      erased(
+        new TableRecords<AgentLine, Reads, RegistryWork>(access, {
+          refusalOf: textRefusal,
+          page: async (scope, after, limit) => {
+            const reach = await reachOf(sql, scope);
+            if (reach === undefined) return nothing;
+            const { items, nextKey } = await listAgents(sql, reach, {}, { after, limit });
+            return { records: items.map(agentLine), after: nextKey };
+          },
+          stored: async ({ sql: on }, { user, agent_id }) => {
+            const agent = await findAgent(on, userIdOf(user), agent_id);
+            return agent === undefined ? undefined : agentLine(agent);
+          },
+          essence: agentEssence,
+          obstacle: ({ sql: on }, line, coming) => agentObstacle(on, line, coming),
+          put: restoreAgent,
+        }),
+      ),
+    ],
+    [
+      'registry.session',
+      erased(
+        new TableRecords<AgentSessionLine, Reads, RegistryWork>(access, {
+          refusalOf: textRefusal,
+          page: (scope, after, limit) => pageOf(sql, sessionTable, scope, after, limit),
+          stored: async ({ sql: on }, { user, session_id }) => {
+            const session = await findSession(on, userIdOf(user), session_id);
+            const spelling = session === undefined ? undefined : await spellingOf(on, user);
+            return session === undefined || spelling === undefined
+              ? undefined
+              : sessionLine(session, spelling);
+          },
+          obstacle: async ({ sql: on }, { user, session_id, agent_id }, coming) =>
+            (await ownedByAnother(on, user, session_id)) ?? (await agentMissing(on, user, agent_id, coming)),
+          put: restoreSession,
+        }),
+      ),
+    ],
+    [
+      'registry.link',
+      erased(
+        new TableRecords<LinkLine, Reads, RegistryWork>(access, {
+          refusalOf: textRefusal,
+          page: (scope, after, limit) => pageOf(sql, linkTable, scope, after, limit),
+          stored: async ({ sql: on }, { identity }) => {
+            const agent = await findLinkedAgent(on, identity, linkOwnerId(identity));
+            return agent === undefined
+              ? undefined
+              : linkLine(agent.meta.user, identity, agent.record.agent_id);
+          },
+          obstacle: async ({ sql: on }, { user, identity, agent_id }, coming) => {
+            const taken = await ownedByAnother(on, user, linkOwnerId(identity));
+            if (taken !== null) return taken;
+            const linked = await findLinkedAgent(on, identity, linkOwnerId(identity));
+            return linked !== undefined && linked.record.agent_id !== agent_id
+              ? linkedToAnother(identity)
+              : agentMissing(on, user, agent_id, coming);
+          },
+          put: restoreLink,
+        }),
+      ),
+    ],
+  ];
+}
+
+/** The digits of the user whose records are asked for, null for all users, undefined where the user is not known under this spelling. */
+async function reachOf(sql: Queryable, { user }: ExportScope): Promise<string | null | undefined> {
+  if (user === null) return null;
+  return (await spellingOf(sql, user)) === user ? userIdOf(user) : undefined;
+}
+
+/** In the order of the table's key, whose parts together are the position. */
+async function pageOf<Line extends { type: string }>(
+  sql: Queryable,
+  { name, columns, id, lineOf }: AgentTable<Line>,
+  scope: ExportScope,
+  after: string | null,
+  limit: number,
+): Promise<RecordPage<Line>> {
+  const reach = await reachOf(sql, scope);
+  if (reach === undefined) return nothing;
+  const [user = '', agent = '', last = ''] = after?.split(' ') ?? [];
+  const rows = await query<Row>(
+    sql,
+    `SELECT ${columns}, user_name
+      FROM (SELECT t.*, u.name AS user_name FROM registry.${name} t JOIN registry.users u ON u.user_id = t.user_id) AS found
+      WHERE (user_id, agent_id, ${id}) > ($1, $2, $3) ${reach === null ? '' : 'AND user_id = $5'}
+      ORDER BY user_id, agent_id, ${id} LIMIT $4`,
+    [user, agent, last, limit, ...(reach === null ? [] : [reach])],
+  );
+  const end = rows.length < limit ? undefined : rows.at(-1);
+  const position = end && ['user_id', 'agent_id', id].map((column) => text(end, column)).join(' ');
+  return { records: rows.map(lineOf), after: position ?? null };
+}
+
+async function ownerOf(on: Queryable, id: string): Promise<string | undefined> {
+  const [row] = await query<Row>(on, 'SELECT user_id FROM registry.owners WHERE id = $1', [id]);
+  return row === undefined ? undefined : text(row, 'user_id');
+}
+
+async function ownedByAnother(on: Queryable, user: string, id: string): Promise<Conflict | null> {
+  const owner = await ownerOf(on, id);
+  return owner === undefined || owner === userIdOf(user) ? null : ofAnotherUser(id);
+}
+
+async function agentMissing(
+  on: Queryable,
+  user: string,
+  agentId: string,
+  coming: Coming | undefined,
+): Promise<Conflict | null> {
+  const isThere = coming?.references === true || (await ownerOf(on, agentId)) === userIdOf(user);
+  return isThere ? null : orphan(`The agent ${agentId}`);
+}
+
+/** PostgreSQL has no U+0000 in texts. */
+function textRefusal(record: object): string | null {
+  const member = Object.entries(record).find(([, value]) => hasZero(value))?.[0];
+  return member === undefined
+    ? null
+    : `"${member}" contains the character U+0000, which PostgreSQL cannot store. Remove it from the line.`;
+}
+
+function hasZero(value: unknown): boolean {
+  if (typeof value === 'string') return value.includes('\0');
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).some(([name, inner]) => name.includes('\0') || hasZero(inner));
+}

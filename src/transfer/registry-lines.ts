@@ -1,0 +1,125 @@
+/** Records of the registry as lines of an export, and back; what two of them have in common, and what is in their way. */
+import { userKey } from '../identity/user-key.js';
+import {
+  type Lease,
+  type SessionRecord,
+  type SessionStatus,
+  type StoredAgent,
+  type StoredUser,
+  agentStateBytes,
+  sessionStatusBytes,
+  sessionStatusOf,
+  stateOf,
+} from '../registry/model.js';
+import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from './kinds.js';
+import type { Conflict } from './model.js';
+
+export function userLine({ user, record, agentsMax }: StoredUser): UserLine {
+  const { email, created_at, last_seen_at } = record;
+  return { type: 'registry.user', user, email, created_at, last_seen_at, agents_max: agentsMax };
+}
+
+/** Each call of a user changes when it was last seen. */
+export function userEssence({ last_seen_at: _last_seen_at, ...rest }: UserLine): unknown {
+  return rest;
+}
+
+export function agentLine({ record, meta, lease }: Omit<StoredAgent, 'activeSessions'>): AgentLine {
+  const { agent_id, name, spec, created_at, updated_at, last_heartbeat_at } = record;
+  return {
+    type: 'registry.agent',
+    user: meta.user,
+    agent_id,
+    name,
+    status: stateOf(record),
+    spec,
+    created_at,
+    updated_at,
+    last_heartbeat_at,
+    version: meta.version,
+    labels: meta.labels,
+    error_message: meta.errorMessage,
+    status_since: meta.statusSinceMs,
+    active_at: meta.activeAtMs,
+    fence: lease && lastFence(lease),
+  };
+}
+
+/** The last number that was given out. A lease without a holder has the next one. */
+function lastFence({ holder, fence }: Lease): number {
+  return holder === null ? fence - 1 : fence;
+}
+
+/** Signs of life change neither the version nor what a reader of the agent sees. */
+export function agentEssence(line: AgentLine): unknown {
+  const { fence: _fence, last_heartbeat_at: _heartbeat, active_at: _active, ...rest } = line;
+  return rest;
+}
+
+export function storedAgent(line: AgentLine): Pick<StoredAgent, 'record' | 'meta'> {
+  const { user, agent_id, name, status, spec, created_at, updated_at, last_heartbeat_at } = line;
+  const { version, labels, error_message, status_since, active_at } = line;
+  return {
+    record: {
+      agent_id,
+      user_id: userIdOf(user),
+      name,
+      status: agentStateBytes[status],
+      spec,
+      created_at,
+      updated_at,
+      last_heartbeat_at,
+    },
+    meta: {
+      version,
+      user,
+      labels,
+      errorMessage: error_message,
+      statusSinceMs: status_since,
+      activeAtMs: active_at,
+      activityTimerAtMs: null,
+    },
+  };
+}
+
+export function sessionLine(session: SessionRecord, user: string): AgentSessionLine {
+  const { session_id, agent_id, created_at, closed_at } = session;
+  return {
+    type: 'registry.session',
+    user,
+    session_id,
+    agent_id,
+    // Homes store no other byte.
+    status: sessionStatusOf(session.status) as SessionStatus,
+    created_at,
+    closed_at,
+  };
+}
+
+export function storedSession(line: AgentSessionLine): SessionRecord {
+  const { user, session_id, agent_id, status, created_at, closed_at } = line;
+  return {
+    session_id,
+    agent_id,
+    user_id: userIdOf(user),
+    status: sessionStatusBytes[status],
+    created_at,
+    closed_at,
+  };
+}
+
+export function linkLine(user: string, identity: string, agentId: string): LinkLine {
+  return { type: 'registry.link', user, identity, agent_id: agentId };
+}
+
+export function tooManyAgents(user: string, agentsMax: number): Conflict {
+  return { kind: 'quota', detail: `The user "${user}" would have more than ${agentsMax} agents.` };
+}
+
+export function linkedToAnother(identity: string): Conflict {
+  return { kind: 'name_taken', detail: `The identity ${identity} is linked to another agent.` };
+}
+
+function userIdOf(user: string): string {
+  return userKey(user).toString('hex');
+}
