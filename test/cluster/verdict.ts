@@ -190,8 +190,16 @@ export function findFaults(
     ]),
     ...(new Set(posted).size === posted.length ? [] : ['The feed has a message twice.']),
     ...feedFaults(stored.feed),
-    ...watcherFaults(stored.feed, seen),
+    ...watcherFaults(stored.feed, upTo(stored.feed.at(-1)?.seq ?? 0, seen)),
   ];
+}
+
+/** Leases lapse after the feed was read, and watchers see that too. */
+function upTo(
+  seqMax: number,
+  seen: ReadonlyMap<string, readonly SeenChange[]>,
+): Map<string, readonly SeenChange[]> {
+  return new Map([...seen].map(([name, changes]) => [name, changes.filter(({ seq }) => seq <= seqMax)]));
 }
 
 function violationOf<State, Input, Output>(
