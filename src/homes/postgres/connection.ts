@@ -249,6 +249,13 @@ export function isConcurrency(error: unknown): boolean {
 const unavailableCodes =
   /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
 
+/** What the URL can have wrong, by the code of the database. */
+const refusedConnections: ReadonlyMap<string, string> = new Map([
+  ['3D000', 'Make the database with "createdb", or name another one at the end of the URL.'],
+  ['28P01', 'Check the user and the password in the URL.'],
+  ['28000', 'Check the user in the URL, and pg_hba.conf on the server.'],
+]);
+
 function postgresError(error: unknown): unknown {
   if (error instanceof StoaError || error instanceof TryAgain) return error;
   const code = codeOf(error);
@@ -268,6 +275,12 @@ function postgresError(error: unknown): unknown {
   }
   if (code === '53100')
     return new StoaError('disk_full', 'The disk of the PostgreSQL server is full.', { cause: error });
+  const refused = refusedConnections.get(code);
+  if (refused !== undefined)
+    return new StoaError('invalid_config', `PostgreSQL refused the connection: ${messageOf(error)}.`, {
+      fix: refused,
+      cause: error,
+    });
   return new StoaError('engine', `PostgreSQL reported: ${messageOf(error)}.`, { cause: error });
 }
 

@@ -9,6 +9,7 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { checkKeys } from './cluster/key-checks.js';
+import { checkRequirements } from './cluster/requirements.js';
 import { type OperatorCredentials, operatorCredentials } from './cluster/operator-token.js';
 import { migrateCluster } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
@@ -42,6 +43,8 @@ export interface PostgresHomeOptions extends HomeOptions {
 export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
   const { limits, onError, sweepIntervalMs, clock: given } = options;
   const opened: (() => Promise<void>)[] = [];
+  requireKeyRing(options.secretKeys);
+  await checkRequirements(options, limits, onError);
   try {
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
@@ -115,11 +118,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
   }
 }
 
-/** The key ring of all servers. Without one the first start refuses: a ring of its own would lock the other servers out. */
-async function openSharedSecrets(
-  { sql }: PostgresBase,
-  { secretKeys, onError }: PostgresHomeOptions,
-): Promise<{ secrets: Secrets; servers: Servers }> {
+/** Without a ring the first start refuses: a ring of its own would lock the other servers out. */
+function requireKeyRing(secretKeys: string | undefined): void {
   if (secretKeys === undefined || secretKeys.trim() === '')
     throw new StoaError(
       'invalid_config',
@@ -128,6 +128,13 @@ async function openSharedSecrets(
         fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
       },
     );
+}
+
+/** The key ring of all servers. */
+async function openSharedSecrets(
+  { sql }: PostgresBase,
+  { secretKeys, onError }: PostgresHomeOptions,
+): Promise<{ secrets: Secrets; servers: Servers }> {
   const ring = await openKeyRing({ file: null, environment: secretKeys });
   await checkKeys(sql, ring);
   const servers = new Servers({ sql, keyIds: () => ring.keyIds, onError });

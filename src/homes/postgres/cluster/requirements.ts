@@ -1,10 +1,31 @@
 /** What PostgreSQL and Redis must be for a Stoa to keep its promises there. Checked before anything is made. */
 import { StoaError } from '../../../core/errors.js';
-import { type PostgresSql, query } from '../connection.js';
-import { type RedisConnection, withRedis } from '../messaging/redis.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { type PostgresSql, closePostgres, openPostgres, query } from '../connection.js';
+import { type RedisConnection, closeRedis, openRedis, withRedis } from '../messaging/redis.js';
 
 const postgresVersionMin = 16;
 const redisVersionMin = 7;
+
+/** Asks both databases on connections of its own, so that a refusal leaves nothing behind. */
+export async function checkRequirements(
+  { postgres, redis }: { readonly postgres: string; readonly redis: string },
+  limits: Limits,
+  onError: (error: unknown, about: string) => void,
+): Promise<void> {
+  const sql = await openPostgres(new URL(postgres), { limits, connectionsMax: 1 });
+  try {
+    await checkPostgres(sql);
+  } finally {
+    await closePostgres(sql, 5);
+  }
+  const connection = await openRedis(redis, onError);
+  try {
+    await checkRedis(connection);
+  } finally {
+    closeRedis(connection);
+  }
+}
 
 export async function checkPostgres(sql: PostgresSql): Promise<void> {
   const [server] = await query<{ version: string; standby: boolean; read_only: string }>(

@@ -1,7 +1,6 @@
 /** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
 import { randomUUID } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';
-import { checkRedis } from '../cluster/requirements.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importNotice } from '../../../messaging/imports.js';
 import type {
@@ -76,7 +75,6 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
   await migrateMessaging(options.sql);
   const redis = await openRedis(options.redis, options.onError);
   try {
-    await checkRedis(redis);
     await claimRedis(redis, options.storeId);
     const durable = await isSynced(redis);
     if (!durable)
