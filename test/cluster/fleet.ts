@@ -13,6 +13,7 @@ export const leaseSeconds = 2;
 export const leaseGraceSeconds = 1;
 
 const serverCount = 3;
+const startsMax = 5;
 
 export interface Fleet {
   readonly balancerUrl: string;
@@ -63,8 +64,21 @@ export async function startFleet(program: string): Promise<Fleet> {
     await Promise.all([postgres.stop(), redis.stop()]);
     await rm(directory, { recursive: true, force: true });
   };
+  /** A server that starts while its database is away ends, and is started again, as a service manager does. */
+  const serverReady = async (index: number, port: number): Promise<void> => {
+    for (let starts = 1; ; starts += 1) {
+      const server = servers[index];
+      try {
+        await server?.until(() => isReady(serverUrls[index] ?? ''));
+        return;
+      } catch (error) {
+        if (server?.hasEnded !== true || starts >= startsMax) throw error;
+        servers[index] = run(port);
+      }
+    }
+  };
   const ready = async (): Promise<void> => {
-    await Promise.all(servers.map((server, index) => server.until(() => isReady(serverUrls[index] ?? ''))));
+    await Promise.all(ports.map((port, index) => serverReady(index, port)));
   };
   try {
     await ready();
