@@ -43,7 +43,12 @@ export const roomy = {
 export interface DeskStoa {
   readonly messaging: MessagingService;
   readonly identity: Pick<IdentityService, 'createToken'>;
-  readonly secrets: { rekey(): Promise<{ resealed: Readonly<Record<string, number>> }> };
+  readonly secrets: {
+    readonly sealer: {
+      seal(secret: string, associated: string): string;
+      open(sealed: string, associated: string): string;
+    };
+  };
   readonly operatorToken: string;
   close(): Promise<void>;
 }
