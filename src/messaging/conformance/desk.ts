@@ -44,6 +44,7 @@ export interface DeskStoa {
   readonly messaging: MessagingService;
   readonly identity: Pick<IdentityService, 'createToken'>;
   readonly secrets: {
+    rekey(): Promise<{ resealed: Readonly<Record<string, number>> }>;
     readonly sealer: {
       seal(secret: string, associated: string): string;
       open(sealed: string, associated: string): string;
