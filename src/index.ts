@@ -9,7 +9,6 @@ import { directoryArchive } from './homes/directory/archive.js';
 import { LeaseCount } from './homes/directory/lease-count.js';
 import {
   embeddedFamilies,
-  embeddedHotFamilies,
   embeddedScatteredFamilies,
 } from './homes/directory/families.js';
 import { openCommit } from './open/commit.js';
@@ -137,7 +136,6 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     shards: options.shards,
     families: embeddedFamilies,
     scatteredFamilies: embeddedScatteredFamilies,
-    hotFamilies: embeddedHotFamilies,
     limits,
     onError,
     onGroup: (group) => {

@@ -46,8 +46,6 @@ export interface KernelOptions {
   families: readonly string[];
   /** Those of them of which one row at a time is read, at random. */
   scatteredFamilies?: readonly string[];
-  /** Those whose rows nearly every transaction reads and few change: they are kept in memory. */
-  hotFamilies?: readonly string[];
   limits: Limits;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>>;
   clock?: () => number;
@@ -140,7 +138,6 @@ async function openShards(
           new Store({
             engine,
             families,
-            hotFamilies: options.hotFamilies,
             limits: options.limits,
             ...(options.clock && { clock: options.clock }),
             ...(options.onGroup && { onGroup: options.onGroup }),

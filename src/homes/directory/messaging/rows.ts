@@ -76,29 +76,6 @@ export function decodeOrUndefined<T extends object>(value: Buffer): T | undefine
   }
 }
 
-/**
- * A row that one transaction after the other reads or writes. It stays decoded beside its bytes: until
- * the group is on disk, and longer in a hot family, the next one reads those very bytes. What comes
- * out is shared: nobody may change it.
- */
-export class HotRow<T> {
-  #value: Buffer | undefined;
-  #row: T | undefined;
-
-  decode(value: Buffer): T {
-    if (this.#row !== undefined && value === this.#value) return this.#row;
-    this.#row = decode<T>(value);
-    this.#value = value;
-    return this.#row;
-  }
-
-  encode(row: T): Buffer {
-    this.#row = row;
-    this.#value = encode(row);
-    return this.#value;
-  }
-}
-
 export interface RoomRow extends Room {
   /** The time of the newest message ever, deleted or not. */
   lastTsMs: number;
