@@ -10,8 +10,6 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Keys of users who called lately: every request asks for one, and hashing costs as much as a read. */
 const lately = new Map<string, Buffer>();
-/** The spellings of users who called lately, for the same reason. */
-const spellings = new Map<string, string>();
 const latelyMax = 10_000;
 
 /** 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text. */
@@ -32,15 +30,6 @@ function makeKey(user: string): Buffer {
 
 /** The readable id in its one spelling: hex and UUIDs in lower case. Refuses what cannot name a user. */
 export function checkUserId(user: string, limits: Limits): string {
-  const known = spellings.get(user);
-  if (known !== undefined && Buffer.byteLength(user) <= limits.userIdBytesMax) return known;
-  const spelling = spellingOf(user, limits);
-  if (spellings.size >= latelyMax) spellings.clear();
-  spellings.set(user, spelling);
-  return spelling;
-}
-
-function spellingOf(user: string, limits: Limits): string {
   if (user === '') throw invalid('The user id is empty.');
   const received = Buffer.byteLength(user);
   if (received > limits.userIdBytesMax)
