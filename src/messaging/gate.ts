@@ -39,8 +39,6 @@ export class Gate {
   readonly #unblockedUntilMs = new Map<string, number>();
   readonly #stopListening: () => void;
   readonly #table: readonly RateLimit[];
-  /** Null for a route without a limit. */
-  readonly #found = new Map<string, RateLimit | null>();
 
   constructor({ port, limits, allowed, autoBlock }: GateOptions) {
     this.#port = port;
@@ -58,14 +56,8 @@ export class Gate {
     return this.#allowed.has(address);
   }
 
-  /** `path` is a route's, of which there are few: each is looked up once. */
   limitFor(method: string, path: string): RateLimit | undefined {
-    const name = `${method} ${path}`;
-    const known = this.#found.get(name);
-    if (known !== undefined) return known ?? undefined;
-    const limit = rateLimitFor(this.#table, method, path);
-    this.#found.set(name, limit ?? null);
-    return limit;
+    return rateLimitFor(this.#table, method, path);
   }
 
   /** Before anything is read or verified. A full window answers with its decision. */
