@@ -22,10 +22,10 @@ import { type DirectoryStep, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import { RowCache } from '../kernel/row-cache.js';
 import type { Store } from '../kernel/store.js';
+import { userKey } from '../../../identity/user-key.js';
 import { invalidCursor } from '../../../core/paging.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import {
-  cachedUserKey,
   checkKeyLimits,
   dataFamilies as families,
   decodeNamespace,
@@ -141,7 +141,7 @@ export class DirectoryDataStore implements DataPort {
 
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
     const store = this.#storeOf({ user });
-    const bounds = prefixRange(cachedUserKey(user));
+    const bounds = prefixRange(userKey(user));
     const start =
       after === null
         ? bounds
@@ -225,7 +225,7 @@ export class DirectoryDataStore implements DataPort {
   }
 
   usage(user: string): Usage {
-    const [store, key] = [this.#storeOf({ user }), cachedUserKey(user)];
+    const [store, key] = [this.#storeOf({ user }), userKey(user)];
     const documents = readUsage(store, key);
     return { ...documents, sizeBytes: documents.sizeBytes + keptBytes(store, key) };
   }
@@ -257,7 +257,7 @@ export class DirectoryDataStore implements DataPort {
 
   #storeOf({ user }: Pick<Scope, 'user'>): Store {
     this.#checkUser(user);
-    return this.#kernel.storeOf(cachedUserKey(user));
+    return this.#kernel.storeOf(userKey(user));
   }
 
   /** Over rows that have expired it goes on until the page is full or the end is reached, with a turn for others in between. */
