@@ -1,4 +1,5 @@
 /** The 32 bytes under which a user's things are stored and sharded. */
+import { LRUCache } from 'lru-cache';
 import { StoaError } from '../core/errors.js';
 import { blake3 } from '../core/blake3.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -8,17 +9,17 @@ import { invalidCharacterIn } from '../core/text/invalid-character.js';
 const hex64 = /^[0-9a-f]{64}$/i;
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** Keys of users who called lately: every request asks for one, and hashing costs as much as a read. */
-const lately = new Map<string, Buffer>();
-const latelyMax = 10_000;
+/** Users whose keys are remembered. */
+const keysMax = 10_000;
+/** Never dropped for its age, as a user's key does not change. It saves a hash of 1.3 µs, asked for two to four times in a request: 5 % of a GET of a document. */
+const keys = new LRUCache<string, Buffer>({ max: keysMax });
 
 /** 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text. */
 export function userKey(user: string): Buffer {
-  const known = lately.get(user);
+  const known = keys.get(user);
   if (known !== undefined) return known;
   const key = makeKey(user);
-  if (lately.size >= latelyMax) lately.clear();
-  lately.set(user, key);
+  keys.set(user, key);
   return key;
 }
 
