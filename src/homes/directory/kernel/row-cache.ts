@@ -1,4 +1,5 @@
 /** What was made of durable rows lately, dropped as soon as a commit writes one of them. */
+import { LRUCache } from 'lru-cache';
 import type { WriteOperation } from './engine.js';
 import type { Store } from './store.js';
 
@@ -8,9 +9,8 @@ import type { Store } from './store.js';
  *
  * What comes out is shared by all who ask: nobody may change it.
  */
-export class RowCache<T> {
-  readonly #entries = new Map<string, T>();
-  readonly #sizeMax: number;
+export class RowCache<T extends object> {
+  readonly #entries: LRUCache<string, T>;
 
   /** `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance. */
   constructor(
@@ -18,7 +18,7 @@ export class RowCache<T> {
     sizeMax: number,
     nameOf: (operation: WriteOperation) => string | undefined,
   ) {
-    this.#sizeMax = sizeMax;
+    this.#entries = new LRUCache({ max: sizeMax });
     for (const store of stores) store.onWritten((operations) => this.#forget(operations, nameOf));
   }
 
@@ -26,9 +26,8 @@ export class RowCache<T> {
     return this.#entries.get(name);
   }
 
-  /** Remembers a value. A full cache starts anew, which costs each name one more read. */
+  /** Remembers a value; a full cache drops the one that was not asked for the longest. */
   set(name: string, value: T): void {
-    if (this.#entries.size >= this.#sizeMax) this.#entries.clear();
     this.#entries.set(name, value);
   }
 
