@@ -9,7 +9,7 @@ import type { Store } from './store.js';
  *
  * What comes out is shared by all who ask: nobody may change it.
  */
-export class RowCache<T extends object> {
+export class RowCache<T extends NonNullable<unknown>> {
   readonly #entries: LRUCache<string, T>;
 
   /** `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance. */
