@@ -3,6 +3,7 @@
  * words, and by no others; every list is dropped when its messages have expired. A list that is wrong goes
  * whole, and its messages wait to be filed anew.
  */
+import { LRUCache } from 'lru-cache';
 import type { Check, Damage } from '../../kernel/inspect/doctor.js';
 import { missingRow, surplusRow, wrongRow } from '../../kernel/inspect/doctor.js';
 import { type Entry, prefixRange } from '../../kernel/engine.js';
@@ -46,7 +47,7 @@ export class WordDoctor {
   readonly #batches = new ListsInBatches();
   /** Segments that lists speak of and that are not there, each with the list that told of it: once, and not for each message. */
   readonly #lost = new Map<number, Buffer>();
-  readonly #wordsOf = new Map<string, ReadonlySet<string> | 'gone'>();
+  readonly #wordsOf = new LRUCache<string, ReadonlySet<string> | 'gone'>({ max: messagesRemembered });
   #segments: { newest: number | undefined; times: readonly number[] } = { newest: undefined, times: [] };
 
   constructor(limits: Limits, timers: SharedTimers) {
@@ -242,7 +243,6 @@ export class WordDoctor {
       message === undefined
         ? 'gone'
         : new Set(readRoom(reader, room)?.isPrivate === false ? indexWords(message.body) : []);
-    if (this.#wordsOf.size >= messagesRemembered) this.#wordsOf.clear();
     this.#wordsOf.set(name, words);
     return words;
   }
