@@ -53,7 +53,7 @@ function networkOf(address: string): string {
 export class AddressRanges {
   readonly #list = new BlockList();
   readonly #empty: boolean;
-  /** Never dropped for its age, as the ranges do not change. Behind a proxy it saves 4 µs for each request, 8 % of a GET. */
+  /** Never dropped for its age, as the ranges do not change. Behind a proxy it saves 4 µs for each request, 7 % of a GET. */
   readonly #answers = new LRUCache<string, boolean>({ max: answersMax });
 
   /** Throws `invalid_config` for what is neither an address nor a range. */

@@ -9,7 +9,7 @@ const usersMax = 10_000;
 export class LastSeen {
   readonly #stoa: Stoa;
   readonly #pauseMs: number;
-  /** An entry holds for `lastSeenSeconds`. It saves a read and a promise for each request, which doubled the cost of a GET. */
+  /** An entry holds for `lastSeenSeconds`. It saves a read of the user for each request. */
   readonly #notedAtMs = new LRUCache<string, number>({ max: usersMax });
 
   constructor(stoa: Stoa) {

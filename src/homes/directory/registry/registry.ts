@@ -63,7 +63,7 @@ export class DirectoryRegistry implements RegistryPort {
   readonly #clock = new NanosecondClock();
   /** By id. An agent is three rows: it saves 16 µs, a quarter of a GET of the agent. */
   readonly #agents: RowCache<AgentView>;
-  /** By user and agent name; emptied when a commit writes a link or a name. It saves 5 to 9 µs for each request that names an agent, 10 % of a GET. */
+  /** By user and agent name; emptied when a commit writes a link or a name. It saves 5 to 9 µs, 10 % of a GET that names an agent. */
   readonly #identityNames: LRUCache<string, readonly string[]>;
 
   constructor(kernel: Kernel) {
