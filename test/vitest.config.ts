@@ -43,7 +43,7 @@ class LightLast extends BaseSequencer {
   }
 }
 
-// Emulators stand for both vendors here: their drivers need not warn about Node's age, nor look for Google's machines.
+// Only emulators are used here: the drivers need not warn about the Node version or look for Google's machines.
 Object.assign(process.env, {
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
   METADATA_SERVER_DETECTION: 'none',

@@ -9,7 +9,7 @@ import { type AttackRequest, type OpenApi, Requests } from './requests.js';
 export interface AttackOptions {
   url: string;
   operator: string;
-  /** The server's process, to tell its own work from a machine that does something else. */
+  /** The server's process, to separate its work from other load on the machine. */
   pid: number;
   requests: number;
   seed: number;
@@ -322,7 +322,7 @@ async function signer(
   };
 }
 
-/** A stream does not end by itself: its first part is enough. */
+/** A stream has no end: its first part is enough. */
 async function textOf(response: IncomingMessage, end: () => void): Promise<string> {
   const isStream = response.headers['content-type']?.startsWith('text/event-stream') === true;
   const chunks: Buffer[] = [];

@@ -41,7 +41,7 @@ const bodyBytesMax = 1_500_000;
 
 export class Requests {
   readonly known = new Known();
-  /** Ids of things that are there, by the word before them in a path. */
+  /** Existing ids, by the path segment before them. */
   readonly things: Record<string, string[]> = {};
   readonly #random: Random;
   readonly #values: Values;

@@ -162,7 +162,7 @@ class Load {
     this.#model.add('document', documentName(user, key), version, value);
   }
 
-  /** Of a key of its own: a document that is made anew begins with version 1 again, and two contents would share a name. */
+  /** With a unique key: a new document starts again at version 1, and two contents would share a name. */
   async #remove(user: string, step: number): Promise<void> {
     const caller = operatorCaller(user);
     const { version } = await this.#stoa.data.set(caller, namespace, `gone ${step}`, step);
@@ -251,7 +251,7 @@ class Load {
   }
 }
 
-/** The feed does not tell of acknowledgements; the comparison of all bytes sees them. */
+/** The feed does not contain acknowledgements; the comparison of all bytes covers them. */
 function contentOf({
   acknowledged: _acknowledged,
   ...content

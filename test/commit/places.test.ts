@@ -12,7 +12,7 @@ const ada = operatorCaller('ada', 'planner');
 const domains = ['data', 'registry', 'workspaces', 'messaging'] as const;
 type Domain = (typeof domains)[number];
 
-/** A place by a name of its own; two PostgreSQLs are two databases. */
+/** A place with a separate name; two PostgreSQLs are two databases. */
 type Place = 'embedded' | 'postgres' | 'postgres-2' | 'couchdb' | 'dynamodb' | 'memory';
 type Mixture = Partial<Record<'data' | 'workspaces' | 'messaging', Place>>;
 

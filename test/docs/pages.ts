@@ -50,7 +50,7 @@ export function valuesIn(text: string): unknown[] {
       found.push(JSON.parse(rest));
       rest = '';
     } catch {
-      // The value goes on in the next line.
+      // The value continues on the next line.
     }
   }
   expect(rest).toBe('');

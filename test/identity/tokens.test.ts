@@ -49,7 +49,7 @@ async function open(tokensCachedMax = 100) {
   return { clock, port, identity };
 }
 
-test('a token that is revoked while it is looked up is not remembered as good', async () => {
+test('a token that is revoked during its lookup is not cached as valid', async () => {
   const { port, identity } = await open();
   const { token, token_id } = await identity.createToken(operator, 'ada', {}, null);
   const gate = new EventEmitter();
@@ -83,7 +83,7 @@ test('a token is refused from the moment in which it is revoked or has expired',
   ]);
 });
 
-test('a token that fell out of memory is looked up again for the streams that it opened', async () => {
+test('a token that left the cache is looked up again for the streams that it opened', async () => {
   const { identity } = await open(1);
   const first = await identity.createToken(operator, 'ada', {}, null);
   const second = await identity.createToken(operator, 'ada', {}, null);

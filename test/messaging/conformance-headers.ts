@@ -1,4 +1,4 @@
-/** The four X-AICQ headers to the letter, on every backend: which fault is told first, and where each bound lies. */
+/** The four X-AICQ headers on every backend: which fault is reported first, and the exact limits. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { verifySignature } from '../../src/identity/signatures.js';
@@ -29,7 +29,7 @@ export function headerConformance(backend: Backend): void {
     const signed = (options: Parameters<Agent['headers']>[1] = {}) =>
       ann.headers(body, { timestamp: nowMs, ...options });
 
-    it("tell the first of several faults, in AICQ's order", async () => {
+    it("report the first of several faults, in AICQ's order", async () => {
       const used = signed();
       expect(await post(used)).toBe(201);
       const bad = {
@@ -47,7 +47,7 @@ export function headerConformance(backend: Backend): void {
       expect(await post({ ...bad, 'x-aicq-timestamp': String(nowMs) })).toBe(
         'nonce must be at least 24 characters',
       );
-      // A replay is one whatever else is wrong with it.
+      // A replay is reported before other faults.
       expect(await post({ ...used, 'x-aicq-signature': 'AAAA' })).toBe('nonce already used');
       const inTime = {
         ...bad,
@@ -59,7 +59,7 @@ export function headerConformance(backend: Backend): void {
       expect(await post({ ...inTime, 'x-aicq-agent': ann.id })).toBe('invalid signature');
     });
 
-    it('prove nothing for an agent whose stored key is none', async () => {
+    it('are refused for an agent whose stored key is invalid', async () => {
       const registered = await writtenPort(desk.stoa.messaging).register({
         publicKey: Buffer.alloc(32).toString('base64'),
         name: null,
@@ -86,7 +86,7 @@ export function headerConformance(backend: Backend): void {
       );
     });
 
-    it('take nonces of 24 to 128 characters', async () => {
+    it('accept nonces of 24 to 128 characters', async () => {
       for (const length of [24, 128])
         expect(
           await post(signed({ nonce: randomBytes(64).toString('hex').slice(0, length) })),
@@ -94,7 +94,7 @@ export function headerConformance(backend: Backend): void {
         ).toBe(201);
     });
 
-    it('take a timestamp in its one spelling', async () => {
+    it('accept a timestamp in one spelling only', async () => {
       for (const timestamp of [
         `0${nowMs}`,
         `+${nowMs}`,
@@ -122,7 +122,7 @@ export function headerConformance(backend: Backend): void {
       expect(await profile()).toMatchObject({ name: 'Eve', proven: true });
     });
 
-    it('are kept with a letter too, so that its reader can check who wrote it', async () => {
+    it('are stored with a direct message too, so that its reader can verify the author', async () => {
       const bob = await desk.agent();
       expect((await desk.ask('POST', `/dm/${bob.id}`, { raw: body, headers: signed() })).status).toBe(201);
       const [letter] = (

@@ -1,4 +1,4 @@
-/** What streams and waits promise on every backend, whatever position a reader names and whatever goes meanwhile. */
+/** Streams and waits on every backend, from any position and while messages are deleted. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { stopApp } from '../../src/server/app.js';
 import type { Backend } from './conformance.js';
@@ -39,7 +39,7 @@ export function liveConformance(backend: Backend): void {
       await beside.until(2);
       expect(beside.messages.map(({ data }) => data.body)).toEqual(['one', 'two']);
       expect((await waiting).json.messages).toEqual([]);
-      // Nothing lies after such a position for years: the stream begins with what comes next.
+      // No message has such a time for years: the stream starts with the next one.
       await ahead.until(1);
       expect(ahead.messages.map(({ id }) => id)).toEqual([String(ts)]);
       ahead.close();
@@ -93,7 +93,7 @@ export function liveConformance(backend: Backend): void {
         eve.ask('GET', '/dm?after=1&wait=3600'),
         eve.ask('GET', '/dm?pending=1&wait=3600'),
       ];
-      // Time for all three to reach the server: one that comes during the stop would be refused.
+      // Time for all three to reach the server: a request during the stop would be refused.
       await new Promise((resolve) => setTimeout(resolve, 300));
       await stopApp(own.app, 3_600);
       for (const { status, json } of await Promise.all(waits)) {

@@ -26,7 +26,7 @@ export function privacyConformance(backend: Backend): void {
     });
     afterAll(() => desk.close());
 
-    it('open no door without the key: not a page, a message, a thread, nor a stream, for whomever asks', async () => {
+    it('refuse pages, messages, threads and streams without the key', async () => {
       const { id } = await ann.post(room, 'inside', {}, withKey);
       const paths = [
         `/room/${room}`,
@@ -54,7 +54,7 @@ export function privacyConformance(backend: Backend): void {
       expect((await mallory.ask('POST', `/room/${room}`, { body: { body: 'x', pid: id } })).status).toBe(403);
     });
 
-    it('are heard in no stream and no feed of others', async () => {
+    it('are not in the streams and feeds of others', async () => {
       const word = `whisper${randomUUID().replaceAll('-', '')}`;
       const streams = await Promise.all([
         Stream.open(`${desk.url}/room/global/stream`),
@@ -66,7 +66,7 @@ export function privacyConformance(backend: Backend): void {
       const { id } = await ann.post(room, word, {}, withKey);
       await ann.ask('DELETE', `/room/${room}/${id}`);
       await ann.post(room, word, {}, withKey);
-      // Something that all of them get, so that whatever came before has come.
+      // A message that all of them get, so that earlier ones have arrived.
       const open = await ann.post('global', 'aloud');
       await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'a letter' } });
       await Promise.all(streams.slice(0, 3).map((stream) => stream.until(1)));
@@ -80,7 +80,7 @@ export function privacyConformance(backend: Backend): void {
       }
     });
 
-    it('are asked for their hash once, not with each read', async () => {
+    it('load the hash of their key once, not with each read', async () => {
       const asked = vi.spyOn(desk.stoa.messaging.port, 'roomKeyHash');
       const other = await desk.room(ann, 'den2', secret);
       for (let count = 0; count < 3; count += 1)

@@ -32,7 +32,7 @@ export function messageSignatureConformance(backend: Backend): void {
     const signPost = (body: string, components?: string[]) =>
       ann.messageSignature('POST', '/room/global', body, { ...(components !== undefined && { components }) });
 
-    it('end when they say so themselves, and never live longer than the window', async () => {
+    it('expire at their own expiry, and never later than the window', async () => {
       const nowSeconds = Math.floor(Date.now() / 1000);
       expect((await readWith({ more: `;expires=${nowSeconds + 60}` }))[0]).toBe(200);
       expect(await readWith({ more: `;expires=${nowSeconds - 1}` })).toEqual(tooLate);
@@ -43,7 +43,7 @@ export function messageSignatureConformance(backend: Backend): void {
       expect(await readWith({ created: nowSeconds + 15 })).toEqual(tooLate);
     });
 
-    it('are one to a label: which of two counts is not for the verifier to guess', async () => {
+    it('must have one signature per label', async () => {
       const [one, two] = [1, 2].map(() => ann.messageSignature('GET', '/dm', '', { components: bare })) as [
         Signed,
         Signed,
@@ -66,7 +66,7 @@ export function messageSignatureConformance(backend: Backend): void {
       ).toBe(200);
     });
 
-    it('hold for the very spelling of path and query that was signed', async () => {
+    it('are valid only for the signed spelling of path and query', async () => {
       const path = '/dm?limit=5&verify=1';
       const signed = () => ann.messageSignature('GET', path, '', { components: bare });
       expect((await read(signed(), path))[0]).toBe(200);
@@ -82,7 +82,7 @@ export function messageSignatureConformance(backend: Backend): void {
       }
     });
 
-    it('cover every body, also one that was added on the way', async () => {
+    it('must cover every body, also one that was added later', async () => {
       const { 'content-digest': _, ...undigested } = signPost(said, bare);
       expect(await post(signPost('', bare))).toEqual(uncovered);
       expect(await post(undigested)).toEqual(uncovered);

@@ -15,7 +15,7 @@ import { writtenPort } from './written-port.js';
 
 export interface Backend {
   name: string;
-  /** Opens a server on a store of its own, or on the one that `options` name. */
+  /** Opens a server on a separate store, or on the one that `options` name. */
   open(options?: Partial<StoaOptions>): Promise<Desk>;
 }
 
@@ -69,7 +69,7 @@ export function messagingConformance(backend: Backend): void {
     afterAll(() => desk.close());
 
     describe('registration', () => {
-      it('makes one identity a key, and answers it again unchanged', async () => {
+      it('creates one identity per key, and returns it unchanged for a repeat', async () => {
         const eve = new Agent(desk);
         const first = await desk.ask('POST', '/register', {
           body: { public_key: eve.publicKey, name: ' Eve\u0007 ', email: 'eve@example.org' },
@@ -93,7 +93,7 @@ export function messagingConformance(backend: Backend): void {
         });
       });
 
-      it('makes one identity of twenty registrations at once', async () => {
+      it('creates one identity for twenty concurrent registrations', async () => {
         const eve = new Agent(desk);
         const answers = await Promise.all(
           Array.from({ length: 20 }, () =>
@@ -105,7 +105,7 @@ export function messagingConformance(backend: Backend): void {
         expect(answers.filter(({ status }) => status === 200)).toHaveLength(19);
       });
 
-      it('refuses bad input in the words that clients know', async () => {
+      it("refuses bad input with AICQ's sentences", async () => {
         const bad = 'invalid public_key: must be base64-encoded Ed25519 public key (32 bytes)';
         const cases: [unknown, string][] = [
           [{}, 'public_key is required'],
@@ -154,7 +154,7 @@ export function messagingConformance(backend: Backend): void {
         expect((await desk.ask('GET', `/who/${json.id}`)).json.name).toBe('Eve');
       });
 
-      it('marks a registration that is signed with its key, and refuses one that is signed with another', async () => {
+      it('marks a registration signed with its key as proven, and refuses one signed with another key', async () => {
         const eve = new Agent(desk);
         const body = JSON.stringify({ public_key: eve.publicKey });
         const { 'x-aicq-agent': _, ...headers } = eve.headers(body);
@@ -175,7 +175,7 @@ export function messagingConformance(backend: Backend): void {
       const error = async (headers: Record<string, string>, raw?: string) =>
         refusal(await post(headers, raw));
 
-      it('are refused in the order and in the words that clients know', async () => {
+      it("are refused in AICQ's order and with its sentences", async () => {
         const good = () => ann.headers(body);
         expect(await error({})).toEqual([401, { error: 'missing auth headers' }]);
         for (const name of ['x-aicq-agent', 'x-aicq-nonce', 'x-aicq-timestamp', 'x-aicq-signature']) {
@@ -224,12 +224,12 @@ export function messagingConformance(backend: Backend): void {
         ]);
       });
 
-      it('may come from a clock that runs a little fast, or a little slow', async () => {
+      it('may come from a clock that is slightly fast or slow', async () => {
         expect((await post(ann.headers(body, { timestamp: Date.now() + 3_000 }))).status).toBe(201);
         expect((await post(ann.headers(body, { timestamp: Date.now() - 25_000 }))).status).toBe(201);
       });
 
-      it('count once: of fifty copies sent at once exactly one is accepted', async () => {
+      it('are accepted once: of fifty concurrent copies exactly one', async () => {
         const headers = ann.headers(body);
         const answers = await Promise.all(Array.from({ length: 50 }, () => post(headers)));
         expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -237,7 +237,7 @@ export function messagingConformance(backend: Backend): void {
           expect(refusal(refused)).toEqual([401, { error: 'nonce already used' }]);
       });
 
-      it('count once under every spelling of the agent', async () => {
+      it('are accepted once under all spellings of the agent id', async () => {
         const headers = ann.headers(body);
         expect((await post(headers)).status).toBe(201);
         for (const spelling of [
@@ -254,7 +254,7 @@ export function messagingConformance(backend: Backend): void {
         }
       });
 
-      it('that do not hold use up no nonce', async () => {
+      it('that are invalid use up no nonce', async () => {
         const nonce = randomUUID();
         expect(
           (await post({ ...ann.headers(body, { nonce }), 'x-aicq-signature': bob.sign('x') })).status,
@@ -317,7 +317,7 @@ export function messagingConformance(backend: Backend): void {
     });
 
     describe('profiles and keys', () => {
-      it('are changed by their owner alone', async () => {
+      it('can be changed only by their owner', async () => {
         const eve = await desk.agent('Eve');
         const changed = await eve.ask('PATCH', `/who/${eve.id}`, {
           body: { name: 'Eva', email: 'eva@example.org' },
@@ -470,7 +470,7 @@ export function messagingConformance(backend: Backend): void {
         );
       });
 
-      it('answer unknown and malformed ids in the words that clients know', async () => {
+      it("answer unknown and malformed ids with AICQ's sentences", async () => {
         expect(refusal(await desk.ask('GET', '/room/nowhere'))).toEqual([
           400,
           { error: 'invalid room ID format' },
@@ -503,7 +503,7 @@ export function messagingConformance(backend: Backend): void {
     });
 
     describe('messages', () => {
-      it('come back newest first, page by page, none lost and none twice', async () => {
+      it('are returned newest first, page by page, each once', async () => {
         const room = await desk.room(ann);
         const posted = await Promise.all(
           Array.from({ length: 25 }, (_, index) => ann.post(room, `message ${index}`)),
@@ -537,7 +537,7 @@ export function messagingConformance(backend: Backend): void {
         ]);
       });
 
-      it('have times that strictly grow however many post at once, with ids that hold the time', async () => {
+      it('have strictly growing times under concurrent posts, with ids that contain the time', async () => {
         const room = await desk.room(ann);
         const posters = await Promise.all(Array.from({ length: 200 }, () => registered(desk)));
         const posted = await Promise.all(posters.map((poster, index) => poster.post(room, `from ${index}`)));
@@ -603,7 +603,7 @@ export function messagingConformance(backend: Backend): void {
         ]);
       });
 
-      it('form threads that any of their messages leads to', async () => {
+      it('form threads that can be read through any of their messages', async () => {
         const room = await desk.room(ann);
         const root = await ann.post(room, 'root');
         await ann.post(room, 'beside');
@@ -633,7 +633,7 @@ export function messagingConformance(backend: Backend): void {
         });
       });
 
-      it('are deleted by their author alone, and are then nowhere', async () => {
+      it('can be deleted only by their author, and disappear everywhere', async () => {
         const room = await desk.room(ann);
         const { id } = await ann.post(room, 'regrettable words');
         expect(refusal(await bob.ask('DELETE', `/room/${room}/${id}`))).toEqual([
@@ -704,7 +704,7 @@ export function messagingConformance(backend: Backend): void {
     });
 
     describe('private rooms', () => {
-      it('open to their key alone, for reading and for writing', async () => {
+      it('need their key for reading and for writing', async () => {
         const room = await desk.room(ann, 'den', secret);
         const key = { 'x-aicq-room-key': secret };
         await ann.post(room, 'inside', {}, key);
@@ -736,7 +736,7 @@ export function messagingConformance(backend: Backend): void {
         expect((await ann.ask('DELETE', `/room/${room}/${id}`)).status).toBe(204);
       });
 
-      it('leave no word in search, statistics, channel list or the feed of others', async () => {
+      it('do not appear in search, statistics, channel list or the feed of others', async () => {
         const room = await desk.room(ann, 'den', secret);
         const word = `private${randomUUID().replaceAll('-', '')}`;
         await ann.post(room, word, {}, { 'x-aicq-room-key': secret });
@@ -755,7 +755,7 @@ export function messagingConformance(backend: Backend): void {
         }
       });
 
-      it('keep the hash of their key to themselves', async () => {
+      it('never show the hash of their key', async () => {
         const room = await desk.room(ann, 'den', secret);
         const answers = await Promise.all([
           desk.ask('GET', `/room/${room}`, { headers: { 'x-aicq-room-key': secret } }),
@@ -834,7 +834,7 @@ export function messagingConformance(backend: Backend): void {
     });
 
     describe('direct messages', () => {
-      it('reach their recipient alone, newest first', async () => {
+      it('reach only their recipient, newest first', async () => {
         const eve = await desk.agent();
         const first = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'b3BhcXVl' } });
         expect([first.status, first.json]).toEqual([
@@ -852,7 +852,7 @@ export function messagingConformance(backend: Backend): void {
         expect(refusal(await desk.ask('GET', '/dm'))).toEqual([401, { error: 'missing auth headers' }]);
       });
 
-      it('are refused in the words that clients know', async () => {
+      it("are refused with AICQ's sentences", async () => {
         expect(await send(ann, 'eve', { body: 'x' })).toEqual([
           400,
           { error: 'invalid recipient ID format' },
@@ -908,7 +908,7 @@ export function messagingConformance(backend: Backend): void {
     });
 
     describe('live', () => {
-      it('a room stream goes on from Last-Event-ID without a gap and without a repeat', async () => {
+      it('a room stream continues from Last-Event-ID without a gap or a repeat', async () => {
         const room = await desk.room(ann);
         await ann.post(room, 'before');
         const first = await Stream.open(`${desk.url}/room/${room}/stream`);
@@ -972,7 +972,7 @@ export function messagingConformance(backend: Backend): void {
         ]);
       });
 
-      it('a reader of one room among several is told which, whoever else reads that room', async () => {
+      it("an event of /stream names its room, and an event of a room's own stream does not", async () => {
         const room = await desk.room(ann);
         const urls = [
           `/room/${room}/stream?after=1`,
@@ -991,7 +991,7 @@ export function messagingConformance(backend: Backend): void {
         for (const stream of streams) stream.close();
       });
 
-      it('an inbox stream begins with what is pending, and belongs to its owner', async () => {
+      it('an inbox stream starts with pending messages, and only its owner can read it', async () => {
         const eve = await desk.agent();
         await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'waiting' } });
         const stream = await Stream.open(`${desk.url}/dm/stream?pending=1`, eve.headers());
@@ -1003,7 +1003,7 @@ export function messagingConformance(backend: Backend): void {
         expect((await Stream.open(`${desk.url}/dm/stream`)).status).toBe(401);
       });
 
-      it('a long poll answers as soon as there is something', async () => {
+      it('a long poll answers as soon as a message arrives', async () => {
         const room = await desk.room(ann);
         const { ts } = await ann.post(room, 'known');
         const waiting = desk.ask('GET', `/room/${room}?after=${ts}&wait=30`);
@@ -1016,7 +1016,7 @@ export function messagingConformance(backend: Backend): void {
         expect(
           (await desk.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages,
         ).toEqual([]);
-        // Nobody waits for somebody who is gone already.
+        // A disconnected caller is not waited for.
         expect(
           await desk.stoa.messaging.hub.wait(
             { kind: 'room', id: room },
@@ -1137,7 +1137,7 @@ export function messagingConformance(backend: Backend): void {
         }
       });
 
-      it('tells the change feed of identities and rooms, of private ones the operator alone', async () => {
+      it('announces identities and rooms in the change feed, private rooms only to the operator', async () => {
         const eve = await desk.agent('Eve');
         const [open, hidden] = [await desk.room(eve), await desk.room(eve, 'den', secret)];
         await eve.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Eva' } });
@@ -1167,7 +1167,7 @@ export function messagingConformance(backend: Backend): void {
         expect((await told(token)).toSorted()).toEqual(all.filter((each) => !each.includes(hidden)));
       });
 
-      it('posts for a bearer token as an identity that it keeps, and says so', async () => {
+      it('posts for a bearer token as its kept identity, marked server_signed', async () => {
         const headers = {
           authorization: `Bearer ${desk.stoa.operatorToken}`,
           'stoa-user': 'ada',
@@ -1198,7 +1198,7 @@ export function messagingConformance(backend: Backend): void {
     });
   });
 
-  it(`re-keying reaches every identity that the server keeps on ${backend.name}, a few at a time`, async () => {
+  it(`re-keying covers every kept identity on ${backend.name}, a few at a time`, async () => {
     const desk = await backend.open({ limits: { ...roomy, workspaceStepRowsMax: 2 } });
     try {
       const post = async (agent: string) =>
@@ -1217,10 +1217,10 @@ export function messagingConformance(backend: Backend): void {
   });
 
   describe(`limits of messaging on ${backend.name}`, () => {
-    /** Behind a proxy on this machine, so that callers have addresses of their own. */
+    /** Behind a proxy on this machine, so that callers have different addresses. */
     const settings = { trustedProxies: ['127.0.0.0/8', '::1'] };
 
-    it('are sliding windows with their state in the headers, and refusals cost nothing', async () => {
+    it('are sliding windows with their state in the headers, and refusals do not count', async () => {
       const desk = await backend.open({
         limits: { ...roomy, postsPerMinuteMax: 3, directSendsPerMinuteMax: 1 },
         messagingSettings: settings,
@@ -1261,7 +1261,7 @@ export function messagingConformance(backend: Backend): void {
       }
     });
 
-    it('are those of a few agents for all the names that the tokens of a user give', async () => {
+    it("are those of a few agents for all agent names used with a user's tokens", async () => {
       const desk = await backend.open({
         limits: { ...roomy, postsPerMinuteMax: 2, namedAgentBudgetsMax: 2 },
         messagingSettings: settings,
@@ -1322,7 +1322,7 @@ export function messagingConformance(backend: Backend): void {
       }
     });
 
-    it('count bytes of messages an agent, to the byte, however many post at once', async () => {
+    it('count message bytes per agent exactly under concurrent posts', async () => {
       const desk = await backend.open({
         limits: { ...roomy, messageBytesPerMinuteMax: 32_768 },
         messagingSettings: { ...settings, rateLimitAllow: ['127.0.0.1'] },
@@ -1332,7 +1332,7 @@ export function messagingConformance(backend: Backend): void {
         const post = async (path: string, more = {}) =>
           (await ann.ask('POST', path, { body: { body: 'x'.repeat(4096), ...more } })).status;
         const closed = await desk.room(ann, 'den', secret);
-        // What is refused for another reason costs no bytes, and is told even when there are none left.
+        // A message refused for another reason costs no bytes, and gets that reason even when no bytes are left.
         const refusedAnyway = async () => [
           await post(`/room/${unknownId}`),
           await post(`/room/${closed}`),
@@ -1390,7 +1390,7 @@ export function messagingConformance(backend: Backend): void {
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(204);
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(404);
         expect((await from('203.0.113.7', '/room/global')).status).toBe(200);
-        // In IPv6 whoever has one address has all of its network.
+        // An IPv6 client can use all addresses of its network.
         expect((await from('2001:db8:1:2::')).status).toBe(200);
         for (let count = 1; count <= 10; count += 1)
           expect((await from(`2001:DB8:1:2:${count}::`)).status).toBe(429);
@@ -1477,7 +1477,7 @@ export function messagingConformance(backend: Backend): void {
       }
     });
 
-    it('do not believe forwarding headers of anyone but configured proxies', async () => {
+    it('use forwarding headers only from configured proxies', async () => {
       const desk = await backend.open({ limits: { ...roomy, channelReadsPerMinuteMax: 2 } });
       try {
         const statuses = [];
@@ -1495,7 +1495,7 @@ export function messagingConformance(backend: Backend): void {
       }
     });
 
-    it('spare the addresses of the allow-list, but not from the byte limit', async () => {
+    it('exempt addresses of the allow-list, but not from the byte limit', async () => {
       const desk = await backend.open({
         limits: { ...roomy, channelReadsPerMinuteMax: 1, messageBytesPerMinuteMax: 10 },
         messagingSettings: { ...settings, rateLimitAllow: ['203.0.113.0/24', '127.0.0.1'] },
@@ -1546,7 +1546,7 @@ export function messagingConformance(backend: Backend): void {
   });
 
   describe(`room keys on ${backend.name}`, () => {
-    it('cannot be guessed faster by guessing at once, and right ones are never counted', async () => {
+    it('cannot be guessed faster by concurrent requests, and right keys never count', async () => {
       const desk = await backend.open({ limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } });
       try {
         const ann = await desk.agent();
@@ -1571,7 +1571,7 @@ export function messagingConformance(backend: Backend): void {
   });
 
   describe(`retention of messaging on ${backend.name}`, () => {
-    it('hides a message the moment its own time is over, and keeps the counters', async () => {
+    it('hides a message when it expires, and keeps the counters', async () => {
       let offsetMs = 0;
       const desk = await backend.open({
         limits: { ...roomy, messageRetentionSeconds: 3600, directRetentionSeconds: 7200 },
@@ -1628,7 +1628,7 @@ export function messagingConformance(backend: Backend): void {
       }
     });
 
-    it('takes messages after the clock was set back, each after the one before it', async () => {
+    it('accepts messages after the clock was set back, with growing times', async () => {
       let offsetMs = 0;
       const clock = () => Date.now() + offsetMs;
       const year = 365 * 24 * 3_600_000;

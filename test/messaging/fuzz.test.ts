@@ -50,7 +50,7 @@ it.each(backends)(
       };
       const slowestMs = { ordinary: 0, hostile: 0 };
       const untilMs = performance.now() + seconds * 1_000;
-      // On a busy machine it goes on until it has asked enough.
+      // On a busy machine it continues until it has sent enough requests.
       const isDone = () => failures.length > 0 || (performance.now() >= untilMs && requests >= requestsMin);
       while (!isDone()) {
         slowestMs.ordinary = Math.max(slowestMs.ordinary, await slowestBeside(() => ordinary(agent), other));

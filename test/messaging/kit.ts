@@ -133,7 +133,7 @@ export class Agent {
     return sign(this.#secretKey, text).toString('base64');
   }
 
-  /** Its word that it speaks for an agent of the registry. */
+  /** Its consent to a link with an agent of the registry. */
   consent(agentId: string, signedAtMs = Date.now()): { signed_at: number; signature: string } {
     return { signed_at: signedAtMs, signature: this.sign(linkText(this.id, agentId, signedAtMs)) };
   }

@@ -106,7 +106,7 @@ describe.each([
     expect(store.get(registryFamilies.users, user)?.[0]).toBe(0xa4);
   });
 
-  it('of another user are not found, in reading and in writing', async () => {
+  it('of another user are not found, for reads and writes', async () => {
     const { registry } = await open(options);
     const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
     const gone = { code: 'not_found' };
@@ -123,7 +123,7 @@ describe.each([
     expect((await registry.getAgent(operator, agent_id)).user).toBe('alice');
   });
 
-  it("are not reached by the hash of their owner's id, which is a second spelling of it", async () => {
+  it("cannot be reached through the hash of their owner's id", async () => {
     const { registry } = await open(options);
     const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
     await registry.getAgent(alice, agent_id);
@@ -141,7 +141,7 @@ describe.each([
     await expect(registry.deleteAgent(disguised, agent_id)).rejects.toMatchObject(refused);
   });
 
-  it('are removed with sessions, lease, links and every index entry, and only from stopped or error', async () => {
+  it('are deleted with sessions, lease, links and index entries, and only when stopped or in error', async () => {
     const { registry, kernel } = await open(options);
     for (const status of agentStates) {
       const { agent_id } = await agentIn(status);
@@ -169,7 +169,7 @@ describe.each([
     for (const store of kernel.stores) {
       for (const family of Object.values(registryFamilies)) {
         if (userFamilies.includes(family)) continue;
-        // Of all its agents the user keeps one number, so that none of theirs is given out again.
+        // The user keeps the highest number of its deleted agents, so that no number is used again.
         const left = [...store.range(family, {})].filter(
           ({ key }) => !(family === registryFamilies.counts && key[0] === countKinds.fenceOfDeleted),
         );
@@ -180,7 +180,7 @@ describe.each([
     expect(await registry.countAgents(alice)).toBe(0);
   });
 
-  it('read again after any write of them are as that write left them', async () => {
+  it('read after a write show that write', async () => {
     const { registry } = await open(options);
     const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
     const read = () => registry.getAgent(alice, agent_id);
@@ -205,7 +205,7 @@ describe.each([
     await expect(read()).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('are copies: what a reader does with one is not seen by the next', async () => {
+  it('are copies: a reader cannot change what the next reader sees', async () => {
     const { registry } = await open(options);
     const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
     for (let reads = 0; reads < 2; reads += 1) {
@@ -216,7 +216,7 @@ describe.each([
     }
   });
 
-  it('race for a state: one wins, and the index has one entry', async () => {
+  it('with concurrent changes of state: one succeeds, and the index has one entry', async () => {
     const { registry } = await open(options);
     const { agent_id, version } = await agentIn('running');
     const attempts = ['idle', 'hibernating', 'stopping', 'error'] as const;
@@ -301,7 +301,7 @@ describe('the table of states', () => {
     expect(opened.changes().at(-1)).toMatchObject({ kind: 'agent.transitioned', facts: { from, to } });
   });
 
-  it('is walked by the verbs', async () => {
+  it('is followed by the verbs', async () => {
     const { registry } = await open();
     const walk: [AgentState, 'start' | 'stop' | 'restart' | 'hibernate' | 'wake', AgentState | null][] = [
       ['provisioning', 'start', 'running'],
@@ -344,7 +344,7 @@ describe('the table of states', () => {
 });
 
 describe('a change of an agent', () => {
-  it('raises the version once, replaces labels, and says nothing where nothing changed', async () => {
+  it('raises the version once, replaces labels, and announces nothing if nothing changed', async () => {
     const { registry } = await open();
     const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { a: '1' } });
     opened.clock.nowMs += 5;
@@ -374,7 +374,7 @@ describe('a change of an agent', () => {
     ).toEqual([changed]);
   });
 
-  it('is never older than the one before it, also under a clock that was set back', async () => {
+  it('never has an older time than the one before, also after the clock was set back', async () => {
     const { registry } = await open();
     const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
     opened.clock.nowMs -= 60_000;
@@ -397,7 +397,7 @@ describe('a change of an agent', () => {
     expect((await registry.start(alice, agent_id)).error_message).toBeNull();
   });
 
-  it('put obeys the table and the version, and makes what is not there', async () => {
+  it('put respects the table and the version, and creates a missing agent', async () => {
     const { registry } = await open();
     await expect(
       registry.putAgent(alice, { agent_id: missing, name: 'scout', status: 'running' }),
@@ -422,7 +422,7 @@ describe('a change of an agent', () => {
   });
 });
 
-describe('what comes in', () => {
+describe('input', () => {
   it('is refused with the field named', async () => {
     const { registry } = await open();
     const bad: unknown[] = [
@@ -473,7 +473,7 @@ describe('what comes in', () => {
     }
   });
 
-  it('reaches only its own record from a signed agent', async () => {
+  it('of a signed agent reaches only its own record', async () => {
     const { registry } = await open();
     const own = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
     const other = await registry.createAgent(alice, { name: 'ranger' });

@@ -55,7 +55,7 @@ describe.each([
     expect(kinds()).toHaveLength(announced);
   });
 
-  it('are noted in the record itself once in a while', async () => {
+  it('are written to the record now and then', async () => {
     const { registry, kernel } = await open(options);
     const { agent_id, user_id } = await runningAgent();
     const noted: (number | null)[] = [];
@@ -70,7 +70,7 @@ describe.each([
     expect(noted.map((atMs) => (atMs ?? 0) - startMs)).toEqual([0, 0, 0, 60_000, 60_000]);
   });
 
-  it('show in the text of an agent, which is kept, as they are by now', async () => {
+  it('are current in the cached JSON of an agent', async () => {
     const { registry } = await open(options);
     const { agent_id } = await runningAgent();
     await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
@@ -106,7 +106,7 @@ describe.each([
     expect((await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease.fence).toBe(2);
   });
 
-  it('number on over the deletion of an agent whose id is used again', async () => {
+  it('continue their numbers when the id of a deleted agent is used again', async () => {
     const { registry } = await open(options);
     const agent_id = 'ab'.repeat(32);
     await registry.putAgent(alice, { agent_id, name: 'first' });
@@ -132,7 +132,7 @@ describe.each([
     expect((await registry.heartbeat(alice, fresh.agent_id)).lease.fence).toBe(1);
   });
 
-  it('lose the presence of a silent holder: the feed says so, hooks run in the same commit, late writes are refused', async () => {
+  it('end the presence of a silent holder: the feed announces it, hooks run in the same commit, late writes are refused', async () => {
     const { registry, port } = await open(options);
     const { agent_id } = await runningAgent();
     const lost: string[] = [];
@@ -181,7 +181,7 @@ describe.each([
     ).toBe('back');
   });
 
-  it('refuse late writes and run the hooks once also where the sweeper has not come yet', async () => {
+  it('refuse late writes and run the hooks once, also before the sweeper runs', async () => {
     const { registry, port } = await open(options);
     const { agent_id } = await runningAgent();
     let lost = 0;
@@ -201,7 +201,7 @@ describe.each([
     expect(kinds().filter((kind) => kind === 'agent.lost')).toHaveLength(1);
   });
 
-  it('given back let the next holder in at once with a higher number', async () => {
+  it('that are given back can be taken at once, with a higher number', async () => {
     const { registry } = await open(options);
     const { agent_id } = await runningAgent();
     await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
@@ -233,7 +233,7 @@ describe.each([
     expect((await registry.getAgent(alice, agent_id)).presence).toBe('live');
   });
 
-  it('are followed lazily in the stored record', async () => {
+  it('update the stored record lazily', async () => {
     const { registry, kernel } = await open(options);
     const { agent_id } = await runningAgent();
     const recorded = () =>
@@ -249,7 +249,7 @@ describe.each([
 });
 
 describe('a restart', () => {
-  it('puts off the end of live leases by the time the server was down', async () => {
+  it('delays the end of live leases by the time the server was down', async () => {
     const { registry } = await open({ engine: 'lmdb' });
     const { agent_id } = await runningAgent();
     await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
@@ -282,8 +282,8 @@ describe('a restart', () => {
   });
 });
 
-describe('an agent without a sign of life', () => {
-  it('becomes idle, then hibernates, and no sweep renews the clock that it reads', async () => {
+describe('an agent without heartbeats', () => {
+  it('becomes idle, then hibernates, and sweeps do not count as activity', async () => {
     const { registry } = await open();
     const { agent_id } = await runningAgent();
     for (let sweep = 0; sweep < 299; sweep += 23) await opened.pass(23);
@@ -325,7 +325,7 @@ describe('an agent without a sign of life', () => {
     expect((await registry.getAgent(alice, agent_id)).status).toBe('hibernating');
   });
 
-  it('has the whole time again when it comes back to running', async () => {
+  it('has the full time again after it returns to running', async () => {
     const { registry } = await open();
     const { agent_id } = await runningAgent();
     await opened.pass(300);
@@ -336,7 +336,7 @@ describe('an agent without a sign of life', () => {
     expect((await registry.getAgent(alice, agent_id)).status).toBe('idle');
   });
 
-  it('stays as it is where the settings say never', async () => {
+  it('keeps its state if the settings are 0', async () => {
     const { registry } = await open({ limits: { idleAfterSeconds: 0 } });
     const { agent_id } = await runningAgent();
     await opened.pass(1_000_000);

@@ -28,7 +28,7 @@ describe.each([
   { engine: 'memory', shards: 1 },
   { engine: 'lmdb', shards: 4 },
 ] as const)('lists on $engine with $shards shard(s)', (options) => {
-  it('page over all users without gaps or repeats while writes go on', async () => {
+  it('page over all users without gaps or repeats during writes', async () => {
     opened = await openRegistry({ ...options, limits: { agentsPerUserMax: 1_000 } });
     const { registry } = opened;
     const users = Array.from({ length: 8 }, (_, index) => userCaller(`user-${index}`));
@@ -114,7 +114,7 @@ describe.each([
     },
   );
 
-  it('refuse cursors of other lists, and a forged one reaches nobody else', async () => {
+  it('refuse cursors of other lists, and a forged one does not reach other users', async () => {
     opened = await openRegistry(options);
     const { registry } = opened;
     const [low, high] = ['alice', 'bob']
@@ -190,7 +190,7 @@ describe('users', () => {
     });
   });
 
-  it('known by a readable id are not reached through the hash of it, nor the other way', async () => {
+  it('known by a readable id cannot be reached through its hash, and vice versa', async () => {
     opened = await openRegistry();
     const { registry } = opened;
     await registry.createAgent(userCaller('alice'), { name: 'scout' });
@@ -204,7 +204,7 @@ describe('users', () => {
     });
   });
 
-  it('are seen lazily', async () => {
+  it('have a last_seen_at that is written lazily', async () => {
     opened = await openRegistry();
     const { registry, clock } = opened;
     const alice = userCaller('alice');
@@ -221,7 +221,7 @@ describe('users', () => {
 });
 
 describe('identity links', () => {
-  it('lead from an identity to one agent and go with the agent', async () => {
+  it('lead from an identity to one agent and are deleted with the agent', async () => {
     opened = await openRegistry({ shards: 4 });
     const { registry } = opened;
     const alice = userCaller('alice');

@@ -271,7 +271,7 @@ describe.each([
   { engine: 'memory', shards: 4, numRuns: 30 },
   { engine: 'lmdb', shards: 1, numRuns: 5 },
 ] as const)('a random history on $engine with $shards shard(s)', ({ engine, shards, numRuns }) => {
-  it('ends as the model says, with every index in order', async () => {
+  it('ends in the state of the model, with every index right', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const real = await openRegistry({
@@ -292,7 +292,7 @@ describe.each([
     );
   });
 
-  it('of many callers at once leaves every index in order, and no sleeper with a session', async () => {
+  it('of many concurrent callers leaves every index right, and no hibernating agent with a session', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.array(step, { maxLength: 12 }), { minLength: 2, maxLength: 5 }),

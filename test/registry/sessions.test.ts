@@ -52,7 +52,7 @@ describe.each([
     expect(await registry.getAgent(alice, agentId)).toMatchObject({ status: 'idle', active_sessions: 0 });
   });
 
-  it('ask for a wake of a sleeping or stopped agent, and the feed says so', async () => {
+  it('request a wake of a hibernating or stopped agent, and the feed announces it', async () => {
     const { registry } = await open(options);
     for (const steps of [
       ['running', 'hibernating'],
@@ -81,7 +81,7 @@ describe.each([
     }
   });
 
-  it('close twice without error and never reopen', async () => {
+  it('can be closed twice without an error and never reopen', async () => {
     const { registry } = await open(options);
     const agentId = await agentThrough('running');
     const { session_id } = await registry.openSession(alice, agentId);
@@ -99,7 +99,7 @@ describe.each([
     ).rejects.toMatchObject({ code: 'conflict' });
   });
 
-  it('can be put under an id of the caller and closed by putting them again', async () => {
+  it('can be put under a chosen id and closed by putting them again', async () => {
     const { registry } = await open(options);
     const agentId = await agentThrough('running');
     const session_id = '550e8400-e29b-41d4-a716-446655440000';
@@ -171,7 +171,7 @@ describe.each([
     expect((await registry.getAgent(alice, agentId)).active_sessions).toBe(1);
   });
 
-  it('are limited an agent', async () => {
+  it('are limited per agent', async () => {
     const { registry } = await open({ ...options, limits: { sessionsPerAgentMax: 2 } });
     const agentId = await agentThrough('running');
     const outcomes = await Promise.allSettled(
@@ -180,14 +180,14 @@ describe.each([
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
   });
 
-  it('are as many as they like where the limit is 0', async () => {
+  it('are not limited if the limit is 0', async () => {
     const { registry } = await open({ ...options, limits: { sessionsPerAgentMax: 0 } });
     const agentId = await agentThrough('running');
     for (let index = 0; index < 3; index += 1) await registry.openSession(alice, agentId);
     expect((await registry.getAgent(alice, agentId)).active_sessions).toBe(3);
   });
 
-  it('go with their agent, however many they are', async () => {
+  it('are deleted with their agent, also in large numbers', async () => {
     const { registry } = await open({ ...options, limits: { sessionsDeletedAtOnceMax: 3 } });
     const agentId = await agentThrough('running');
     for (let index = 0; index < 10; index += 1) {

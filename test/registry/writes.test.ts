@@ -21,7 +21,7 @@ async function runningAgent(caller: ReturnType<typeof userCaller>): Promise<stri
 }
 
 describe.each([1, 4])('a write of the registry with %i shard(s)', (shards) => {
-  it('is whole or not at all: a refused step takes back the steps before it', async () => {
+  it('is complete or not made: a refused step undoes the steps before it', async () => {
     opened = await openRegistry({ shards });
     const { registry, writer } = opened;
     const { steps } = registry;
@@ -41,7 +41,7 @@ describe.each([1, 4])('a write of the registry with %i shard(s)', (shards) => {
     expect(idsEntered()).toEqual(shards === 1 ? [] : [kept]);
   });
 
-  it('holds only where the checks before it hold', async () => {
+  it('runs only if its checks hold', async () => {
     opened = await openRegistry({ shards });
     const { registry, writer } = opened;
     const { steps } = registry;
@@ -65,7 +65,7 @@ describe.each([1, 4])('a write of the registry with %i shard(s)', (shards) => {
     expect((await registry.getAgent(alice, agent_id)).name).toBe('first');
   });
 
-  it('gives an id that several users want at once to one of them', async () => {
+  it('gives an id to one of several users that request it at once', async () => {
     opened = await openRegistry({ shards });
     const { registry } = opened;
     const agentId = 'cd'.repeat(32);
@@ -93,7 +93,7 @@ describe.each([1, 4])('a write of the registry with %i shard(s)', (shards) => {
     expect(links.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   });
 
-  it('takes every id of a deleted agent out of the directory of ids', async () => {
+  it('removes every id of a deleted agent from the directory of ids', async () => {
     opened = await openRegistry({ shards, limits: { sessionsDeletedAtOnceMax: 2 } });
     const { registry } = opened;
     for (const caller of users) {

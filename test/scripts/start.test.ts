@@ -18,7 +18,7 @@ afterAll(async () => {
 
 /** Runs `npm start` until it greets; answers what it printed. */
 async function start(directory: string): Promise<string> {
-  // A group of its own, as a terminal gives it: npm and the server get the signal together.
+  // A separate process group, as in a terminal: npm and the server get the signal together.
   const child = spawn('npm', ['start', '--silent', '--', '--port', '0'], {
     cwd: directory,
     detached: true,

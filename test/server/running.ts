@@ -16,10 +16,10 @@ export interface Reply {
 }
 
 export interface Ask {
-  /** A bearer token, or headers that prove somebody. */
+  /** A bearer token, or headers with other credentials. */
   as?: string | Record<string, string>;
   body?: unknown;
-  /** Sent as it is, instead of `body`. */
+  /** Sent unchanged, instead of `body`. */
   raw?: string | Uint8Array<ArrayBuffer>;
   headers?: Record<string, string>;
 }

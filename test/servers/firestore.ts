@@ -11,7 +11,7 @@ export interface FirestoreServer extends TestServer {
   firestore: Firestore;
 }
 
-/** Each suite has a project of its own, and so a database of its own. */
+/** Each suite has a separate project, and so a separate database. */
 export async function start(): Promise<FirestoreServer> {
   const projectId = uniqueName('stoa').replace('_', '-');
   const given = process.env['FIRESTORE_EMULATOR_HOST'];
@@ -87,7 +87,7 @@ type Emulator = typeof import('@firebase-bridge/firestore-admin');
 
 /**
  * The service orders text by its UTF-8 bytes; the emulator compares UTF-16 code units, and says so
- * in its source. Its CommonJS build looks the comparison up at every call, so that it can be mended.
+ * in its source. Its CommonJS build looks the comparison up at every call, so that it can be replaced.
  */
 function loadEmulator(): Emulator {
   const require = createRequire(import.meta.url);

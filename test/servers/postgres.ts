@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Child, type HaltingServer, freePort } from './child.js';
 
-/** PostgreSQL refuses to run as root, so root hands it to `nobody`. */
+/** PostgreSQL refuses to run as root, so root starts it as `nobody`. */
 const nobody = 65_534;
 
 export async function start(): Promise<HaltingServer> {
@@ -67,7 +67,7 @@ export async function start(): Promise<HaltingServer> {
   };
 }
 
-/** A database of its own on a running server, so that suites do not see each other. */
+/** A separate database on a running server, so that suites do not see each other. */
 export async function createDatabase(url: string, name: string): Promise<string> {
   const { default: postgres } = await import('postgres');
   const sql = postgres(url, { max: 1, onnotice: () => undefined });

@@ -10,7 +10,7 @@ const clusterPortMax = 55_535;
 const slots = 16_384;
 const startsMax = 5;
 
-/** One server that syncs every write, as the server asks for at its start. It is halted without warning, as by a crash. */
+/** One server that syncs every write. It is stopped without warning, as by a crash. */
 export async function start(extra: readonly string[] = []): Promise<HaltingServer> {
   const version = installedVersion();
   const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));

@@ -1,4 +1,4 @@
-/** Whoever lists, searches, exports or examines much, /livez answers meanwhile. */
+/** /livez answers during large lists, searches, exports and examinations. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -19,7 +19,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
     });
     afterAll(() => bench.close());
 
-    it('a key is stored sealed, answered as a mask, and opens for the library', async () => {
+    it('a key is stored encrypted, shown as a mask, and readable in the library', async () => {
       const workspace = await service.createWorkspace(ada, {
         name: 'sealed',
         claude_key: 'sk-ant-very-secret',
@@ -40,7 +40,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       });
     });
 
-    it('secrets in a config are sealed, wherever they stand', async () => {
+    it('secrets in a config are encrypted at any depth', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'configs' });
       const config = {
         environment: { DATABASE_PASSWORD: 'hunter2-env', NODE_ENV: 'test' },
@@ -72,7 +72,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       }
     });
 
-    it('below a name that speaks of secrets every text is one, and so is a URL with a password', async () => {
+    it('every text below a secret name, and every URL with a password, is a secret', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'below' });
       const config = {
         api_keys: { openai: 'hunter4-below', list: ['hunter4-list', { also: 'hunter4-object' }] },
@@ -104,7 +104,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       await service.updateProject(ada, project.id, { config: { secrets: { nothing: null } } });
     });
 
-    it('an address of a repository with a password or token is refused, and not repeated', async () => {
+    it('a repository address with a password or token is refused, and the error does not repeat it', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'addresses' });
       const project = await service.createProject(ada, workspace.id, { name: 'p' });
       const bad = [
@@ -205,7 +205,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       expect(JSON.stringify([answers, shown, await bench.changes()])).not.toContain('hunter6');
     });
 
-    it('texts that nearly hold a password a thousand times are looked through at once', async () => {
+    it('a long text that nearly matches a password many times is checked quickly', async () => {
       const { id } = await service.createWorkspace(ada, { name: 'nearly' });
       for (const [index, text] of [
         'a'.repeat(60_000),
@@ -224,7 +224,7 @@ export function describeSecrets(backend: string, open: OpenBench): void {
       }
     });
 
-    it('re-keying puts every secret under a new key, and changes nothing else', async () => {
+    it('re-keying encrypts every secret with a new key, and changes nothing else', async () => {
       const workspaces = await Promise.all(
         Array.from({ length: 25 }, (_, index) =>
           service.createWorkspace(ada, { name: `rekey ${index}`, claude_key: `sk-rekey-${index}` }),

@@ -59,7 +59,7 @@ export function describeSessions(backend: string, open: OpenBench): void {
       expect(await service.getSession(ada, session.id)).toEqual(session);
     });
 
-    it("a signed agent has sessions in its own name or nobody's, and gives none to another", async () => {
+    it('a signed agent can name only itself or null as the agent of a session', async () => {
       const { projectId } = await makePlace(service, ada);
       const signed = userCaller('ada', { kind: 'agent', agent: 'signed', agentId: 'a'.repeat(64) });
       const own = await service.createSession(signed, projectId);
@@ -77,7 +77,7 @@ export function describeSessions(backend: string, open: OpenBench): void {
       );
     });
 
-    it.each(sessionStatuses)('from %s only the table leads on', async (from) => {
+    it.each(sessionStatuses)('from %s only the transitions of the table are allowed', async (from) => {
       for (const to of sessionStatuses) {
         const { sessionId } = await makePlace(service, ada);
         for (const status of ways[from]) await service.updateSession(ada, sessionId, { status });
@@ -109,7 +109,7 @@ export function describeSessions(backend: string, open: OpenBench): void {
       expect((await service.activeSession(ada, projectId))?.id).toBe(second.id);
     });
 
-    it('of many starts at the same time one gets the slot', async () => {
+    it('of many concurrent starts one gets the slot', async () => {
       const { projectId } = await makePlace(service, ada);
       const outcomes = await Promise.allSettled(
         Array.from({ length: 8 }, () => service.createSession(ada, projectId, { status: 'active' })),
@@ -144,7 +144,7 @@ export function describeSessions(backend: string, open: OpenBench): void {
       expect(await service.activeSession(ada, projectId)).toBeNull();
     });
 
-    it('a session ends after max_lifetime, however busy it is', async () => {
+    it('a session ends after max_lifetime, even if it is active', async () => {
       const { projectId } = await makePlace(service, ada);
       const session = await service.createSession(ada, projectId, {
         status: 'active',
@@ -202,7 +202,7 @@ export function describeSessions(backend: string, open: OpenBench): void {
       expect((await service.getSession(ada, sessionId)).status).toBe('active');
     });
 
-    it('counts what its tasks did, without a new version', async () => {
+    it('adds up the counters of its tasks, without a new version', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 2);
       const first = await service.claimTask(ada, projectId);
@@ -222,7 +222,7 @@ export function describeSessions(backend: string, open: OpenBench): void {
       });
     });
 
-    it('a deleted session goes with its tasks, and frees the slot', async () => {
+    it('deleting a session deletes its tasks and frees the slot', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await service.updateSession(ada, sessionId, { status: 'active' });
       const tasks = await makeTasks(service, ada, sessionId, 3);

@@ -90,7 +90,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect(claimed).toEqual(expected);
     });
 
-    it('what is cancelled, deleted, moved, returned or added between claims is claimed in its right place', async () => {
+    it('tasks cancelled, deleted, moved, returned or added between claims are claimed in the right order', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const made: Task[] = [];
       for (let index = 0; index < 9; index += 1)
@@ -177,7 +177,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect(given.toSorted()).toEqual(made.map(({ id }) => id).toSorted());
     });
 
-    it('complete records the result, and the same write again is no error', async () => {
+    it('complete records the result, and repeating it is not an error', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const { task, lease } = await claimOne(projectId);
@@ -208,7 +208,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       });
     });
 
-    it('a wrong fence writes nothing', async () => {
+    it('a write with a wrong fence is refused', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [made] = await makeTasks(service, ada, sessionId, 1);
       await expect(service.completeTask(ada, made!.id, { fence: 1 })).rejects.toMatchObject({
@@ -220,7 +220,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect((await service.getTask(ada, task.id)).status).toBe('running');
     });
 
-    it('a lapsed lease puts the task back with the reason and a raised count, and refuses the late holder', async () => {
+    it('a lapsed lease returns the task with the reason and one more attempt, and refuses the former holder', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const first = await claimOne(projectId);
@@ -336,7 +336,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       ).toEqual(failed);
     });
 
-    it('cancel ends a running task and shuts its holder out', async () => {
+    it('cancel ends a running task and refuses its holder', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [waiting] = await makeTasks(service, ada, sessionId, 2);
       const { task, lease } = await claimOne(projectId);
@@ -445,7 +445,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       },
     );
 
-    it('more dependants than one step holds follow in further steps', async () => {
+    it('many dependants are cancelled in several steps', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [root] = await makeTasks(service, ada, sessionId, 1);
       const children = await Promise.all(
@@ -485,7 +485,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect((await waiting)?.task.id).toBe(task!.id);
     });
 
-    it('a waiting claim is woken by a return, by a finished dependency, and by nothing else', async () => {
+    it('a waiting claim is woken only by a returned task or a finished dependency', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [root] = await makeTasks(service, ada, sessionId, 1);
       const child = await service.createTask(ada, sessionId, { command: 'child', depends_on: [root!.id] });
@@ -510,7 +510,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect(new Set(ids).size).toBe(10);
     });
 
-    it('a waiting claim that is given up leaves the task to the next', async () => {
+    it('an aborted waiting claim leaves the task to the next', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const gone = new AbortController();
       const first = service.claimTask(ada, projectId, { wait: 30 }, gone.signal);
@@ -521,7 +521,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect((await second)?.task.id).toBe(task!.id);
     });
 
-    it('a claim of somebody who is gone already takes no task', async () => {
+    it('a claim of a disconnected caller takes no task', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       expect(await service.claimTask(ada, projectId, { wait: 30 }, AbortSignal.abort())).toBeNull();
@@ -551,7 +551,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       expect((await service.claimTask(signed, projectId))?.task.claimed_by).toBe('a'.repeat(64));
     });
 
-    it('a signed agent reports on its own claims only, whatever number it guesses', async () => {
+    it('a signed agent can report only on its own claims, even with the right fence', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       const holder = userCaller('ada', { kind: 'agent', agent: 'holder', agentId: 'a'.repeat(64) });
@@ -576,7 +576,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       ).toMatchObject({ status: 'completed', output: 'done' });
     });
 
-    it('a cursor that somebody made up is refused, or shows nothing of others', async () => {
+    it('a forged cursor is refused, or shows no records of others', async () => {
       const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 3);
       await makePlace(service, userCaller('bob'));
@@ -623,7 +623,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       }
     });
 
-    it('a task ends whatever sizes its holder and its session claim', async () => {
+    it('a task can end with any byte counts of its holder and session', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 2);
       const most = Number.MAX_SAFE_INTEGER;
@@ -649,7 +649,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       });
     });
 
-    it('a deleted task is gone with its claim', async () => {
+    it('a deleted task loses its claim', async () => {
       const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const { task, lease } = await claimOne(projectId);

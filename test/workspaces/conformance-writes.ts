@@ -40,7 +40,7 @@ export function describeWrites(backend: string, open: OpenBench): void {
       expect((await bench.dump()).split(sealed)).toHaveLength(2);
     });
 
-    it('a refused step takes back all steps before it, and the claimed task is the first in the line again', async () => {
+    it('a refused step undoes all steps before it, and the claimed task is first again', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [first, second] = await makeTasks(service, ada, sessionId, 2);
       const before = await bench.dump();
@@ -103,7 +103,7 @@ export function describeWrites(backend: string, open: OpenBench): void {
       expect((await waiting)?.task.command).toBe('b');
     });
 
-    it('a purge in a write of several steps goes on by itself', async () => {
+    it('a purge in a write of several steps continues in the background', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const tasks = await makeTasks(service, ada, sessionId, 25);
       await service.deleteProject(ada, projectId);
@@ -119,7 +119,7 @@ export function describeWrites(backend: string, open: OpenBench): void {
         .toBe(0);
     });
 
-    it('a claim that finds a task takes no place in a line that is full', async () => {
+    it('a claim that finds a task succeeds although too many claims wait', async () => {
       const full = await makePlace(service, ada);
       const gone = new AbortController();
       const waiting = [1, 2].map(() => service.claimTask(ada, full.projectId, { wait: 30 }, gone.signal));

@@ -17,7 +17,7 @@ afterAll(() => {
 });
 
 it(
-  `${size.processes * size.loops} workers complete ${size.tasks} tasks once each, whoever is killed`,
+  `${size.processes * size.loops} workers complete ${size.tasks} tasks once each while processes are killed`,
   { timeout: 600_000 },
   async () => {
     const data = program.path('data');
@@ -99,7 +99,7 @@ it(
       call('GET', `/v1/changes?limit=1000&topics=task.completed${cursor.replace('cursor', 'since')}`),
     );
     expect(completions.map(({ id }) => id).toSorted()).toEqual(made.map(({ id }) => id).toSorted());
-    // No two workers were told that the same task is theirs.
+    // No two workers got the same claim.
     const holders = new Set(reported.map((line) => line.split(' ')[0]));
     expect(reported.length).toBe(holders.size);
   },

@@ -29,7 +29,7 @@ async function connected(answerTime: AnswerTime): Promise<[ours: Socket, theirs:
   return [ours, theirs];
 }
 
-it('a late answer costs the connections that were silent all the while, and not those of statements that are only slow', async () => {
+it('after a timeout only silent connections are closed, not those with slow statements', async () => {
   const answerTime = new AnswerTime(30);
   const [busy, itsServer] = await connected(answerTime);
   const [silent] = await connected(answerTime);

@@ -60,7 +60,7 @@ export const dataRows: Record<string, Row> = {
       headers: { 'content-type': 'application/json' },
       body: {},
     }),
-    // Who may bring documents in is told that lines of JSON are wanted.
+    // Callers that may import get past the permissions, to the error about the content type.
     status: statuses(415, 415, 415, 403, 403, 401),
   },
   'DELETE /v1/data/{namespace}/{key}': {

@@ -7,14 +7,14 @@ import { dataOver } from '../../datastore/data-over.js';
 describe('the data store in memory', () => {
   let shared: MemoryDataStore | undefined;
   dataStoreConformance(test, {
-    // One map stands for the storage that several processes share.
+    // One map represents the storage that several processes share.
     open: async (options) => (shared ??= new MemoryDataStore(options)),
   });
 });
 
 afterEach(() => vi.useRealTimers());
 
-test('a sweep that hangs is not joined by others, and is waited for at the end', async () => {
+test('no second sweep starts while one hangs, and a close waits for it', async () => {
   vi.useFakeTimers();
   const limits = limitsWith();
   const port = new MemoryDataStore({ limits, nowMs: Date.now });

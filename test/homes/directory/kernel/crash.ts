@@ -101,7 +101,7 @@ async function killedWhileWriting(
   return { lines, ready };
 }
 
-/** Opens what is left and checks all that must hold; answers how many transfers nobody was told of. */
+/** Opens the remaining data and checks all invariants; returns the number of unacknowledged transfers. */
 async function checkDirectory(
   directory: string,
   engine: CrashOptions['engine'],

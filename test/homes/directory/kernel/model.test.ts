@@ -31,7 +31,7 @@ type Step =
 type Action =
   | { do: 'transact'; steps: Step[] }
   | { do: 'read'; family: string; range: Range }
-  /** Lets the commits that are under way go on for some turns of the event loop. */
+  /** Lets running commits continue for some turns of the event loop. */
   | { do: 'turns'; count: number }
   | { do: 'flush' }
   | { do: 'fail'; how: 'disk_full' | 'before' | 'after' }

@@ -1,4 +1,4 @@
-/** A store on a real engine that can be made to fail, in a directory of its own. */
+/** A store on a real engine that can be made to fail, in a separate directory. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -16,7 +16,7 @@ export interface TracedRun {
   readonly calls: string[];
 }
 
-/** Fails where there is no strace: without it nothing is known about durability. */
+/** Fails without strace, which is needed to see the syncs. */
 export async function commitTraced(
   compiled: string,
   engine: string,

@@ -42,7 +42,7 @@ describe.each(['memory', 'lmdb', 'rocksdb'] as const)("what lies in the seed's f
 });
 
 describe.each(['lmdb', 'rocksdb'] as const)('a registry on %s over three shards', (engine) => {
-  it('survives closing and opening', async () => {
+  it('is unchanged after closing and opening', async () => {
     const opened = await openRegistry({ engine, shards: 3 });
     try {
       const { agent_id } = await opened.registry.createAgent(userCaller('alice'), {

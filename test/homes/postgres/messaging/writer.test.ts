@@ -30,7 +30,7 @@ it('refuses what needs a transaction before anything happens', async () => {
   expect(ran).toBe(0);
 });
 
-it('does not run the step of a caller whose lease has passed on', async () => {
+it('does not run the step of a caller whose lease passed to another holder', async () => {
   let ran = 0;
   const writer = new RedisWriter(() => {
     throw new StoaError('fenced', 'The lease has passed on.');

@@ -39,7 +39,7 @@ async function standStill(count: number): Promise<void> {
     .toBe(count);
 }
 
-it('a holder that waited while its task was given to another is refused', async () => {
+it('a former holder that waited while its task passed to another is refused', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);
   const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
@@ -103,7 +103,7 @@ it.each(['complete', 'cancel', 'create'] as const)(
   },
 );
 
-it('what is made below something that goes at the same moment finds nothing to be made in', async () => {
+it('a creation below a record that is deleted at the same moment is not found', async () => {
   const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
   const makers: [table: string, id: string, make: () => Promise<unknown>][] = [
     ['sessions', sessionId, () => bench.service.createTask(ada, sessionId, { command: 'late' })],

@@ -41,7 +41,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('a process that is killed while it c
     return last;
   }
 
-  it('leaves every acknowledged commit, and no half of one, three times over', async () => {
+  it('keeps every acknowledged commit and no partial one, in three rounds', async () => {
     for (const commits of [5, 40, 77]) {
       const last = await commitUntilKilled(commits);
       expect(last).toBeGreaterThanOrEqual(commits);
