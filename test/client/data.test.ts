@@ -147,7 +147,7 @@ test('many updates at once are all counted', async () => {
   expect(await data.get('n')).toBe(20);
 });
 
-/** Fails so many times before the real thing. */
+/** Fails the given number of times, then passes to the driver. */
 function flaky(
   failures: number,
   failure: () => Response | Error,

@@ -1,4 +1,7 @@
-/** Leases of agents and claims on tasks, renewed by the client: through a restart of the server, and lost in time. */
+/**
+ * Leases of agents and claims on tasks, renewed by the client: through a restart of the server, and lost in
+ * time.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Every kind of change that the feed can carry, against what each watch hands on. */
+/** Compares every kind of change in the feed with the events of each watch. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

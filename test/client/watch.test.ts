@@ -231,7 +231,7 @@ describe('who sees what', () => {
       (users[0] as Stoa).watch({ tasks: { project: projects[1]?.project.id ?? '' }, signal }),
     );
     await expect(others.done).rejects.toMatchObject({ code: 'not_found' });
-    // A position of one's own opens nothing of another's either.
+    // A position gives no access to the records of others.
     const since = await running.stoa.changes.newest();
     const resumed = new Watched((signal) =>
       (users[0] as Stoa).watch({
@@ -548,7 +548,7 @@ test('a reader that returns too late, or was too slow, gets a resync and a new s
     ]);
     await late.stop();
 
-    // This one stops taking events; the server neither keeps them for it nor keeps its place.
+    // This reader stops reading; the server keeps neither its events nor its stream.
     const stop = new AbortController();
     const slow = stoa.watch({ data: { namespace: 'n' }, signal: stop.signal });
     const kinds: string[] = [];

@@ -1,4 +1,4 @@
-/** Commits at the same time, over HTTP: each is whole, in one place of the feed, and answered once for its key. */
+/** Concurrent commits over HTTP: each is complete, at one position of the feed, and runs once per key. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { useProgram } from '../cli/program.js';
 import { type Reply, Running } from '../server/running.js';

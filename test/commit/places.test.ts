@@ -1,4 +1,4 @@
-/** Every mixture of places that domains can be kept in: what one commit holds there, and how the rest is refused. */
+/** Every combination of places for the domains: what one commit can contain, and how the rest is refused. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CommitInput } from '../../src/commit/schemas.js';
 import { StoaError } from '../../src/core/errors.js';

@@ -1,4 +1,4 @@
-/** Counted reads: exact to the last one, however slow or faulty the database is that takes them. */
+/** Counted reads are exact, also with a slow or faulty database. */
 import { type Socket, type AddressInfo, createConnection, createServer } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { MemoryDataStore } from '../../src/stores/memory/datastore.js';
@@ -169,7 +169,9 @@ test('a deletion that fails leaves the reads of its document', async () => {
   expect(await countsOf(port, ['k000'])).toEqual([1]);
 });
 
-/** Connections through which the answer to a commit never comes: the server has done it, or never got to it. */
+/**
+ * Connections through which the answer to a commit never comes: the server has done it, or never got to it.
+ */
 async function losingCommits(url: string): Promise<{
   url: string;
   loses: (what: 'nothing' | 'answers' | 'changes') => void;

@@ -66,7 +66,7 @@ test('every command of docs/five-minutes.md works, and prints what the page show
   expect(written.mcpServers.stoa.args.slice(1)).toEqual(['mcp', '--data', join(home, 'stoa')]);
   expect(await readFile(join(project, 'AGENTS.md'), 'utf8')).toContain('## Shared memory and work: Stoa');
 
-  // What was written starts a server that speaks: the editor does just this.
+  // The written configuration starts a working server, as an editor would.
   await server.end('SIGTERM');
   const initialize = {
     jsonrpc: '2.0',

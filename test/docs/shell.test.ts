@@ -124,7 +124,8 @@ test('the watch commands of docs/feed.md work, and end cleanly when they are int
     const script = command
       .replace('PROJECT', project.id)
       .replace('ROOM', '00000000-0000-0000-0000-000000000001');
-    // Interrupted as soon as it says that it is live, as a person does. What the one before said is gone by then.
+    // Interrupted as soon as it prints "live", as a person would. The output of the command before is deleted
+    // by then.
     const output = await run(
       `: > out\n${script} --data ~/stoa > out 2>&1 & watch=$!\nuntil grep -qi live out; do kill -0 $watch; sleep 0.1; done\nkill $watch; wait $watch; cat out`,
     );
@@ -141,7 +142,7 @@ test('the commands of docs/mcp.md work, and print the configuration that it show
   );
   expect(shells.length).toBe(2);
   for (const { text, next } of shells) {
-    // The server is up already; the pipe of `stoa mcp` has nothing to say here.
+    // The server is already up; `stoa mcp` gets an empty pipe here.
     const script = text
       .replace(/^stoa up .*\n/m, '')
       .replace(/^(stoa mcp .*?) +#.*$/m, '$1 < /dev/null')

@@ -118,7 +118,8 @@ test('each reader gets every matching change once, in the order of its shard, wi
         await Promise.all(commits);
         for (const { got, after } of followers) {
           const all = await after(start);
-          // Readers continue in later turns of the event loop; a reader that missed a change would wait forever.
+          // Readers continue in later turns of the event loop; a reader that missed a change would wait
+          // forever.
           for (let turns = 0; got.numbers.length < all.length && turns < 10_000; turns += 1)
             await new Promise((resolve) => setImmediate(resolve));
           for (const shard of [0, 1]) {

@@ -1,4 +1,4 @@
-/** However much is stored, an answer holds what an agent can take. */
+/** The size of an answer is bounded, however much is stored. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';

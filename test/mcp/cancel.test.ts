@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.stop());
 
-/** Waits for a message of the far future, for as long as it may. */
+/** Waits for a message in the far future, for the longest allowed time. */
 const waitingRead = { room: globalRoomId, after: 9_000_000_000_000, wait_seconds: 60 };
 
 /** The waits that have begun on the server, and how each ended. */

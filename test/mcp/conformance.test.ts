@@ -1,4 +1,7 @@
-/** The public conformance suite of the protocol against /mcp, with the scenarios that need fixtures listed and explained. */
+/**
+ * The public conformance suite of the protocol against /mcp, with the scenarios that need fixtures listed and
+ * explained.
+ */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';

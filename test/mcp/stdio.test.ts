@@ -55,7 +55,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       generation === 'modern'
         ? await client.client.listen({ resourceSubscriptions: [uri] })
         : await client.client.subscribeResource({ uri });
-    // The session's stream opens beside the requests: write until it is heard.
+    // The session's stream opens in parallel: write until an event arrives.
     await vi.waitFor(
       async () => {
         await client.ok('remember', { key: 'watched', value: 1 });
@@ -158,7 +158,7 @@ describe('when things go wrong', () => {
     pipe.write(request(1, 'remember', { key: 'k', value: 1 }));
     expect(await pipe.answer(1)).toMatchObject({ result: { structuredContent: { version: 1 } } });
     const owner = await stdio.ownerOf(data);
-    // One server is there, and outlives those who came for it.
+    // One server runs, and survives the processes that started it.
     await pipe.end();
     expect(await stdio.ownerOf(data)).toBe(owner);
   });

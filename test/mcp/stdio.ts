@@ -25,7 +25,7 @@ export interface StdioPrograms {
   ownerOf(data: string): Promise<number>;
 }
 
-/** `stoa mcp` with its pipe in the hands of a test. */
+/** `stoa mcp` with its pipe controlled by a test. */
 export interface OpenPipe {
   write(message: object): void;
   /** The answer to a request, when it comes. */

@@ -13,7 +13,7 @@ export function headerConformance(backend: Backend): void {
   describe(`the four headers on ${backend.name}`, () => {
     let desk: Desk;
     let ann: Agent;
-    /** Stands still, so that bounds are met to the millisecond. */
+    /** A fixed clock, so that limits are exact to the millisecond. */
     const nowMs = Date.now();
 
     beforeAll(async () => {

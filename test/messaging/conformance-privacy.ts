@@ -1,4 +1,4 @@
-/** What is said behind closed doors stays there, on every backend: every way to read a room, tried without its key. */
+/** Private rooms on every backend: every way to read a room, tried without its key. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';

@@ -1,4 +1,4 @@
-/** RFC 9421 signatures as a hostile client would bend them, on every backend. */
+/** RFC 9421 signatures that a hostile client manipulated, on every backend. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Backend } from './conformance.js';
 import type { Agent, Desk } from './kit.js';

@@ -1,4 +1,4 @@
-/** The small print of AICQ's wire, on every backend: spellings, boundaries, defaults, and who may do what. */
+/** Details of AICQ's protocol on every backend: spellings, limits, defaults and permissions. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
@@ -174,7 +174,7 @@ export function wireConformance(backend: Backend): void {
         expect(
           (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status,
         ).toBe(200);
-        // What bcrypt would no longer read is part of the key all the same.
+        // Bytes beyond bcrypt's limit are part of the key too.
         expect(
           (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status,
         ).toBe(403);
@@ -273,7 +273,8 @@ export function wireConformance(backend: Backend): void {
       );
       const rotated = answers.filter(({ status }) => status === 200);
       expect(rotated).toHaveLength(1);
-      // Too late by a moment, or by so much that the old key no longer signs, or that the proof names a key that is gone.
+      // Too late by a moment, or by so much that the old key no longer signs, or that the proof names a key
+      // that is gone.
       for (const { status, json } of answers.filter((answer) => answer.status !== 200)) {
         expect([
           [409, 'the key was rotated meanwhile'],

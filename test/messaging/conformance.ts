@@ -1332,7 +1332,8 @@ export function messagingConformance(backend: Backend): void {
         const post = async (path: string, more = {}) =>
           (await ann.ask('POST', path, { body: { body: 'x'.repeat(4096), ...more } })).status;
         const closed = await desk.room(ann, 'den', secret);
-        // A message refused for another reason costs no bytes, and gets that reason even when no bytes are left.
+        // A message refused for another reason costs no bytes, and gets that reason even when no bytes are
+        // left.
         const refusedAnyway = async () => [
           await post(`/room/${unknownId}`),
           await post(`/room/${closed}`),

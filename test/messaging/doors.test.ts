@@ -1,4 +1,4 @@
-/** The same limits on every door: AICQ's routes, /v1, commits and MCP. */
+/** The same limits on AICQ's routes, /v1, commits and MCP. */
 import { randomUUID } from 'node:crypto';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -133,7 +133,7 @@ describe('wrong room keys', () => {
     });
     const mcp = await TestClient.connect(desk.url, token, 'modern', from(address));
     expect((await mcp.call('read', { room, key: wrong })).value.code).toBe('forbidden');
-    // Three are allowed in a minute. From here on none is looked at, on whichever door it comes.
+    // Three are allowed in a minute. From here on every attempt is refused, over HTTP, commit and MCP.
     for (const key of [wrong, secret]) {
       expect((await http(key, from(address))).status).toBe(429);
       expect((await commit(key)).status).toBe(429);

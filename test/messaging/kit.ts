@@ -73,7 +73,10 @@ export class Desk {
     };
   }
 
-  /** Bytes on a bare connection, and what comes back until the server closes it, or this side does after the first answer or after so long. */
+  /**
+   * Sends bytes on a raw connection and returns the answer, until the server closes it, the first answer is
+   * complete or the time is over.
+   */
   talk(bytes: string | Uint8Array, cutAfterMs?: number): Promise<string> {
     return new Promise((resolve) => {
       const socket = connect(Number(new URL(this.url).port), '127.0.0.1', () => socket.write(bytes));
@@ -82,7 +85,7 @@ export class Desk {
         parts.push(part);
         if (cutAfterMs !== undefined) socket.destroy();
       });
-      // A server that is rude to the rude resets the connection; what it said before counts.
+      // The server may reset the connection of a bad client; its answer before that counts.
       socket.on('error', () => socket.destroy());
       socket.on('close', () => resolve(Buffer.concat(parts).toString()));
       if (cutAfterMs !== undefined) setTimeout(() => socket.destroy(), cutAfterMs);

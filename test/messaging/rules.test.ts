@@ -204,7 +204,7 @@ describe('the address of a caller', () => {
     expect(
       ['2001:db8:1:3::9', '2001:db8::1', '1::4:5:6:7:8', '1:2:3:4:5:6:7:8', '::2'].map(countedAddress),
     ).toEqual(['2001:db8:1:3::/64', '2001:db8::/64', '1:0:0:4::/64', '1:2:3:4::/64', '::/64']);
-    // Neighbours on a cable are all in one network; what is listed is a name of itself.
+    // Link-local addresses are one network; a listed network is its own name.
     for (const address of ['203.0.113.9', '::1', 'fe80::1', 'nonsense', '2001:db8:1:2::/64'])
       expect(countedAddress(address), address).toBe(address);
   });

@@ -1,4 +1,6 @@
-/** Writes of messaging as steps: whole or not at all, once for a key, and never with what has changed meanwhile. */
+/**
+ * Writes of messaging as steps: complete or not at all, once per key, and never with outdated preparation.
+ */
 import { randomBytes } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
 import { families } from '../../src/homes/directory/messaging/rows.js';

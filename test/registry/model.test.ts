@@ -1,4 +1,4 @@
-/** Random histories against a model that is simple enough to be right by looking at it. */
+/** Random histories against a model that is simple enough to check by reading. */
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { registryChecks } from '../../src/homes/directory/doctor/registry/registry.js';
@@ -74,7 +74,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const agentsMax = 4;
 
-/** Does a step for real; answers the code of the refusal, or null. */
+/** Runs a step on the real store; returns the code of the refusal, or null. */
 async function codeOf(attempt: Promise<unknown>): Promise<string | null> {
   try {
     await attempt;

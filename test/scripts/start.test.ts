@@ -34,7 +34,7 @@ async function start(directory: string): Promise<string> {
   return printed;
 }
 
-/** npm ends at once; the server has ended when it has let go of its directory. */
+/** npm ends at once; the server has ended when it has released its directory. */
 async function end(directory: string): Promise<void> {
   const child = running as ChildProcess;
   const exited = once(child, 'exit');

@@ -75,7 +75,7 @@ it('an interrupted re-keying continues at the next start until nothing needs the
   await expect.poll(() => existsSync(join(directory, 'secret.rekeying'))).toBe(false);
   for (const [index, agent] of agents.entries()) expect(await post(second, agent)).toBe(authors[index]);
 
-  // One that came to its end leaves nothing to go on with.
+  // A finished run leaves nothing to continue.
   const { key_id, resealed } = await second.secrets.rekey();
   expect([keysInUse(second), resealed['messaging'], existsSync(join(directory, 'secret.rekeying'))]).toEqual([
     agents.map(() => key_id),

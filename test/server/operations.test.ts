@@ -56,7 +56,7 @@ test('leases that are live are counted, of agents and of tasks; a scrape reads n
   const range = engine.range.bind(engine);
   Object.assign(engine, {
     range: (family: string, options: { limit?: number }) => {
-      // The count beside the work goes on meanwhile.
+      // The background count continues meanwhile.
       if (options.limit !== 1 && !family.endsWith('/leases')) read.push(family);
       return range(family, options);
     },

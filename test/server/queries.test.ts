@@ -99,7 +99,9 @@ function operator(): Record<string, string> {
   return { authorization: `Bearer ${running.operator}` };
 }
 
-/** The answer has the shape of its group, and is neither an internal error nor an engine's error about sizes. */
+/**
+ * The answer has the shape of its group, and is neither an internal error nor an engine's error about sizes.
+ */
 function expectOwnAnswer(route: Route, reply: Reply, about: string): void {
   expect(reply.status, `${about}: ${reply.text.slice(0, 300)}`).toBeLessThan(500);
   expect(reply.status, `${about}: ${reply.text.slice(0, 300)}`).not.toBe(413);

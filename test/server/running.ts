@@ -24,7 +24,7 @@ export interface Ask {
   headers?: Record<string, string>;
 }
 
-/** Stands in for signatures: `x-test-agent` names an agent of alice, by its id. */
+/** Replaces signatures: `x-test-agent` names an agent of alice by its id. */
 export const testAgents: Authenticator = {
   name: 'test',
   needs: 'body',
@@ -102,7 +102,9 @@ export class Running {
     };
   }
 
-  /** Bytes on a bare connection, for requests that no client library would send; answers all that came back. */
+  /**
+   * Bytes on a bare connection, for requests that no client library would send; answers all that came back.
+   */
   async bytes(request: string): Promise<string> {
     const socket = createConnection({ port: this.port, host: '127.0.0.1' });
     let answer = '';

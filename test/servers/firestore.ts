@@ -1,4 +1,7 @@
-/** Firestore for the tests: the emulator at FIRESTORE_EMULATOR_HOST, or Google's where its CLI is installed, or one in the process. */
+/**
+ * Firestore for the tests: the emulator at FIRESTORE_EMULATOR_HOST, or Google's where its CLI is installed,
+ * or one in the process.
+ */
 import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
@@ -27,7 +30,8 @@ export async function start(): Promise<FirestoreServer> {
   return {
     url: `firestore://${projectId}`,
     describe: 'Firestore emulator (@firebase-bridge/firestore-admin, in process)',
-    // The emulator is built on its own copy of the same SDK, whose class differs only by where it was loaded from.
+    // The emulator is built on its own copy of the same SDK, whose class differs only by where it was loaded
+    // from.
     firestore: database.firestore() as unknown as Firestore,
     stop: async () => mock.deleteAll(),
   };

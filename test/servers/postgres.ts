@@ -86,7 +86,10 @@ function nativeDirectory(): string {
   return join(dirname(dirname(entry)), 'native');
 }
 
-/** npm keeps no symbolic links; the package lists them for its install script, which may have been forbidden to run. */
+/**
+ * npm keeps no symbolic links; the package lists them for its install script, which may have been forbidden
+ * to run.
+ */
 async function restoreSymlinks(native: string): Promise<void> {
   const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as {
     source: string;

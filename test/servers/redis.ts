@@ -82,7 +82,9 @@ export async function startCluster(): Promise<TestServer> {
   };
 }
 
-/** Tried again when it ends at once: a port was taken since it was looked for, and that of a cluster's bus is not looked for at all. */
+/**
+ * Retried if it ends at once: the port may be in use by now, and the port of a cluster's bus is not checked.
+ */
 async function startNode(
   directory: string,
   portMax: number | undefined,

@@ -1,4 +1,4 @@
-/** What happens to secrets on every backend: sealed where they are stored, masked where they are answered. */
+/** Secrets on every backend: encrypted in storage, masked in answers. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { writeOne } from '../../src/core/write.js';

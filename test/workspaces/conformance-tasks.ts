@@ -1,4 +1,4 @@
-/** What tasks do on every backend: claimed once, given back when the holder is lost, closed to late writes. */
+/** Tasks on every backend: claimed once, returned when the holder is lost, closed to late writes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { encodeCursor } from '../../src/core/paging.js';
@@ -225,7 +225,7 @@ export function describeTasks(backend: string, open: OpenBench): void {
       await makeTasks(service, ada, sessionId, 1);
       const first = await claimOne(projectId);
       bench.pass(61);
-      // Refused before the sweeper has been there, too.
+      // Refused also before the sweeper runs.
       await expect(
         service.completeTask(ada, first.task.id, { fence: first.lease.fence }),
       ).rejects.toMatchObject({ code: 'fenced' });

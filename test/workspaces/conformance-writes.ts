@@ -1,4 +1,4 @@
-/** Steps of workspaces in one write: all of them or none, and what follows once the write stands. */
+/** Steps of workspaces in one write: all or none, and what runs after the write. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Step, WriteRequest } from '../../src/core/write.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';

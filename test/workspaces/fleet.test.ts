@@ -1,4 +1,7 @@
-/** A fleet over HTTP: workers are killed, the server is killed with SIGKILL, and each task is completed exactly once. */
+/**
+ * A fleet over HTTP: workers are killed, the server is killed with SIGKILL, and each task is completed
+ * exactly once.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';

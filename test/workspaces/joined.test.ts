@@ -1,4 +1,4 @@
-/** Workspaces together with the other domains: one commit, lost agents, users that come to be. */
+/** Workspaces with the other domains: one commit, lost agents, new users. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { kernelFamilies } from '../../src/homes/directory/kernel/families.js';
 import { type Stoa, openStoa, operatorCaller } from '../../src/index.js';

@@ -1,4 +1,7 @@
-/** The stored layout: the seed's version and keys, a second version over data of the first, and newer data refused. */
+/**
+ * The stored layout: the seed's version and keys, a second version over data of the first, and newer data
+ * refused.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

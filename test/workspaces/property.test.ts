@@ -57,7 +57,7 @@ interface ModelTask {
   expiresAt: number;
 }
 
-/** The rules once more, as simply as they can be said. */
+/** The rules again, in the simplest form. */
 class Model {
   readonly tasks: ModelTask[] = [];
   now = 0;
@@ -73,7 +73,7 @@ class Model {
     return ready.toSorted((a, b) => b.priority - a.priority || a.order - b.order);
   }
 
-  /** A dependency that ended without a result takes what waits for it with it. */
+  /** Tasks that wait for a dependency without a result are cancelled with it. */
   settle(): void {
     for (let changed = true; changed;) {
       changed = false;

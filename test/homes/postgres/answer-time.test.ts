@@ -45,7 +45,7 @@ it('after a timeout only silent connections are closed, not those with slow stat
   await vi.advanceTimersByTimeAsync(200);
   expect(onLate).toHaveBeenCalledOnce();
   expect([busy.destroyed, silent.destroyed]).toEqual([false, true]);
-  // Nothing came on it since: a server that lives would have ended what it does there.
+  // Nothing arrived on it since: a live server would have ended the statement.
   await vi.advanceTimersByTimeAsync(33_000);
   expect([busy.destroyed, onLate.mock.calls.length]).toEqual([true, 1]);
   answerTime.end();

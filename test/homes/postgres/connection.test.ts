@@ -43,7 +43,7 @@ describe('a transaction whose connection is cut', () => {
     (await query(other, "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'", [id]))
       .length > 0;
 
-  /** After a cut everything is as before: nothing was written, the next transaction works, the process lives. */
+  /** After a disconnect nothing was written, the next transaction works, and the process is alive. */
   async function expectWhole(): Promise<void> {
     expect(await query(other, 'SELECT * FROM things')).toEqual([]);
     // The driver may report the lost connection once more, to the next caller that needs one.

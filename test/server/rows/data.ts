@@ -42,7 +42,7 @@ export const dataRows: Record<string, Row> = {
     status: statuses(200, 200, 201, 403, 200, 401),
   },
   'GET /v1/documents': { request: () => ({ path: '/v1/documents' }), status: listing },
-  // The documents are alice's: bob may not bring them in.
+  // The documents belong to alice: bob may not import them.
   'POST /v1/documents': {
     request: () => ({
       path: '/v1/documents',

@@ -16,7 +16,10 @@ export interface RowRequest {
 }
 
 export interface Row {
-  /** Creates what the request needs for alice, again for each principal; `agentId` is the signed agent's own record. */
+  /**
+   * Creates what the request needs for alice, again for each principal; `agentId` is the signed agent's own
+   * record.
+   */
   request: (running: Running, agentId: string) => RowRequest | Promise<RowRequest>;
   /** The status for each principal. */
   status: Readonly<Record<TestPrincipal, number>>;

@@ -1,4 +1,4 @@
-/** What goes wrong between the data store and CouchDB, behind a proxy that makes it go wrong. */
+/** Faults between the data store and CouchDB, caused by a proxy. */
 import { dataOver } from '../../datastore/data-over.js';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
@@ -51,7 +51,7 @@ test('a request to a busy server is retried', async () => {
   await data.close();
 });
 
-/** The next write is carried out and its answer lost; `then` happens before anybody looks. */
+/** The next write is executed and its answer lost; `then` runs before the next request. */
 function loseAnswer(name: string, then: () => Promise<unknown> = async () => undefined): { times: number } {
   const lost = { times: 0 };
   proxy.losesAnswer = ({ target }) => {
@@ -143,7 +143,10 @@ test('a server that takes requests and never answers is waited for once, not at 
   await data.close();
 });
 
-/** Sends a request and disconnects when the database gets `path`, which is answered only after the server has noticed. */
+/**
+ * Sends a request and disconnects when the database gets `path`, which is answered only after the server has
+ * noticed.
+ */
 async function hangUpAt(running: Running, method: string, path: string, asked: string): Promise<void> {
   const connection = once(running.app.server, 'connection') as Promise<[Socket]>;
   const request = httpRequest(running.url + path, {

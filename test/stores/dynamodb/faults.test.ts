@@ -1,4 +1,4 @@
-/** What goes wrong between the data store and DynamoDB, on DynamoDB Local behind a proxy that makes it go wrong. */
+/** Faults between the data store and DynamoDB Local, caused by a proxy. */
 import { dataOver } from '../../datastore/data-over.js';
 import {
   CreateTableCommand,

@@ -1,4 +1,6 @@
-/** Stored documents in Firestore: those of Stoa as other programs read them, and the reverse. On an emulator. */
+/**
+ * Stored documents in Firestore: those of Stoa as other programs read them, and the reverse. On an emulator.
+ */
 import { dataOver } from '../../datastore/data-over.js';
 import { FieldValue, GeoPoint, Timestamp } from '@google-cloud/firestore';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

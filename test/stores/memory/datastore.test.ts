@@ -28,7 +28,7 @@ test('no second sweep starts while one hangs, and a close waits for it', async (
   const closing = data.close();
   await vi.advanceTimersByTimeAsync(0);
   expect(closed).not.toHaveBeenCalled();
-  // As many as a step takes: there may be more, but not for who is closing.
+  // As many as a step takes: there may be more, but not during a close.
   for (const end of ends) end(limits.clearStepMax);
   await closing;
   expect(closed).toHaveBeenCalledOnce();

@@ -47,7 +47,7 @@ describe.each([
 ] as const)('the data store on %s with %i shard(s)', (engine, shards) => {
   let shared: Promise<Documents> | undefined;
   dataStoreConformance(test, {
-    // One process owns a directory, so that a second service stands on the same store.
+    // One process owns a directory, so a second service uses the same store.
     open: ({ nowMs }) => (shared ??= open(engine, { shards, clock: nowMs }).then(documentsIn)),
   });
 });

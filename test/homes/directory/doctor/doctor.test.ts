@@ -1,4 +1,4 @@
-/** The doctor over the families that are not the registry's or the workspaces': tokens, data, messaging. */
+/** The doctor over the families of tokens, data and messaging. */
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { embeddedChecks } from '../../../../src/homes/directory/doctor/doctor.js';

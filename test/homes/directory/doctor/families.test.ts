@@ -1,4 +1,7 @@
-/** The doctor over every family: each index and kept count is damaged, found and repaired, and no record changes. */
+/**
+ * The doctor over every family: each index and kept count is damaged, found and repaired, and no record
+ * changes.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,7 +37,7 @@ interface Rule {
   lost?: 'same' | 'otherwise';
   /** A row with wrong bytes is written again, or deleted if nothing defines its content. */
   spoiled?: 'same' | 'otherwise' | 'removed';
-  /** Rows that do not belong, which are taken out. */
+  /** Surplus rows, which the doctor deletes. */
   extra?: readonly (readonly [Buffer, Buffer])[];
 }
 
@@ -169,7 +172,10 @@ const derived: Readonly<Record<string, Rule>> = {
   },
 };
 
-/** Rows that nothing else repeats: reported if unreadable, and never changed. Rows without an owner are deleted. */
+/**
+ * Rows that nothing else repeats: reported if unreadable, and never changed. Rows without an owner are
+ * deleted.
+ */
 const records: Readonly<Record<string, Rule>> = {
   'identity/tokens': {},
   'data/agent_data_store': {},
@@ -263,7 +269,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
       key: Buffer.from(key),
       value: Buffer.from(value),
     }));
-  /** Row after row on one engine; the other only has to keep what it is given, so that the ends are enough. */
+  /** Every row on one engine; on the other, the first and last rows are enough. */
   const victimsOf = (family: string) =>
     engine === 'lmdb'
       ? rowsOf(family)
@@ -289,7 +295,9 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
   const write = (family: string, key: Buffer, value: Buffer | undefined) =>
     store.transact((tx) => (value === undefined ? tx.delete(family, key) : tx.put(family, key, value)));
 
-  /** Finds the damage in its family, repairs all of it, finds nothing more, and has not changed the records. */
+  /**
+   * Finds the damage in its family, repairs all of it, finds nothing more, and has not changed the records.
+   */
   async function mend(family: string, kept: readonly string[]): Promise<void> {
     const found = await findings();
     expect(found.map((finding) => finding.family)).toContain(family);

@@ -1,4 +1,6 @@
-/** The doctor finds and repairs every kind of damage to workspaces, and reports none in an undamaged store. */
+/**
+ * The doctor finds and repairs every kind of damage to workspaces, and reports none in an undamaged store.
+ */
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { workspaceChecks } from '../../../../src/homes/directory/doctor/workspaces.js';
 import { buckets } from '../../../../src/homes/directory/workspaces/keys.js';

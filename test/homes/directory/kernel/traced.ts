@@ -1,4 +1,4 @@
-/** Runs the commit loop under strace, which sees or spoils its system calls. */
+/** Runs the commit loop under strace, which records its system calls or makes them fail. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** Compares the search of the data directory with a plain list of messages, while words are indexed, arrive late and expire. */
+/**
+ * Compares the search of the data directory with a plain list of messages, while words are indexed, arrive
+ * late and expire.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,7 +29,7 @@ afterEach(async () => {
   for (const library of open.splice(0)) await library.close();
 });
 
-/** The disk is full for as long as the test wants, for filings alone: posts go on. */
+/** Makes only the indexing fail with a full disk; posts continue. */
 class FilingFaults extends FaultyEngine {
   fail = false;
   /** Lists of words that were read. */
@@ -197,7 +200,7 @@ it('finds every message, indexed or not yet indexed, also after a restart', asyn
     await library.post(1_400, bodyOf, (index) => (library.nowMs += index % 7 === 0 ? 1 : 0));
     await expectAllFound(library);
   }
-  // Both kinds are there: otherwise this would prove half of it.
+  // Both kinds exist, so both are tested.
   expect(library.rowsIn('word_lists')).toBeGreaterThan(0);
   expect(library.rowsIn('waiting_words')).toBeGreaterThan(0);
   await library.stop();

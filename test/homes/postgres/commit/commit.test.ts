@@ -194,7 +194,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
 
   describe('does nothing of all when', () => {
     let ids: Awaited<ReturnType<typeof project>>;
-    /** Something of each kind that would be seen if it were done. */
+    /** One operation of each kind whose effect would be visible. */
     const operations = (): CommitInput['operations'] => [
       { op: 'data.set', key: 'free', value: 1 },
       { op: 'task.create', session_id: ids.sessionId, command: 'never' },
@@ -708,7 +708,7 @@ describe('the outbox', () => {
   });
   afterEach(() => sql.end());
 
-  /** Holds the global room's place as a server would that is stuck in the middle of a delivery. */
+  /** Holds the lock of the global room, like a server that hangs in a delivery. */
   async function holdRoom(store: string): Promise<() => Promise<void>> {
     // The driver returns an open connection; it does not report one that it would have to open.
     await sql.unsafe('SELECT 1');

@@ -114,7 +114,7 @@ it('killed servers leave every acknowledged commit complete, no partial commit, 
   const secretKeys = 'cd'.repeat(32);
   const places = ['--datastore', url, '--workspaces', url, '--messaging', url, '--redis', redis.url];
   const environment = { STOA_SECRET_KEYS: secretKeys, STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy };
-  /** A third server, which commits nothing: it keeps the promises of the others. */
+  /** A third server that commits nothing and delivers the messages of the others. */
   const stoa = await openStoa({
     data: '',
     engine: 'memory',

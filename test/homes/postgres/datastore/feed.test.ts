@@ -1,4 +1,7 @@
-/** Documents in a real PostgreSQL and their changes in the feed: each exactly once, also when servers are killed. */
+/**
+ * Documents in a real PostgreSQL and their changes in the feed: each exactly once, also when servers are
+ * killed.
+ */
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openPostgres } from '../../../../src/homes/postgres/connection.js';
@@ -156,7 +159,7 @@ test('a write succeeds while the feed is unavailable, and is announced later, in
   for (let value = 1; value <= 5; value += 1) await data.set(ada, 'n', 'k', value);
   expect([await data.get(ada, 'n', 'k'), gate.told, faults.length > 0]).toEqual([5, [], true]);
   await data.close();
-  // The server never came to it again: another start finds what the first one left.
+  // The server did not handle it again: another start finds the rest of the first one.
   gate.isBroken = false;
   const again = await openPostgresDataStore(datastore, options);
   expect(gate.told.flatMap(({ changes }) => changes.map(({ version }) => version))).toEqual([1, 2, 3, 4, 5]);

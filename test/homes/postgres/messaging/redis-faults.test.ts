@@ -210,7 +210,7 @@ describe('lost notifications', () => {
       const texts = Array.from({ length: 12 }, (_, index) => `n${index}`);
       for (const [index, text] of texts.entries()) {
         await unheard([client], () => ann.post(room, text));
-        // Nothing that comes later may bring it along.
+        // No later commit may contain it.
         await stream.until(index + 1);
       }
       client.disconnect();
@@ -372,7 +372,8 @@ describe('PostgreSQL', () => {
         (await desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey } })).status;
       for (let count = 0; count < 3; count += 1) expect(await register()).toBe(503);
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
-      // A standby can be read, so that signatures are checked; Redis takes the message, its count is brought over later.
+      // A standby can be read, so that signatures are checked; Redis takes the message, its count is brought
+      // over later.
       await until(
         async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201,
       );

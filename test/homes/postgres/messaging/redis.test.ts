@@ -28,7 +28,7 @@ function open(messaging: string, redisUrl: string): Promise<Desk> {
   return Desk.open({ limits: roomy, messaging, redis: redisUrl, onError: () => undefined });
 }
 
-/** Rooms are to begin with no messages, the global one among them. */
+/** All rooms start without messages, also the global one. */
 async function emptyRedis(): Promise<void> {
   const client = new Redis(redis.url);
   await client.flushall();
@@ -311,7 +311,7 @@ describe('the stored layout', () => {
       ];
       for (const [key, type, lifeMs] of expected) {
         const life = await client.pttl(key);
-        // What took long on a busy machine is gone from the life of the key.
+        // On a busy machine, the time that passed reduces the life of the key.
         expect([key, await client.type(key), life <= lifeMs && life > lifeMs - 50_000]).toEqual([
           key,
           type,

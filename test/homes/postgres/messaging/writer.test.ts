@@ -1,4 +1,4 @@
-/** Messaging on PostgreSQL and Redis: one step is one write, after a look at the lease. */
+/** Messaging on PostgreSQL and Redis: one step is one write, after a check of the lease. */
 import { expect, it } from 'vitest';
 import { RedisStep, RedisWriter } from '../../../../src/homes/postgres/messaging/writer.js';
 import { operatorCaller } from '../../../../src/core/caller.js';

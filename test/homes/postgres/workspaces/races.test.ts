@@ -1,4 +1,4 @@
-/** What PostgreSQL shows to a transaction that waited for another: each pair meets in the order that the test wants. */
+/** What a PostgreSQL transaction sees after it waited for another: the test fixes the order of each pair. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   type PostgresSql,
@@ -23,7 +23,7 @@ afterAll(async () => {
   await bench.close();
 });
 
-/** Waits until so many transactions of this database stand still for a lock. */
+/** Waits until the given number of transactions of this database wait for a lock. */
 async function standStill(count: number): Promise<void> {
   await expect
     .poll(

@@ -150,7 +150,8 @@ it('a migration of rows runs in steps, continues after an interruption, and refu
     await makeTasks(bench.service, ada, sessionId, 20);
     await bench.close();
     const limits = { migrationStepRowsMax: 3 };
-    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is killed.
+    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is
+    // killed.
     await query(sql, 'ALTER TABLE workspaces.tasks ADD COLUMN stuck integer NOT NULL DEFAULT 1');
     await query(
       sql,

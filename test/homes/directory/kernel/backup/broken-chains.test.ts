@@ -110,7 +110,7 @@ async function payloadsOf(name: string, file: string): Promise<Buffer[]> {
   return payloads;
 }
 
-/** Both doors refuse it with the reason, and nothing is left of the restore. */
+/** Verify and restore refuse it with the reason, and the restore leaves nothing behind. */
 async function expectRefused(reason: RegExp, bad: readonly string[]): Promise<void> {
   const verdicts: BackupVerdict[] = await verifyBackups(backups);
   expect(verdicts.filter(({ ok }) => !ok).map(({ name }) => name)).toEqual(bad);

@@ -25,7 +25,9 @@ describe.each(['lmdb', 'rocksdb'] as const)('a process that is killed while it c
     await rm(dataDir, { recursive: true, force: true });
   });
 
-  /** Kills the process after it has acknowledged so many commits, and returns the last one it acknowledged. */
+  /**
+   * Kills the process after it has acknowledged so many commits, and returns the last one it acknowledged.
+   */
   async function commitUntilKilled(commits: number): Promise<number> {
     const child = spawn(process.execPath, [script, compiled, name, dataDir], {
       stdio: ['ignore', 'pipe', 'inherit'],

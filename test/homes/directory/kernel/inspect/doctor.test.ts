@@ -48,7 +48,10 @@ test('a difference caused by a concurrent write is neither reported nor repaired
 const countKey = bytes('count');
 const rows = 2_000;
 
-/** A row of `others` says how many there are in `items`. Each part of the count takes longer than one turn may. */
+/**
+ * A row of `others` says how many there are in `items`. Each part of the count takes longer than one turn
+ * may.
+ */
 function countOfItems(onPart: (part: number) => void): Check {
   return {
     family: others,
