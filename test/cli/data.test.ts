@@ -124,7 +124,7 @@ describe('stoa data against a running server', () => {
   });
 });
 
-test('reads are counted to the last one when the server is told to stop', async () => {
+test('all reads are counted when the server stops', async () => {
   const server = await up(path('counted'));
   await stoa(['data', 'set', 'k', '1', '--data', path('counted')]);
   const headers = { authorization: `Bearer ${server.token}`, 'stoa-agent': 'reader' };

@@ -76,7 +76,7 @@ test('every verb gives the same result through the server as in the library', as
   expect(client().data().namespace).toBe('default');
 });
 
-describe('what the server could not tell from JSON is refused before it is sent:', () => {
+describe('values that JSON would change are refused before they are sent:', () => {
   const circle: Record<string, unknown> = {};
   circle['again'] = circle;
 

@@ -1360,7 +1360,7 @@ export function messagingConformance(backend: Backend): void {
       }
     });
 
-    it('block an address after ten refusals in an hour, tell the operator why, and lift the block', async () => {
+    it('block an address after ten refusals in an hour, show the operator the reason, and can be lifted', async () => {
       const desk = await backend.open({
         limits: { ...roomy, channelReadsPerMinuteMax: 1 },
         messagingSettings: settings,

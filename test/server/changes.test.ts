@@ -112,7 +112,7 @@ test('a page contains its end position, also when nothing matches', async () => 
   expect(json).toEqual({ items: [], next_cursor: null, position: await running.stoa.changes.newest() });
 });
 
-test("a caller sees its own changes and nobody else's; the operator sees all", async () => {
+test('a caller sees only its own changes; the operator sees all', async () => {
   const since = await running.stoa.changes.newest();
   const mine = await create('alice', 'mine');
   const theirs = await create('bob', 'theirs');
@@ -303,7 +303,7 @@ test('HEAD of a stream does not count as an open stream', async () => {
   await few.stop();
 });
 
-test('nobody takes the streams of all: each user, and each address without credentials, has a number of its own', async () => {
+test('one caller cannot use all streams: each user, and each address without credentials, has its own limit', async () => {
   const few = await Running.start({ limits: { streamsPerCallerMax: 1 } });
   const stop = new AbortController();
   const open = (path: string, token?: string) =>

@@ -259,7 +259,7 @@ describe('a public address', () => {
     ).toContain('without TLS');
   });
 
-  test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])('%s is none', (host) => {
+  test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])('%s is not a public address', (host) => {
     expect(loadConfig({ flags: { host }, directory: null }).config.host).toBe(host);
   });
 });

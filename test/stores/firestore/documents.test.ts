@@ -304,7 +304,7 @@ describe('faults between Stoa and Firestore (emulator)', () => {
     expect(looks).toBe(3);
   });
 
-  test('a close ends the requests that are under way on a server that never answers', async () => {
+  test('a close ends running requests to a server that never answers', async () => {
     const silent = await startSilentServer();
     const given = process.env['FIRESTORE_EMULATOR_HOST'];
     process.env['FIRESTORE_EMULATOR_HOST'] = silent.address;

@@ -114,7 +114,7 @@ describe('groups', () => {
     ]);
   });
 
-  it('write a key once however often it changed', async () => {
+  it('write a key once, also if it changed often', async () => {
     const { store, engine } = await openStore();
     await Promise.all(Array.from({ length: 10 }, () => store.transact((tx) => increment(tx))));
     expect(engine.committed[0]?.filter(({ family }) => family === items)).toMatchObject([

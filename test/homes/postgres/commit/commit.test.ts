@@ -238,7 +238,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
       expect(await stoa.data.get(bob, 'default', 'free')).toBeUndefined();
     });
 
-    it('a claim has another number, or there is none', async () => {
+    it('a claim has another fence, or does not exist', async () => {
       const [task_id = ''] = ids.taskIds;
       const attempt = (fence: number) =>
         commit({ checks: [{ check: 'claim', task_id, fence }], operations: operations() });

@@ -41,7 +41,7 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 }
 
 describe('messages that another AICQ server wrote', () => {
-  it('are found, answered, searched, deleted and acknowledged by id, whatever time the id holds', async () => {
+  it('are found, answered, searched, deleted and acknowledged by id, also if the id contains another time', async () => {
     await emptyRedis();
     const desk = await open((await sharedPostgres()).url, redis.url);
     const client = new Redis(redis.url);
@@ -599,7 +599,7 @@ describe('a search while others post', () => {
 });
 
 describe('an unreachable database', () => {
-  it('Redis: signed calls and writes are 503, nothing is accepted, and it comes back by itself', async () => {
+  it('Redis: signed calls and writes are 503, nothing is accepted, and it works again without a restart', async () => {
     const own = await startRedis();
     const port = new URL(own.url).port;
     const desk = await open((await sharedPostgres()).url, own.url);
@@ -649,7 +649,7 @@ describe('an unreachable database', () => {
     }
   });
 
-  it('PostgreSQL: comes back without a restart, with what was said meanwhile in its counters', async () => {
+  it('PostgreSQL: works again without a restart, and its counters include the messages of the meantime', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);
     try {

@@ -60,7 +60,7 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
 });
 
-it('tables of a newer program are refused, and stay as they are', async () => {
+it('tables of a newer program are refused and not changed', async () => {
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
   try {
