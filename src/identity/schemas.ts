@@ -2,6 +2,9 @@
 import { z } from 'zod';
 import type { TokenRecord } from './tokens.js';
 
+/** The last millisecond of the year 9999: homes write times with years of four digits. */
+const lastTimeMs = 253_402_300_799_999;
+
 const timeMs = z.int().min(0).describe('Unix time in milliseconds');
 
 export const tokenScopesSchema = z
@@ -44,7 +47,10 @@ export const createTokenSchema = z
       .max(10 * 366 * 24 * 3600)
       .optional()
       .meta({ description: 'Seconds until it expires.' }),
-    expires_at: timeMs.optional().meta({ description: 'When it expires; instead of `expires_in`.' }),
+    expires_at: timeMs
+      .max(lastTimeMs)
+      .optional()
+      .meta({ description: 'When it expires; instead of `expires_in`.' }),
     scopes: tokenScopesSchema
       .partial()
       .strict()

@@ -95,6 +95,7 @@ export class IdentityService {
       known === undefined ||
       known.principal === null ||
       known.expiresAtMs <= nowMs ||
+      !this.#port.hearsRemovals() ||
       !sameToken(token, known.token)
     )
       return this.#verify(token, nowMs);
@@ -111,7 +112,8 @@ export class IdentityService {
   isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
     if (tokenId === null) return true;
     const known = this.#verified.get(publicPartOf(tokenId));
-    if (known !== undefined) return known.expiresAtMs > this.#nowMs();
+    const isKnown = known !== undefined && (known.expiresAtMs === 0 || this.#port.hearsRemovals());
+    if (isKnown) return known.expiresAtMs > this.#nowMs();
     this.#recall(tokenId).catch((error: unknown) => this.#onError(error, 'looking up a token'));
     return true;
   }
@@ -161,6 +163,12 @@ export class IdentityService {
     this.#removals += 1;
     this.#remember(publicPartOf(tokenId), { token: '', principal: null, expiresAtMs: 0 });
     this.#uses.delete(tokenId);
+  }
+
+  /** Drops what is remembered of all tokens: some may have been removed unheard. */
+  forgetAll(): void {
+    this.#removals += 1;
+    this.#verified.clear();
   }
 
   start(): void {

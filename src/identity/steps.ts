@@ -5,6 +5,7 @@ import { StoaError } from '../core/errors.js';
 import { exceeds } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { invalidFields, validate } from '../core/validate.js';
+import { invalidCharacterIn } from '../core/text/invalid-character.js';
 import type { IdentityPort } from './port.js';
 import {
   type CreateTokenInput,
@@ -77,6 +78,9 @@ export class IdentitySteps {
   }
 
   #checkName(name: string): void {
+    const character = invalidCharacterIn(name);
+    if (character !== undefined)
+      throw invalidFields([{ field: 'body.name', message: `The name contains ${character}.` }]);
     const received = Array.from(name).length;
     if (received <= this.#limits.tokenNameCharactersMax) return;
     const message = exceeds({

@@ -1,6 +1,8 @@
 /** Bearer tokens: how they are made, read and compared. Nothing here stores anything. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Scopes } from '../core/caller.js';
+import type { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 
 /** What is kept of a user's token: everything but the secret. */
 export interface TokenRecord {
@@ -72,4 +74,15 @@ export function publicPartOf(tokenId: string): string {
 
 export function isExpired(token: Pick<TokenRecord, 'expiresAtMs'>, nowMs: number): boolean {
   return token.expiresAtMs !== null && token.expiresAtMs <= nowMs;
+}
+
+export function tooManyTokens(perUserMax: number): StoaError {
+  return limitError('quota_exceeded', {
+    subject: 'With this token the user',
+    unit: 'valid tokens',
+    limit: 'tokensPerUserMax',
+    limits: { tokensPerUserMax: perUserMax },
+    received: perUserMax + 1,
+    advice: 'Revoke a token that is no longer used',
+  });
 }

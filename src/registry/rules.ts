@@ -2,7 +2,7 @@
 import { StoaError } from '../core/errors.js';
 import { type Exceeded, exceeds } from '../core/settings/exceeds.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
-import { invalidCharacterIn, loneSurrogateIn } from '../core/text/invalid-character.js';
+import { invalidCharacterIn, unstorableCharacterIn } from '../core/text/invalid-character.js';
 import type { AgentSpecRecord } from './model.js';
 
 export function checkAgentName(name: string, limits: Limits): void {
@@ -32,8 +32,8 @@ export function checkSpec(spec: Partial<AgentSpecRecord>, limits: Limits): void 
 
 /** A message may have several lines. */
 export function checkErrorMessage(message: string, limits: Limits): void {
-  const surrogate = loneSurrogateIn(message);
-  if (surrogate !== undefined) throw invalid('error_message', `The text contains ${surrogate}.`);
+  const character = unstorableCharacterIn(message);
+  if (character !== undefined) throw invalid('error_message', `The text contains ${character}.`);
   checkLimit('error_message', {
     subject: 'The message',
     unit: 'characters',

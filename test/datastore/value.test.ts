@@ -48,7 +48,7 @@ describe('a value', () => {
     expect(() => valueJson(value, limits)).toThrow(sentence);
   });
 
-  it('refuses a circle as one, however wide it is', () => {
+  it('refuses a cycle of any length', () => {
     const circle: Record<string, unknown> = {};
     for (const name of ['a', 'b', 'c']) circle[name] = circle;
     expect(() => valueJson(circle, limits)).toThrow('value.a is a circular reference');

@@ -88,21 +88,6 @@ export async function refusedWith(code: ErrorCode, call: () => Promise<unknown>)
   return refusal;
 }
 
-/** Asks until it holds. Fails with what it saw last. */
-export async function eventually<T>(
-  read: () => Promise<T>,
-  holds: (seen: T) => boolean,
-  secondsMax = 15,
-): Promise<T> {
-  const deadline = Date.now() + secondsMax * 1000;
-  for (;;) {
-    const seen = await read();
-    if (holds(seen)) return seen;
-    assert.ok(Date.now() < deadline, `it never held; the last seen was ${JSON.stringify(seen)}`);
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-}
-
 /** Runs work on many items, a few at a time, so that a slow server is not flooded. */
 export async function inParallel<T>(
   items: readonly T[],

@@ -1,6 +1,7 @@
 /** Conformance: counted reads. They never delay, fail or undo anything. */
 import assert from 'node:assert/strict';
-import { type ConformanceContext, type RegisterTest, eventually } from './context.js';
+import { eventually } from '../../core/test-runner.js';
+import { type ConformanceContext, type RegisterTest } from './context.js';
 
 export function trackingTests(test: RegisterTest, context: ConformanceContext): void {
   test('reads by an agent are counted, and nothing else is', async () => {

@@ -60,7 +60,7 @@ it('a change writes the difference and nothing else', async () => {
   expect(rows()).toEqual(['tag:blue:a ', 'tag:green:a ']);
 });
 
-it('a record that is removed takes its rows along', async () => {
+it('a deleted record loses all its rows', async () => {
   await store.transact((tx) => notes.remove(tx, first));
   expect(rows()).toEqual([]);
   expect(store.get(items, Buffer.from('a'))).toBeUndefined();

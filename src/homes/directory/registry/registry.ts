@@ -1,7 +1,6 @@
 /** The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is entered. */
 import { LRUCache } from 'lru-cache';
 import { versionFailure } from '../../../core/version-failure.js';
-import { StoaError } from '../../../core/errors.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
@@ -26,21 +25,18 @@ import type {
   UserScope,
   WriteGuard,
 } from '../../../registry/port.js';
-import type { AgentVerb } from '../../../registry/transitions.js';
-import { agentNotFound } from './agents.js';
-import { registryFamilies as families } from './families.js';
 import {
+  agentNotFound,
   identityTaken,
-  linkDirectoryId,
-  linkIdentity,
+  leaseNumberDiffers,
   linkNotFound,
-  linkedAgent,
-  linkedIdentities,
-  unlinkIdentity,
-} from './links.js';
+  sessionExists,
+} from '../../../registry/refusals.js';
+import type { AgentVerb } from '../../../registry/transitions.js';
+import { registryFamilies as families } from './families.js';
+import { linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './links.js';
 import { each, matches, matchingAgents, mergedPage } from './lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './rows.js';
-import { sessionExists } from './sessions.js';
 import { keyOfUser } from './users.js';
 import { RegistryVerbs } from './verbs.js';
 
@@ -208,11 +204,7 @@ export class DirectoryRegistry implements RegistryPort {
       const lease = findAgent(tx, user, agentId)?.lease ?? null;
       // As it is by now: the sweeper may not have reached a lease that is over.
       const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
-      if (current !== fence)
-        throw new StoaError(
-          'fenced',
-          `The lease of the agent ${agentId} has the number ${current}, not ${fence}.`,
-        );
+      if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
     });
   }
 

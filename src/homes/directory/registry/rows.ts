@@ -139,21 +139,10 @@ function keepFence(tx: Transaction, user: Buffer, lease: Lease | null): void {
   if (lease !== null && lease.fence > readCount(tx, key)) writeCount(tx, key, lease.fence);
 }
 
-/** The lease that an agent under an id of the caller's own begins with: nobody's, above every number that was given out. */
-export function firstLease(reader: Reader, user: Buffer): Lease | null {
-  const fence = readCount(reader, deletedFenceKey(user));
-  return fence === 0 ? null : { ...noLease, fence: fence + 1 };
+/** The highest fencing number of the user's deleted agents, or 0. */
+export function fenceOfDeleted(reader: Reader, user: Buffer): number {
+  return readCount(reader, deletedFenceKey(user));
 }
-
-/** A lease that nobody has held. */
-export const noLease: Lease = {
-  holder: null,
-  fence: 0,
-  renewedAtMs: 0,
-  expiresAtMs: 0,
-  timerAtMs: null,
-  lost: false,
-};
 
 export function readSession(reader: Reader, session: Buffer): SessionRecord | undefined {
   const stored = reader.get(families.sessions, session);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { RoomRevisions } from '../../../../src/homes/directory/messaging/revisions.js';
 
-it('the revision of a room changes with it alone, and when a room is forgotten', () => {
+it('the revision of a room changes only with that room, or when revisions are evicted', () => {
   const revisions = new RoomRevisions(2);
   const now = () => ['a', 'b', 'c', 'd'].map((room) => revisions.of(room));
   const seen = now();

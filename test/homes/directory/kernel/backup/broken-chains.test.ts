@@ -33,7 +33,7 @@ import { restore } from '../../../../../src/homes/directory/kernel/backup/restor
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 
 const families = ['test/values'];
-/** A full backup and three increments, made once; every test breaks a copy of its own. */
+/** A full backup and three increments, made once; every test damages a separate copy. */
 let original: string;
 let directory: string;
 let backups: string;
@@ -110,7 +110,7 @@ async function payloadsOf(name: string, file: string): Promise<Buffer[]> {
   return payloads;
 }
 
-/** Both doors refuse it with the reason, and nothing is left of the restore. */
+/** Verify and restore refuse it with the reason, and the restore leaves nothing behind. */
 async function expectRefused(reason: RegExp, bad: readonly string[]): Promise<void> {
   const verdicts: BackupVerdict[] = await verifyBackups(backups);
   expect(verdicts.filter(({ ok }) => !ok).map(({ name }) => name)).toEqual(bad);
@@ -122,7 +122,7 @@ async function expectRefused(reason: RegExp, bad: readonly string[]): Promise<vo
 }
 
 describe('a chain is refused with its reason', () => {
-  it('when nothing is wrong it is not', async () => {
+  it('not if nothing is wrong', async () => {
     expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
     expect(
       (await restore({ directory: backups, target: join(directory, 'restored'), families })).chain,
@@ -428,7 +428,7 @@ describe('a chain is refused with its reason', () => {
     expect((await readdir(directory)).filter((name) => name.startsWith('restored'))).toEqual([]);
   });
 
-  it('and one that cannot be read does not stand in the way of others', async () => {
+  it('and an unreadable backup does not block others', async () => {
     await writeFile(join(backups, names[3], 'backup.json'), '{');
     expect(await summariesIn(backups)).toMatchObject({
       items: [{ name: names[0] }, { name: names[1] }, { name: names[2] }],
@@ -451,7 +451,7 @@ describe('a chain is refused with its reason', () => {
     expect(() => chainTo([], names[0])).toThrow('there is no backup named');
   });
 
-  it('but not where the damage lies past the point that is wanted', async () => {
+  it('but not if the damage is after the requested point', async () => {
     await truncate(join(backups, names[3], 'shard-00.redo'), 30);
     expect(
       (
@@ -467,7 +467,7 @@ describe('a chain is refused with its reason', () => {
 });
 
 describe('pruning', () => {
-  it('takes whole chains, and the one with the newest backup stays', async () => {
+  it('deletes whole chains and keeps the one with the newest backup', async () => {
     const kernel = await openKernel({ dataDir: join(directory, 'data'), families, limits: limitsWith() });
     const own = join(directory, 'own');
     const kinds = ['full', 'incremental', 'full', 'incremental', 'full'] as const;

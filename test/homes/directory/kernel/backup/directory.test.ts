@@ -1,4 +1,4 @@
-/** Old backups are deleted in a directory of backups: nothing else may lie there, and no link may lead out of it. */
+/** Old backups are deleted in a directory of backups, so it may contain no other files and no links. */
 import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';

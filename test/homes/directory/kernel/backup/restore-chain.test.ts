@@ -1,4 +1,4 @@
-/** Which backups a restore takes when it is not told: never one of two by chance. */
+/** Which backups a restore uses without --name: it never chooses between two at random. */
 import { cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -79,7 +79,7 @@ it('does not choose between two histories of one store', async () => {
   expect((await from({ name: current.name })).chain).toEqual([current.name]);
 });
 
-it('takes the end of the chain where only the clock was set back', async () => {
+it('uses the end of the chain if only the clock was set back', async () => {
   await inStore('one', async (kernel, write) => {
     await full(kernel);
     await write();
@@ -89,7 +89,7 @@ it('takes the end of the chain where only the clock was set back', async () => {
   expect(await from()).toMatchObject({ seq: [1], transactions: expect.any(Number) as number });
 });
 
-it('goes around a broken chain where another leads to the point', async () => {
+it('uses another chain if one is broken', async () => {
   const [broken, whole] = await inStore('one', async (kernel, write) => {
     await full(kernel);
     await full(kernel, 'second');
