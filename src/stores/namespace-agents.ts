@@ -64,7 +64,8 @@ export class NamespaceAgents {
   async forget(scope: Scope): Promise<void> {
     this.#waiting.delete(idOf(scope));
     const prefix = `${idOf(scope)}\n`;
-    for (const id of [...this.#known.keys()]) if (id.startsWith(prefix)) this.#known.delete(id);
+    const known = [...this.#known.keys()].filter((id) => id.startsWith(prefix));
+    for (const id of known) this.#known.delete(id);
     await this.#options.store.remove(scope);
   }
 
