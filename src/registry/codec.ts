@@ -150,7 +150,7 @@ function checkExact(kind: string, stored: Buffer, exact: Buffer): void {
   if (!stored.equals(exact))
     throw new StoaError(
       'invalid_data',
-      `A stored ${kind} has its fields in another form than the layout has them.`,
+      `A stored ${kind} is not encoded as the layout requires: its fields, their order or their types differ.`,
     );
 }
 
@@ -160,7 +160,7 @@ class Fields {
 
   constructor(kind: string, value: unknown) {
     if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) {
-      throw new StoaError('invalid_data', `A stored ${kind} is not a map.`);
+      throw new StoaError('invalid_data', `A stored ${kind} is not a CBOR map.`);
     }
     this.#kind = kind;
     // A plain object, as was just seen; its fields are checked one by one below.
@@ -204,7 +204,7 @@ class Fields {
   #wrong(name: string): StoaError {
     return new StoaError(
       'invalid_data',
-      `A stored ${this.#kind} has a field "${name}" that is missing or not valid.`,
+      `The field "${name}" of a stored ${this.#kind} is missing or invalid.`,
       { details: { field: name } },
     );
   }

@@ -70,8 +70,8 @@ export function beat(lease: Lease | null, holder: string, times: LeaseTimes, now
   const renewal = { holder, renewedAtMs: nowMs, expiresAtMs: nowMs + times.ttlMs, lost: false };
   if (current === null) return { ...renewal, fence: 1, timerAtMs: null };
   if (current.holder !== null && current.holder !== holder) {
-    throw new StoaError('conflict', `The lease is held by "${current.holder}".`, {
-      fix: 'Wait until the holder releases it or its time and grace are over.',
+    throw new StoaError('conflict', `The agent's lease is held by "${current.holder}".`, {
+      fix: 'Wait until the holder releases the lease, or until its time and grace period end (details.free_at).',
       details: { holder: current.holder, free_at: lostAtMs(current, times) },
     });
   }
@@ -98,8 +98,12 @@ export function checkFence(
   if (fence === null || lease === null) return;
   const current = settled(lease, times, nowMs);
   if (fence >= current.fence) return;
-  throw new StoaError('fenced', `The fencing number ${fence} is below the lease's ${current.fence}.`, {
-    fix: 'Send a heartbeat to learn whether the lease can be held again, and drop what was begun under the old one.',
-    details: { fence, current_fence: current.fence },
-  });
+  throw new StoaError(
+    'fenced',
+    `The fencing number ${fence} is out of date: the lease has ${current.fence}.`,
+    {
+      fix: 'Discard the work that was started under the old lease. Send a heartbeat to ask for a new lease.',
+      details: { fence, current_fence: current.fence },
+    },
+  );
 }

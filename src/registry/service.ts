@@ -261,7 +261,7 @@ export class RegistryService {
     if (known === undefined && status === 'active')
       return this.openSession(caller, agentId, { session_id: sessionId });
     if (known === undefined)
-      throw new StoaError('conflict', 'A session that was never opened cannot be closed.', {
+      throw new StoaError('conflict', `The session ${sessionId} was never opened, so it cannot be closed.`, {
         details: { from: null, to: status },
       });
     if (known.agent_id !== agentId)
@@ -283,8 +283,8 @@ export class RegistryService {
     if (validate(sessionStatusSchema, status) === 'closed') return this.closeSession(caller, sessionId);
     const session = await this.#sessions.get(caller, sessionId);
     if (session.status === 'active') return session;
-    throw new StoaError('conflict', 'A closed session does not reopen.', {
-      fix: 'Open a new one.',
+    throw new StoaError('conflict', `The session ${sessionId} is closed and cannot be opened again.`, {
+      fix: 'Open a new session.',
       details: { from: 'closed', to: 'active' },
     });
   }
@@ -374,8 +374,12 @@ function passes(agent: AgentAnswer, { status, name, label }: AgentFilter): boole
 
 function refuseOwnName(agent: string, identities: readonly string[]): void {
   if (identities.length === 0) return;
-  throw new StoaError('forbidden', `The agent "${agent}" has a key of its own. A token cannot act as it.`, {
-    fix: "Sign the request with the agent's key, or use another name in Stoa-Agent.",
-    details: { agent },
-  });
+  throw new StoaError(
+    'forbidden',
+    `The agent "${agent}" signs with its own key, so a token cannot act as this agent.`,
+    {
+      fix: "Sign the request with the agent's key, or use another name in Stoa-Agent.",
+      details: { agent },
+    },
+  );
 }

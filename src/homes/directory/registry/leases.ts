@@ -37,7 +37,7 @@ export class LeaseVerbs {
     return leaseTimesOf(this.#limits, this.#outages());
   }
 
-  /** Refuses a writer whose fencing number is below the lease's. */
+  /** Throws where the fencing number of a writer is out of date. */
   checkFence(tx: Transaction, agent: StoredAgent, fence: number | null): void {
     checkFence(agent.lease, fence, this.times(), tx.nowMs);
   }
@@ -58,7 +58,7 @@ export class LeaseVerbs {
     const { lease } = agent;
     if (lease === null || lease.holder === null) return;
     if (holder !== null && lease.holder !== holder) {
-      throw new StoaError('conflict', `The lease is held by "${lease.holder}".`, {
+      throw new StoaError('conflict', `The agent's lease is held by "${lease.holder}".`, {
         details: { holder: lease.holder },
       });
     }

@@ -104,7 +104,7 @@ export class UserVerbs {
     const user = this.read(reader, key);
     if (user === undefined)
       throw new StoaError('not_found', 'There is no such user.', {
-        fix: 'A user exists from its first write.',
+        fix: 'Check the user id. A user is created by its first write.',
       });
     return user;
   }
