@@ -57,7 +57,7 @@ function areJsonMembers(object: object, depthLeft: number): boolean {
   return true;
 }
 
-/** Where the walk through a value is: the objects around, and the name or index that led into each next one. */
+/** The position in a value: the objects around it, and the name or index that leads into each of them. */
 interface Place {
   readonly root: string;
   readonly ancestors: object[];
@@ -67,7 +67,7 @@ interface Place {
 function checkJson(value: unknown, place: Place, depthLeft: number): void {
   switch (typeof value) {
     case 'string':
-      if (!value.isWellFormed()) throw refusal(place, 'has a lone surrogate');
+      if (!value.isWellFormed()) throw refusal(place, 'contains a lone surrogate');
       return;
     case 'boolean':
       return;
@@ -85,7 +85,6 @@ function checkJson(value: unknown, place: Place, depthLeft: number): void {
 }
 
 function checkObject(value: object, place: Place, depthLeft: number): void {
-  // Meeting an object inside itself is a circle.
   if (place.ancestors.includes(value)) throw refusal(place, 'is a circular reference');
   if (depthLeft === 0)
     throw refusal(place, `exceeds ${place.names.length} levels of nesting (valueDepthMax)`);
@@ -101,7 +100,7 @@ function checkObject(value: object, place: Place, depthLeft: number): void {
     for (const name of Object.keys(value)) {
       place.names[depth] = name;
       if (!name.isWellFormed()) throw refusal(place, 'has a lone surrogate in its name');
-      if (name === prototypeName) throw refusal(place, 'has a name that is not taken');
+      if (name === prototypeName) throw refusal(place, 'has a reserved name');
       checkJson((value as Record<string, unknown>)[name], place, depthLeft - 1);
     }
   }
@@ -133,14 +132,14 @@ function newPlace(root: string): Place {
   return { root, ancestors: [], names: [] };
 }
 
-/** Only a refusal spells out where it was. */
+/** The path is written out only here, because most values are valid. */
 function refusal({ root, names }: Place, found: string): StoaError {
   const path = names.reduce<string>(
     (text, name) => (typeof name === 'number' ? `${text}[${name}]` : `${text}.${name}`),
     root,
   );
   const place = (path.length > 200 ? `${path.slice(0, 200)}…` : path).toWellFormed();
-  return new StoaError('invalid_request', `Only JSON can be stored: ${place} ${found}.`, {
+  return new StoaError('invalid_request', `The value cannot be stored as JSON: ${place} ${found}.`, {
     details: { field: place },
   });
 }

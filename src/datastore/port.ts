@@ -82,10 +82,10 @@ export interface DataBatchResult extends BatchResult {
   read: DocumentRecord[];
 }
 
-/** The one result that a batch of one write has, or its error thrown. */
+/** The result of a batch with one write. Throws its error where it failed. */
 export function succeeded<T>(outcome: T | Error | undefined): T {
   if (outcome === undefined)
-    throw new StoaError('internal', 'The backend answered fewer results than it was asked for.');
+    throw new StoaError('internal', 'The backend returned fewer results than requests.');
   if (outcome instanceof Error) throw outcome;
   return outcome;
 }
@@ -110,13 +110,13 @@ export interface AccessRead {
   readonly agents: readonly string[];
 }
 
-/** Some reads could not be added up, the others were: only these may be handed over again. */
+/** Some reads could not be counted. Only these may be sent again; the others were counted. */
 export class PartlyRecorded extends Error {
   constructor(
     readonly unrecorded: readonly AccessRead[],
     cause: unknown,
   ) {
-    super(`${unrecorded.length} documents keep their count of reads for now.`, { cause });
+    super(`The reads of ${unrecorded.length} documents could not be counted yet.`, { cause });
   }
 }
 

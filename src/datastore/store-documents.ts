@@ -61,8 +61,8 @@ class StoreWriter implements Writer {
     if (!(step instanceof StoreStep) || steps.length > 1 || checks.length > 0)
       throw new StoaError(
         'unsupported',
-        'This store of documents has no transactions: it takes one write at a time, without checks.',
-        { fix: 'Send the writes one after the other.' },
+        'The database of this data store has no transactions. It accepts one write at a time, without checks.',
+        { fix: 'Send the writes one by one.' },
       );
     const results =
       idempotency === null

@@ -120,7 +120,7 @@ export class StorePort implements DataPort {
   requireVersion(): never {
     throw new StoaError(
       'unsupported',
-      `${this.capabilities.backend} has no transactions to check a version in.`,
+      `A version cannot be checked together with other writes: ${this.capabilities.backend} has no transactions.`,
     );
   }
 

@@ -186,7 +186,7 @@ export class AccessTracker {
       this.#options.onError(
         new StoaError(
           'backend_unavailable',
-          `The reads of ${this.#pending.size} documents could not be written any more, and are not counted.`,
+          `The data store is closing. The reads of ${this.#pending.size} documents could not be written and are lost.`,
         ),
       );
   }
@@ -196,7 +196,7 @@ export class AccessTracker {
       this.#options.onError(
         new StoaError(
           'overloaded',
-          `Reads of more than ${this.#options.entriesMax} documents wait to be written, which fails; those of further documents are not counted.`,
+          `Reads of ${this.#options.entriesMax} documents wait because writing them fails. Reads of other documents are not counted.`,
         ),
       );
     this.dropped += 1;

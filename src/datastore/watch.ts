@@ -65,7 +65,7 @@ export async function* watchNamespace(
         if (kind === undefined)
           throw new StoaError(
             'invalid_data',
-            `The feed holds a change of the unknown kind "${change.kind}".`,
+            `The change feed contains a change of an unknown kind, "${change.kind}".`,
           );
         yield {
           kind,
