@@ -101,16 +101,16 @@ export function sessionDeadline(
 }
 
 export function slotTaken(holder: WorkSession): StoaError {
-  return new StoaError('conflict', `The project's active session is ${holder.id}.`, {
-    fix: 'End it first, or start with takeover: true, which ends it.',
+  return new StoaError('conflict', `The project already has an active session, ${holder.id}.`, {
+    fix: 'End that session first, or send takeover: true, which ends it.',
     details: { holder: holder.id, holder_agent: holder.agent_id, holder_status: holder.status },
   });
 }
 
-/** New tasks are for sessions that go on. */
+/** Throws for a session that has ended or is ending. */
 export function checkTakesTasks(session: WorkSession): void {
   if (session.status === 'pending' || holdsSlot(session.status)) return;
-  throw new StoaError('conflict', `The session is ${session.status} and takes no new tasks.`, {
+  throw new StoaError('conflict', `The session is ${session.status} and does not accept new tasks.`, {
     fix: 'Create another session.',
     details: { status: session.status },
   });

@@ -242,7 +242,8 @@ export class WorkspacesSteps {
 
   #sealed<Input extends { claude_key?: string | null | undefined }>(id: string, input: Input): Input {
     if (input.claude_key === secretMask)
-      throw new StoaError('invalid_request', 'claude_key: this is the mask, not a key.', {
+      throw new StoaError('invalid_request', 'claude_key is the mask of a key, not a key.', {
+        fix: 'Send the key, or leave out claude_key.',
         details: { field: 'claude_key' },
       });
     return typeof input.claude_key === 'string'

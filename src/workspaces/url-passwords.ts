@@ -55,15 +55,15 @@ interface GitFields {
   git_info?: JsonObject | undefined;
 }
 
-/** `git_url` and `git_info` are stored and shown as they are: what is in them must be no secret. */
+/** `git_url` and `git_info` are stored and shown in plain text, so they must not contain secrets. */
 export function checkGitFields({ git_url: url = '', git_info: info = {} }: GitFields): void {
   const field = holdsCredentials(url) ? 'git_url' : someText(info, holdsCredentials) ? 'git_info' : undefined;
   if (field === undefined) return;
   throw new StoaError(
     'invalid_request',
-    `${field}: the address has a password or token in it, which would be stored and shown as it is.`,
+    `${field} contains a password or token, which would be stored and shown in plain text.`,
     {
-      fix: 'Leave it away and keep it in config under "secrets", where it is encrypted. An "@" in a path is written %40.',
+      fix: 'Store the password in config under "secrets", where it is encrypted. Write "@" in a path as %40.',
       details: { field },
     },
   );
