@@ -100,8 +100,8 @@ export class AddressRanges {
     ) {
       throw new StoaError(
         'invalid_config',
-        `"${range}" in ${setting} is neither an address nor a CIDR range.`,
-        { fix: 'Write for example 10.0.0.0/8 or 2001:db8::/32, separated by commas.' },
+        `Invalid address "${range}" in ${setting}. Expected an IP address or a CIDR range.`,
+        { fix: 'Separate addresses by commas, for example 10.0.0.0/8,2001:db8::/32.' },
       );
     }
     this.#list.addSubnet(address, length, family === 4 ? 'ipv4' : 'ipv6');

@@ -72,7 +72,7 @@ export class Authors {
     }
     if (!caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
-        fix: 'Use a token with the scope "write".',
+        fix: 'Use a token with the write scope.',
       });
     const { identity, owner, seed } = await this.#kept(caller);
     return {

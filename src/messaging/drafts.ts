@@ -132,9 +132,13 @@ export class Drafts {
   async #signerOf(caller: Caller, { body, signed }: CommitMessage): Promise<Signing> {
     if (signed === undefined) return { caller, signature: null };
     if (bodyIn(signed.request) !== body)
-      throw new StoaError('invalid_request', 'The signed request holds another body than the operation.', {
-        details: { field: 'signed.request' },
-      });
+      throw new StoaError(
+        'invalid_request',
+        'The body in signed.request differs from the body of the operation.',
+        {
+          details: { field: 'signed.request' },
+        },
+      );
     const { signatures, requireMessageSignatures } = this.#options;
     const { identity, signature } = await signatures.check(
       {
@@ -165,7 +169,7 @@ function bodyIn(request: string): unknown {
   try {
     return (JSON.parse(request) as { body?: unknown } | null)?.body;
   } catch (error) {
-    throw new StoaError('invalid_request', 'The signed request is not JSON.', {
+    throw new StoaError('invalid_request', 'signed.request is not valid JSON.', {
       cause: error,
       details: { field: 'signed.request' },
     });

@@ -168,8 +168,8 @@ export class Gate {
     const network = /^(.+)\/64$/.exec(address)?.[1];
     const plain = plainAddress(network ?? address);
     if (isIP(plain) === 0 || (network !== undefined && isIP(plain) !== 6))
-      throw new StoaError('invalid_request', `"${address}" is not an IP address.`, {
-        fix: 'Use an address as GET /v1/blocks lists it, such as 203.0.113.7 or 2001:db8::/64.',
+      throw new StoaError('invalid_request', `Invalid IP address "${address.slice(0, 60)}".`, {
+        fix: 'Use an address from GET /v1/blocks, such as 203.0.113.7 or 2001:db8::/64.',
         details: { field: 'ip' },
       });
     return this.#port.unblock(countedAddress(plain));

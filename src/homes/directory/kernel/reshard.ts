@@ -255,7 +255,7 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${messageOf(error)}.`, {
       cause: error,
-      fix: 'Check its permissions.',
+      fix: 'Check the permissions of the file.',
     });
   }
   await writeDurably(join(to, name), content);
