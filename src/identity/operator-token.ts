@@ -11,7 +11,7 @@ export function operatorTokenPath(dataDir: string): string {
   return join(dataDir, operatorTokenFile);
 }
 
-/** The token of a data directory, made when there is none. */
+/** The token of a data directory. It is created if it does not exist. */
 export async function ensureOperatorToken(dataDir: string): Promise<string> {
   const path = operatorTokenPath(dataDir);
   const found = await readOperatorToken(path);
@@ -24,7 +24,7 @@ export async function ensureOperatorToken(dataDir: string): Promise<string> {
   return found;
 }
 
-/** Undefined where there is no such file. */
+/** Undefined where the file does not exist. */
 export async function readOperatorToken(path: string): Promise<string | undefined> {
   let text: string;
   try {
