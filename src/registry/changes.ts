@@ -108,7 +108,7 @@ export function checkAgentQuota(agents: number, agentsMax: number): void {
   );
 }
 
-/** When a silent agent becomes idle or an idle one hibernates; null where neither will happen by itself. */
+/** When a silent agent becomes idle, or an idle one hibernates. Null where no timer will change the agent. */
 export function activityDueMs(agent: StoredAgent, limits: Limits, outages: readonly Outage[]): number | null {
   if (agent.activeSessions > 0) return null;
   const status = stateOf(agent.record);

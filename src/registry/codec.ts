@@ -1,4 +1,7 @@
-/** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their shortest form. */
+/**
+ * The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their
+ * shortest form.
+ */
 import { Encoder } from 'cbor-x';
 import { StoaError, messageOf } from '../core/errors.js';
 import {
@@ -32,7 +35,10 @@ export function encodeAgent(agent: AgentRecord): Buffer {
   });
 }
 
-/** Records decoded lately, by their bytes: the same bytes are the same record, and checking them costs more than reading them. */
+/**
+ * Records decoded lately, by their bytes: the same bytes are the same record, and checking them costs more
+ * than reading them.
+ */
 const lately = new Map<string, AgentRecord>();
 const latelyMax = 1_000;
 
@@ -134,7 +140,10 @@ function decode(kind: string, bytes: Buffer): unknown {
   }
 }
 
-/** In its shortest form, as every integer of the layout: the encoder would make a float of a larger number, and 64 bits of any BigInt. */
+/**
+ * In its shortest form, as every integer of the layout: the encoder would make a float of a larger number,
+ * and 64 bits of any BigInt.
+ */
 function time(atMs: number): number | bigint {
   if (!Number.isSafeInteger(atMs) || atMs < 0)
     throw new StoaError('serialization', `${atMs} is not a time in milliseconds.`);

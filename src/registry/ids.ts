@@ -8,7 +8,7 @@ const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 const agentIdDigits = 64;
 const uuidCharacters = 36;
 
-/** Nanoseconds since 1970 that never repeat within a process, also where the clock stands still or steps back. */
+/** Nanoseconds since 1970 that never repeat within a process, even if the clock stops or is set back. */
 export class NanosecondClock {
   #last = 0n;
 

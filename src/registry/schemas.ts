@@ -1,4 +1,4 @@
-/** What the registry takes and what it answers: the one source for validation, OpenAPI, MCP and the CLI. */
+/** Requests and answers of the registry: the one source for validation, OpenAPI, MCP and the CLI. */
 import { z } from 'zod';
 import { agentStates, sessionStatuses } from './model.js';
 

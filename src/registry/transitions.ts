@@ -108,7 +108,7 @@ export function checkDeletable(status: AgentState): void {
   });
 }
 
-/** Nobody sleeps while somebody talks to them. */
+/** An agent with active sessions cannot hibernate. */
 export function checkHibernatable(activeSessions: number): void {
   if (activeSessions === 0) return;
   throw new StoaError(
