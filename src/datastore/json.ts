@@ -1,31 +1,41 @@
-/** What is JSON and what is not. Every refusal says what it found and where. Free of Node built-ins: the client uses it in browsers. */
+/**
+ * Checks whether a value is JSON. Each error names the problem and its path. Uses no Node built-ins, because
+ * the client runs it in browsers.
+ */
 import { StoaError } from '../core/errors.js';
 
 /** No door takes it: not every reader of JSON can hold a member of this name. */
 const prototypeName = '__proto__';
 
-/** Nearly all that is given is JSON, and is only looked through; what is not is walked once more to name the place. */
+/**
+ * Nearly all values are valid, so the first pass only checks. Only an invalid value is walked again to find
+ * the path.
+ */
 export function jsonText(value: unknown, root: string, depthMax: number): string {
   if (isJson(value, depthMax)) {
     const text = JSON.stringify(value);
-    // A lone surrogate stands there as an escape; so may a backslash before the same letters, which the walk tells apart.
+    // JSON.stringify writes a lone surrogate as an escape. An escaped backslash before the same letters looks
+    // alike; the walk tells them apart.
     if (!text.includes('\\ud')) return text;
   }
   checkJson(value, newPlace(root), depthMax);
   return JSON.stringify(value);
 }
 
-/** Refuses what is not JSON, however deep it is: for callers that leave the limits to the server. */
+/** Throws for a value that is not JSON, at any depth: for callers that leave the limits to the server. */
 export function checkIsJson(value: unknown, root: string): void {
   checkJson(value, newPlace(root), Infinity);
 }
 
-/** The refusal of a whole value for what it is. */
+/** The error for a value that is invalid as a whole. */
 export function notJson(root: string, found: string): StoaError {
   return refusal(newPlace(root), found);
 }
 
-/** Whether it is JSON that is taken, but for lone surrogates. False for a circle too, which is deeper than any limit. */
+/**
+ * Whether it is JSON that is taken, but for lone surrogates. False for a circle too, which is deeper than any
+ * limit.
+ */
 function isJson(value: unknown, depthLeft: number): boolean {
   switch (typeof value) {
     case 'string':
@@ -119,7 +129,8 @@ function isPlain(value: object): boolean {
 
 function hasPlainPrototype(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
-  // Objects of another realm (a vm context, a test runner) have another Object.prototype, which has no prototype either.
+  // Objects of another realm (a vm context, a test runner) have another Object.prototype, which has no
+  // prototype either.
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 

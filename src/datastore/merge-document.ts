@@ -1,4 +1,7 @@
-/** The rules of a write: what a document becomes. Every backend calls these, or says the same in its own language. */
+/**
+ * The rules of a write: what a document becomes. Every backend calls these, or says the same in its own
+ * language.
+ */
 import { versionFailure } from '../core/version-failure.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';

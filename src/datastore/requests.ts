@@ -8,9 +8,9 @@ import { expiryOfMs, latestMs, msOf } from './times.js';
 import { checkMetadata, valueJson } from './value.js';
 
 export interface SetOptions {
-  /** Merged into what is there, member by member; left away, it stays as it is. */
+  /** Merged member by member into the stored metadata. If left out, the metadata stays unchanged. */
   metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Write only over this version; 0 only where there is no document yet. */
+  /** Write only over this version; 0 only if the document does not exist. */
   ifVersion?: ExpectedVersion | undefined;
   /** Seconds until the document expires. Without `ttl` and `expiresAt` a set document never does. */
   ttl?: number | null | undefined;

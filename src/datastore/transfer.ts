@@ -1,4 +1,4 @@
-/** Whole documents in and out, exactly as they are: export, import, and what a move is verified by. */
+/** Export and import of whole, unchanged documents, and the hash that verifies a move. */
 import { createHash } from 'node:crypto';
 import { StoaError, messageOf } from '../core/errors.js';
 import { type Caller } from '../core/caller.js';
@@ -75,7 +75,7 @@ export function isOversized(record: DocumentRecord, limits: Limits): boolean {
 }
 
 /** Why a document is too large for a database; undefined where it fits. */
-export function unheld(
+export function whyTooLarge(
   record: DocumentRecord,
   { valueBytesMax, backend }: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>,
 ): string | undefined {
@@ -116,7 +116,9 @@ export class DataTransfer {
     this.#options = options;
   }
 
-  /** Every document of the caller, or of all users where the operator named none. Does not count as a read. */
+  /**
+   * Every document of the caller, or of all users where the operator named none. Does not count as a read.
+   */
   async exportPage(caller: Caller, request: PageRequest = {}): Promise<Page<DocumentRecord>> {
     if (caller.scopes.namespaces !== null)
       throw new StoaError(
@@ -205,7 +207,7 @@ export class DataTransfer {
   recordFor(caller: Caller, fields: unknown): DocumentRecord {
     const { port, limits } = this.#options;
     const record = importedRecord(fields, limits);
-    const tooLarge = unheld(record, port.capabilities);
+    const tooLarge = whyTooLarge(record, port.capabilities);
     if (tooLarge !== undefined) throw refused(tooLarge);
     if (!caller.everyUser && record.userId !== caller.user)
       throw new StoaError(
@@ -251,7 +253,7 @@ export class DataTransfer {
   }
 }
 
-/** A cursor can be forged, so what it holds is checked like any other input. */
+/** A cursor can be forged, so its content is checked like any other input. */
 function placeIn(after: string, limits: Limits): readonly [namespace: string, key: string | null] {
   try {
     const place: unknown = JSON.parse(after);
