@@ -4,7 +4,7 @@ import { type Sealer, secretMask } from '../secrets/sealer.js';
 import type { JsonObject, JsonValue } from './model.js';
 import { holdsUrlPassword } from './url-passwords.js';
 
-/** A sealed text stands in the stored config as `{"$sealed": "enc:…"}`. */
+/** An encrypted string is stored in the config as `{"$sealed": "enc:…"}`. */
 const sealedName = '$sealed';
 const secretName = /key|token|secret|passw|passphrase|pwd|credential|authorization|bearer|cookie|jwt/i;
 
@@ -12,7 +12,7 @@ interface Sealed extends JsonObject {
   [sealedName]: string;
 }
 
-/** The config with its secrets sealed. A mask stays as it is, for `keepMasked` to fill in. */
+/** The config with its secrets encrypted. Masks stay unchanged; `keepMasked` fills them in. */
 export function sealConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
   return mapTexts(config, (text, isSecret) => {
     if (text === secretMask || !(isSecret || holdsUrlPassword(text))) return text;
@@ -127,7 +127,7 @@ function holdsSealedName(value: JsonValue): boolean {
 type OnText = (text: string, isSecret: boolean, path: readonly string[]) => JsonValue;
 type OnSealed = (sealed: Sealed) => JsonValue;
 
-/** Walks the config; a text is a secret by its own name or by the name of anything that it stands under. */
+/** Walks the config. A string is a secret by its own name or by the name of an object around it. */
 function mapTexts(config: JsonObject, onText: OnText, onSealed: OnSealed = (sealed) => sealed): JsonObject {
   const walk = (value: JsonValue, path: readonly string[], isSecret: boolean): JsonValue => {
     if (typeof value === 'string') return onText(value, isSecret, path);

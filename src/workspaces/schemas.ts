@@ -1,4 +1,7 @@
-/** What workspaces take: the shapes that the service checks. Lengths are settings, and the service checks them too. */
+/**
+ * What workspaces take: the shapes that the service checks. Lengths are settings, and the service checks them
+ * too.
+ */
 import { z } from 'zod';
 import { idPatterns } from './ids.js';
 import {
@@ -10,7 +13,7 @@ import {
   workspaceStatuses,
 } from './model.js';
 
-/** Text that every backend can hold as it is: PostgreSQL has no NUL, UTF-8 no lone surrogate. */
+/** Text that every backend can store: PostgreSQL refuses NUL, UTF-8 has no lone surrogates. */
 const text = z.string().refine((value) => !value.includes('\0') && value.isWellFormed(), {
   error: 'contains a NUL character or a lone surrogate',
 });

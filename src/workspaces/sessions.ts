@@ -80,12 +80,18 @@ export function afterTask(session: WorkSession, task: Task, nowMs: number): Work
   };
 }
 
-/** Counters stop at the largest whole number that JSON carries: callers report what they like, and a task must end all the same. */
+/**
+ * Counters stop at the largest integer that JSON carries. Callers may report any number, and a task must
+ * still end.
+ */
 function sum(count: number, more: number): number {
   return Math.min(count + more, Number.MAX_SAFE_INTEGER);
 }
 
-/** When a session must be ended and why, as things stand; undefined where it has no limit or holds no slot. */
+/**
+ * When a session must end and why, with its current times. Undefined where it has no limit or does not hold
+ * the slot.
+ */
 export function sessionDeadline(
   session: WorkSession,
 ): { atMs: number; reason: 'idle' | 'lifetime' } | undefined {

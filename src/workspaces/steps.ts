@@ -34,7 +34,7 @@ type IfVersion = number | undefined;
 
 export type Heartbeat = { lease: ClaimLease & { holder: string } };
 
-/** Results are masked inside the step: they are what is kept under an Idempotency-Key. */
+/** Results are masked inside the step, because they are stored under the Idempotency-Key. */
 export class WorkspacesSteps {
   readonly #port: WorkspacesPort;
   readonly #limits: Limits;

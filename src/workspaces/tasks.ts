@@ -13,7 +13,7 @@ export interface HeldTask {
   lease: TaskLease | undefined;
 }
 
-/** When a lease really ends; a backend that knows of outages extends it by them. */
+/** When a lease really ends. A backend that records outages adds them. */
 export type LeaseEnd = (lease: TaskLease) => number;
 
 export function newTask(id: string, sessionId: string, input: NewTask, limits: Limits, nowMs: number): Task {
@@ -126,7 +126,10 @@ export function completeTask(
   return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
 }
 
-/** Fails a task for good, unless the holder asks for another attempt and one is left. `undefined`: done before. */
+/**
+ * Fails a task for good, unless the holder asks for another attempt and one is left. `undefined`: done
+ * before.
+ */
 export function failTask(
   held: HeldTask,
   input: FailRequest,
@@ -277,7 +280,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** Whether a task that ended lets its dependants go on. */
+/** Whether a task that ended lets its dependants become ready. */
 export function satisfies(task: Task | undefined): boolean {
   // What is gone was completed: deleting an unfinished task cancels its dependants first.
   return task === undefined || task.status === 'completed';
