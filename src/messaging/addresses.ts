@@ -1,4 +1,4 @@
-/** Addresses of callers: ranges, proxies that may speak for others, and one spelling for each. */
+/** Addresses of callers: ranges, trusted proxies, and one spelling for each address. */
 import { BlockList, isIP } from 'node:net';
 import { StoaError } from '../core/errors.js';
 
@@ -68,7 +68,7 @@ export class AddressRanges {
   /** What was asked before: a lookup in the list costs more than the rest of a small request. */
   readonly #answers = new Map<string, boolean>();
 
-  /** Throws `invalid_config` for what is neither an address nor a range. */
+  /** Throws `invalid_config` for an entry that is neither an address nor a range. */
   constructor(ranges: readonly string[], setting: string) {
     for (const range of ranges) this.#add(range.trim(), setting);
     this.#empty = ranges.length === 0;
@@ -115,8 +115,8 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Who is calling. `X-Forwarded-For` counts only when the peer is a configured proxy, and then only
- * back to the first hop that is not one: whatever stands left of that was written by the caller.
+ * The address of the caller. `X-Forwarded-For` counts only when the peer is a configured proxy, and only back
+ * to the first hop that is not a proxy: the caller wrote everything left of it.
  */
 export function callerAddress(
   peer: string,

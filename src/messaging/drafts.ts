@@ -48,14 +48,14 @@ export interface Draft<NewOne> {
   basis: MessageBasis;
 }
 
-/** A message of a commit, with the nonce of its own signature, which the commit uses up. */
+/** A message of a commit, with the nonce of its signature, which the commit uses up. */
 export type CommitDraft = Draft<NewMessage | NewDirectMessage> & {
   nonce: { agentId: string; nonce: string } | null;
 };
 
 type SignedBody = Omit<NewMessage, 'roomId' | 'parentId'>;
 
-/** Who writes, and the signature that proves it where there is one. */
+/** The author, and the signature that proves it, if any. */
 interface Signing {
   caller: Caller | null;
   signature: CheckedSignature | null;
@@ -78,7 +78,9 @@ export class Drafts {
     this.#options = options;
   }
 
-  /** `read` is called when the door is open: who may not enter learns nothing about the text. */
+  /**
+   * `read` is called after the key was checked, so that callers without access learn nothing about the text.
+   */
   async toRoom(
     caller: Caller | null,
     { room: id, key, address }: RoomPlace,

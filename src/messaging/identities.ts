@@ -1,4 +1,4 @@
-/** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
+/** Identities: registered by key, changed and rotated only by the holder of the key, linked by their user. */
 import { StoaError } from '../core/errors.js';
 import type { Caller, Scopes } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
@@ -48,7 +48,10 @@ export class Identities {
     this.#steps = steps;
   }
 
-  /** A key that is known answers its identity and changes nothing, except that a signature proves what was only claimed. */
+  /**
+   * Registering a known key returns its identity unchanged, except that a signature verifies an unproven
+   * registration.
+   */
   register(
     input: Registration,
     request: Pick<SignedRequest, 'headers' | 'rawBody'>,
@@ -137,7 +140,7 @@ export class Identities {
     }
   }
 
-  /** Which agent an identity speaks for; null for none, and for an identity that is not there. */
+  /** The agent that an identity speaks for; null for no link or an unknown identity. */
   async linkOf(id: string): Promise<Identity['link']> {
     return (await this.#port.identity(id))?.link ?? null;
   }

@@ -1,4 +1,4 @@
-/** Messaging as the doors use it: who signed, who may pass, and what is said. */
+/** Messaging as routes use it: signatures, rate limits, rooms and messages. */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
@@ -152,7 +152,9 @@ type SignedPrincipal = Pick<
   'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'
 >;
 
-/** An identity that a backend keeps in memory is the same object until it changes, and so is its principal. */
+/**
+ * An identity that a backend keeps in memory is the same object until it changes, and so is its principal.
+ */
 const principals = new WeakMap<Identity, SignedPrincipal>();
 
 /** What a signed identity may do: messaging always, its user's data when it is linked. */
