@@ -156,7 +156,7 @@ describe('an existing directory', () => {
     }
   });
 
-  it('whose manifest tells of fewer shards than it has is refused, but not for what an attempt to make it left', async () => {
+  it('whose manifest names fewer shards than it has is refused, except for the leftovers of an attempt to create it', async () => {
     const directory = await temporaryDirectory();
     await (await open(directory, { shards: 3 })).close();
     const manifest = await manifestIn(directory);
@@ -164,7 +164,7 @@ describe('an existing directory', () => {
       await writeFile(join(directory, 'stoa.json'), JSON.stringify({ ...manifest, shards }));
       await expect(open(directory)).rejects.toMatchObject({
         code: 'damaged_data',
-        message: expect.stringContaining(`tells of ${shards} shard(s)`),
+        message: expect.stringContaining(`names ${shards} shard(s)`),
       });
     }
     await rm(join(directory, 'stoa.json'));

@@ -80,7 +80,7 @@ test('a directory that another process fills is not taken away from it', async (
 test('a target in a place that takes no directories is refused in a sentence', async () => {
   await expect(restore({ directory: at('backups'), target: '/proc/new', families })).rejects.toMatchObject({
     code: 'invalid_request',
-    message: expect.stringContaining('/proc/new cannot be made') as string,
+    message: expect.stringContaining('/proc/new cannot be created') as string,
   });
 });
 
