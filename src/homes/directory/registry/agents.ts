@@ -58,7 +58,7 @@ export class AgentVerbs {
     this.#leases = leases;
   }
 
-  /** The agent, or `not_found` where there is none or where it is another user's. */
+  /** The agent. Throws `not_found` where it does not exist or belongs to another user. */
   require(reader: Reader, user: Buffer | null, agentId: string): StoredAgent {
     const agent = findAgent(reader, user, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
@@ -69,7 +69,10 @@ export class AgentVerbs {
     return this.#add(tx, { ...input, agentId });
   }
 
-  /** Makes the agent or brings it to what is given; the table, the quota and the version hold for it as for any other way. */
+  /**
+   * Creates or updates the agent. The transition table, the quota and the version are checked as in other
+   * writes.
+   */
   put(tx: Transaction, input: PutAgent, guard: WriteGuard): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     const owner = tx.get(families.agentsById, idBytes(input.agentId));
@@ -79,7 +82,7 @@ export class AgentVerbs {
       if (input.status !== undefined && input.status !== 'provisioning') {
         throw new StoaError(
           'invalid_transition',
-          `A new agent is provisioning; it cannot begin as ${input.status}.`,
+          `A new agent cannot start as ${input.status}. Expected provisioning.`,
           { details: { from: null, to: input.status } },
         );
       }
@@ -97,7 +100,10 @@ export class AgentVerbs {
     );
   }
 
-  /** Writes an agent as an export had it, over what is there; a fencing number never falls. Quota and table of states were judged before. */
+  /**
+   * Writes an imported agent over an existing one. A fencing number never falls. Quota and state were checked
+   * before.
+   */
   restore(tx: Transaction, given: Pick<StoredAgent, 'record' | 'meta'>, fence: number | null): void {
     const user = this.#users.ensure(tx, given.meta.user);
     const before = findAgent(tx, user, given.record.agent_id);
@@ -145,7 +151,10 @@ export class AgentVerbs {
     return agent;
   }
 
-  /** Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the ids of the sessions and of the identities that spoke for it. */
+  /**
+   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the
+   * ids of the sessions and of the identities that spoke for it.
+   */
   delete(
     tx: Transaction,
     user: Buffer | null,
@@ -205,18 +214,23 @@ export class AgentVerbs {
     return saved;
   }
 
-  /** Notes a sign of life that changes nothing a reader sees, and sets the timer of idleness where none is set. */
+  /**
+   * Notes a sign of life that changes nothing a reader sees, and sets the timer of idleness where none is
+   * set.
+   */
   noteActivity(tx: Transaction, agent: StoredAgent): void {
     const noted = { ...agent, meta: { ...agent.meta, activeAtMs: tx.nowMs } };
     writeMeta(tx, agent.meta.activityTimerAtMs === null ? this.#rescheduled(tx, noted) : noted);
   }
 
-  /** The timer of idleness rang: the agent becomes idle or hibernates, unless something happened since it was set. */
-  timerRang(tx: Transaction, reference: Buffer): void {
+  /**
+   * On the idle timer: the agent becomes idle or hibernates, unless it was active since the timer was set.
+   */
+  onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
     if (agent === undefined) return;
     const { activityTimerAtMs } = agent.meta;
-    // A later timer is set: this one is a leftover.
+    // A later timer is set, so this one is outdated.
     if (activityTimerAtMs === null || activityTimerAtMs > tx.nowMs) return;
     const dueMs = activityDueMs(agent, this.#limits, this.#outages());
     if (dueMs !== null && dueMs <= tx.nowMs) {
@@ -227,11 +241,11 @@ export class AgentVerbs {
     writeMeta(tx, this.#rescheduled(tx, agent));
   }
 
-  /** Under an id that was never used before there is no lease yet. */
+  /** An id that was never used has no lease. */
   #add(tx: Transaction, input: CreateAgent & { agentId: string }, lease: Lease | null = null): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     if (tx.get(families.agentsById, idBytes(input.agentId)) !== undefined) {
-      throw new StoaError('already_exists', `There is an agent ${input.agentId} already.`);
+      throw new StoaError('already_exists', `An agent with the id ${input.agentId} exists already.`);
     }
     checkAgentQuota(readCount(tx, agentCountKey(user)), this.#users.agentsMax(tx, user));
     const agent = { ...newAgent({ ...input, userId: user.toString('hex') }, tx.nowMs), lease };

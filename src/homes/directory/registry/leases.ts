@@ -1,4 +1,4 @@
-/** Leases in the embedded store: heartbeats, releases, and what follows when a holder falls silent. */
+/** Leases in the directory: heartbeats, releases, and the loss of a silent holder. */
 import { StoaError } from '../../../core/errors.js';
 import type { Outage } from '../../../core/outages.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -17,7 +17,9 @@ import type { WriteGuard } from '../../../registry/port.js';
 import { agentRecords } from './indexes.js';
 import { findAgent, writeLease } from './rows.js';
 
-/** Called in the transaction in which an agent's presence ends, so that other domains can take back what it held. */
+/**
+ * Called in the transaction that ends an agent's presence, so that other domains can release what it held.
+ */
 export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
 
 export const leaseTimer = 'registry.lease';
@@ -74,12 +76,15 @@ export class LeaseVerbs {
     if (agent.lease.holder !== null) this.#runHooks(tx, agent);
   }
 
-  /** The timer rings when the lease of that moment would have been over; heartbeats since then set it anew here. */
-  timerRang(tx: Transaction, reference: Buffer): void {
+  /**
+   * The timer fires when the lease would have ended at the time it was set. After later heartbeats it is set
+   * again here.
+   */
+  onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
     const lease = agent?.lease;
     if (agent === undefined || lease === undefined || lease === null) return;
-    // A later timer is set: this one is a leftover.
+    // A later timer is set, so this one is outdated.
     if (lease.timerAtMs === null || lease.timerAtMs > tx.nowMs) return;
     const rung = { ...lease, timerAtMs: null };
     const left = this.#loseIfDue(tx, { ...agent, lease: rung }) ?? rung;
@@ -90,7 +95,7 @@ export class LeaseVerbs {
     );
   }
 
-  /** Ends the presence of a holder that has been silent for too long; answers the lease as it is then. */
+  /** Ends the presence of a holder that was silent for too long. Returns the lease after that. */
   #loseIfDue(tx: Transaction, agent: StoredAgent): Lease | null {
     const { lease } = agent;
     if (lease === null || lease.holder === null || tx.nowMs < lostAtMs(lease, this.times())) return lease;

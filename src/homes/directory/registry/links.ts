@@ -14,7 +14,7 @@ export function linkDirectoryId(identity: string): string {
   return `identity:${identity}`;
 }
 
-/** Linking again to the same agent is no error; an identity speaks for one agent. */
+/** Linking again to the same agent is not an error. An identity speaks for one agent. */
 export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
   const agent = idBytes(record.agent_id);
   const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
@@ -68,11 +68,11 @@ export function removeLinks(tx: Transaction, agent: Buffer): string[] {
 }
 
 export function linkNotFound(identity: string): StoaError {
-  return new StoaError('not_found', `There is no link of ${identity}.`);
+  return new StoaError('not_found', `The identity ${identity} is not linked.`);
 }
 
 export function identityTaken(identity: string): StoaError {
   return new StoaError('already_exists', `The identity ${identity} is linked to another agent.`, {
-    fix: 'Unlink it there first.',
+    fix: 'Unlink the identity from the other agent first.',
   });
 }

@@ -28,7 +28,7 @@ export class SessionVerbs {
     this.#leases = leases;
   }
 
-  /** The session, or undefined where there is none or where it is another user's. */
+  /** The session, or undefined where it does not exist or belongs to another user. */
   find(reader: Reader, user: Buffer | null, sessionId: string): SessionRecord | undefined {
     const session = readSession(reader, sessionBytes(sessionId));
     if (session === undefined || (user !== null && session.user_id !== user.toString('hex')))
@@ -64,7 +64,7 @@ export class SessionVerbs {
       return session;
     }
     const woken = this.#agents.apply(tx, busy, { status }, { session: sessionId });
-    // Whoever runs agents listens for this one.
+    // Programs that run agents listen for this change.
     if (status === 'provisioning') this.#announce(tx, woken, 'agent.wake_requested', sessionId);
     return session;
   }
@@ -124,7 +124,7 @@ export function sessionNotFound(sessionId: string): StoaError {
 }
 
 export function sessionExists(sessionId: string): StoaError {
-  return new StoaError('already_exists', `There is a session ${sessionId} already.`, {
-    fix: 'A session does not reopen: open one with another id.',
+  return new StoaError('already_exists', `A session with the id ${sessionId} exists already.`, {
+    fix: 'Open a session with another id. A closed session cannot be opened again.',
   });
 }

@@ -57,7 +57,7 @@ export class UserVerbs {
     return after;
   }
 
-  /** Writes a user as an export had it, over what is there. */
+  /** Writes an imported user over an existing one. */
   restore(
     tx: Transaction,
     user: string,
@@ -117,14 +117,14 @@ export function keyOfUser(reader: Reader, user: string): Buffer {
 }
 
 /**
- * Whether the user has been written. Refuses a second spelling of a known one: 64 hex digits that
- * are the hash of a readable id would otherwise open that user's things to somebody else.
+ * Whether the user exists. Throws for a second spelling of a known user: 64 hex digits that are the hash of a
+ * readable id would otherwise give access to that user's data.
  */
 export function isKnownUser(reader: Reader, user: string): boolean {
   const known = reader.get(families.userNames, userKey(user))?.toString();
   if (known === undefined || known === user) return known === user;
-  throw new StoaError('conflict', 'This user id stands for the same bytes as the id of a known user.', {
-    fix: 'Use the id under which the user was first known.',
+  throw new StoaError('conflict', 'The user id has the same stored key as the id of an existing user.', {
+    fix: 'Use the id of the existing user.',
     details: { field: 'user' },
   });
 }

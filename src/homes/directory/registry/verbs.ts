@@ -18,7 +18,7 @@ export class RegistryVerbs {
     this.leases = new LeaseVerbs(limits, outages);
     this.agents = new AgentVerbs(limits, outages, this.users, this.leases);
     this.sessions = new SessionVerbs(limits, this.agents, this.leases);
-    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.timerRang(tx, reference));
-    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.timerRang(tx, reference));
+    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.onTimer(tx, reference));
+    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.onTimer(tx, reference));
   }
 }
