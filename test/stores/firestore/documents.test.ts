@@ -246,7 +246,7 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     faulty.fail(8, 'Quota exceeded.');
     await expect(data.set(caller, 'quota', 'k', 1)).rejects.toMatchObject({
       code: 'backend_unavailable',
-      message: expect.stringMatching(/slow down: 8 Quota exceeded/),
+      message: expect.stringMatching(/throttled the request: 8 Quota exceeded/),
     });
     faulty.recover();
     expect(await data.get(caller, 'quota', 'k')).toBeUndefined();
@@ -256,7 +256,7 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     faulty.fail(8, 'Received message larger than max (5000000 vs. 4194304)', 1);
     await expect(data.set(caller, 'message', 'k', 1)).rejects.toMatchObject({
       code: 'too_large',
-      message: expect.stringMatching(/larger than this Firestore server takes in one message/),
+      message: expect.stringMatching(/too large for one message to Firestore/),
     });
     expect(await data.get(caller, 'message', 'k')).toBeUndefined();
   });
