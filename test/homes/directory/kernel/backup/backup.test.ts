@@ -217,7 +217,7 @@ describe('backups that cannot be trusted', () => {
     );
     const own = join(directory, 'own');
     await expect(backup(kernel, { directory: own, kind: 'incremental' })).rejects.toThrow(
-      'holds no full backup of this store',
+      'has no full backup of this store',
     );
     await backup(kernel, { directory: own, kind: 'full' });
     await write(kernel.root, 7, 'after the restore');

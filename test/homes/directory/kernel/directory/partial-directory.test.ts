@@ -179,6 +179,6 @@ describe('what a backup that was cut off left', () => {
     const path = await abandon(join(at('backups'), name));
     await mkdir(join(path, 'stoa.lock'));
     await backup(kernel, { directory: at('backups'), kind: 'full' });
-    expect(faults).toEqual([expect.stringContaining('removing what an earlier backup left')]);
+    expect(faults).toEqual([expect.stringContaining('removing unfinished backups in')]);
   });
 });
