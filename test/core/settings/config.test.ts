@@ -150,7 +150,7 @@ describe('a fixed limit is refused with its value', () => {
     await expect(set('short', { note: 'longer' })).rejects.toMatchObject({
       code: 'too_large',
       message: 'The metadata has 17 bytes of JSON, which exceeds 10 (metadataBytesMax).',
-      fix: 'Store large metadata as a document of its own.',
+      fix: 'Store large metadata as a separate document.',
     });
     // The operator can raise this one, and the error says so.
     await expect(set('longer than ten')).rejects.toMatchObject({
