@@ -7,11 +7,7 @@ import { checkFenceFromOutside } from './homes/directory/fence.js';
 import { DirectoryIdentity } from './homes/directory/identity/identity.js';
 import { directoryArchive } from './homes/directory/archive.js';
 import { LeaseCount } from './homes/directory/lease-count.js';
-import {
-  embeddedFamilies,
-  embeddedHotFamilies,
-  embeddedScatteredFamilies,
-} from './homes/directory/families.js';
+import { embeddedFamilies, embeddedScatteredFamilies } from './homes/directory/families.js';
 import { openCommit } from './open/commit.js';
 import { openMessagingBackend } from './open/messaging.js';
 import { openWorkspaces } from './open/workspaces.js';
@@ -137,7 +133,6 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     shards: options.shards,
     families: embeddedFamilies,
     scatteredFamilies: embeddedScatteredFamilies,
-    hotFamilies: embeddedHotFamilies,
     limits,
     onError,
     onGroup: (group) => {

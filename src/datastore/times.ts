@@ -9,16 +9,10 @@ export function normaliseTime(text: string): string {
   return formatMicros(microsOf(text));
 }
 
-let lastMs = NaN;
-let lastText = '';
-
-/** Writes of one moment share its text: formatting it costs more than the rest of a merge. */
+/** A time in the same spelling as `normaliseTime` gives it. */
 export function timeOfMs(ms: number): string {
-  if (ms === lastMs) return lastText;
   const text = new Date(Math.floor(ms)).toISOString();
-  lastText = text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : text;
-  lastMs = ms;
-  return lastText;
+  return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : text;
 }
 
 /** An expiry always has milliseconds, so that stored texts compare as the times do. */

@@ -1,6 +1,5 @@
 /** In whose name a caller writes: its own signed identity, or an identity that the server holds for it. */
 import { createHash, randomBytes } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import { StoaError } from '../core/errors.js';
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Writer, writeOne } from '../core/write.js';
@@ -32,9 +31,6 @@ interface KeptAuthor {
   seed: Buffer;
 }
 
-/** Opened seeds that stay in memory. */
-const seedsMax = 1_000;
-
 /** An id that no identity has. */
 const nobodyId = '00000000-0000-0000-0000-000000000000';
 
@@ -46,8 +42,6 @@ function ownerOf({ user, agent }: Pick<Caller, 'user' | 'agent'>): string {
 }
 
 export class Authors {
-  /** By their encrypted form, because decrypting a seed costs more than writing a message. */
-  readonly #seeds = new LRUCache<string, Buffer>({ max: seedsMax });
   readonly #writer: Writer;
   readonly #port: MessagingPort;
   readonly #sealer: SecretSealer;
@@ -101,9 +95,7 @@ export class Authors {
   async #kept(agent: Pick<Caller, 'user' | 'agent'>): Promise<KeptAuthor> {
     const owner = ownerOf(agent);
     const { identity, sealedSeed } = (await this.#port.kept(owner)) ?? (await this.#keep(owner, agent));
-    const seed = this.#seeds.get(sealedSeed) ?? Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64');
-    this.#seeds.set(sealedSeed, seed);
-    return { identity, owner, seed };
+    return { identity, owner, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
   }
 
   /** A separate write: the identity stays even if the message is refused. */

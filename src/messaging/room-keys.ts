@@ -1,6 +1,7 @@
 /** The keys of private rooms: hashed slowly, checked off the main thread, remembered for a moment. */
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
+import { LRUCache } from 'lru-cache';
 import type { Caller } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
 import { countedAddress } from './addresses.js';
@@ -34,8 +35,8 @@ export class RoomKeys {
   readonly #limits: Limits;
   /** Keys the tags below, so that memory never holds a room key in a form that another process could use. */
   readonly #secret = randomBytes(32);
-  /** Tag of a room and a right key → the hash that it fits, and when to check it again. */
-  readonly #checked = new Map<string, { untilMs: number; keyHash: string }>();
+  /** Tag of a room and a right key → the hash that it fits, and when to check it again. It saves a bcrypt, 50 ms of a processor. */
+  readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>({ max: rememberedMax });
   /** Keys that are being checked, by their counters: each may turn out to be wrong. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
@@ -138,9 +139,6 @@ export class RoomKeys {
   #remember(tag: string, keyHash: string): void {
     const untilMs = this.#port.nowMs() + this.#limits.roomKeyCacheSeconds * 1000;
     this.#checked.set(tag, { untilMs, keyHash });
-    if (this.#checked.size <= rememberedMax) return;
-    const [oldest] = this.#checked.keys();
-    if (oldest !== undefined) this.#checked.delete(oldest);
   }
 }
 

@@ -152,21 +152,8 @@ type SignedPrincipal = Pick<
   'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'
 >;
 
-/**
- * An identity that a backend keeps in memory is the same object until it changes, and so is its principal.
- */
-const principals = new WeakMap<Identity, SignedPrincipal>();
-
 /** What a signed identity may do: messaging always, its user's data when it is linked. */
 export function principalOf(identity: Identity): SignedPrincipal {
-  const known = principals.get(identity);
-  if (known !== undefined) return known;
-  const principal = madePrincipal(identity);
-  principals.set(identity, principal);
-  return principal;
-}
-
-function madePrincipal(identity: Identity): SignedPrincipal {
   const { link } = identity;
   return {
     kind: 'agent',

@@ -35,24 +35,7 @@ export function encodeAgent(agent: AgentRecord): Buffer {
   });
 }
 
-/**
- * Records decoded lately, by their bytes: the same bytes are the same record, and checking them costs more
- * than reading them.
- */
-const lately = new Map<string, AgentRecord>();
-const latelyMax = 1_000;
-
 export function decodeAgent(bytes: Buffer): AgentRecord {
-  const text = bytes.toString('latin1');
-  const known = lately.get(text);
-  if (known !== undefined) return known;
-  const agent = readAgent(bytes);
-  if (lately.size >= latelyMax) lately.clear();
-  lately.set(text, Object.freeze(agent));
-  return agent;
-}
-
-function readAgent(bytes: Buffer): AgentRecord {
   const fields = new Fields('agent', decode('agent', bytes));
   const spec = new Fields('agent spec', fields.value('spec'));
   const agent: AgentRecord = {

@@ -99,15 +99,8 @@ function occurrences(rawHeaders: readonly string[], name: string): number {
   return found;
 }
 
-/** Most requests say nothing of themselves; the caller of a cached token is then always the same. */
-const plainCallers = new WeakMap<ProvenPrincipal, Caller>();
-
 function plainCaller(principal: ProvenPrincipal): Caller {
-  const known = plainCallers.get(principal);
-  if (known !== undefined) return known;
-  const caller: Caller = { ...principal, everyUser: principal.kind === 'operator', fence: null };
-  plainCallers.set(principal, caller);
-  return caller;
+  return { ...principal, everyUser: principal.kind === 'operator', fence: null };
 }
 
 function userOf(principal: ProvenPrincipal, named: string | undefined, limits: Limits): string {

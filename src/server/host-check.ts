@@ -9,9 +9,6 @@ export class HostCheck {
 
   readonly #origins: ReadonlySet<string>;
 
-  /** The last Host that was found among the names: nearly all requests carry the same. */
-  #lastServed: string | undefined;
-
   /** `host` is what the server binds to, `allowedHosts` further names under which it is reached, `allowedOrigins` other sites whose pages may call it. */
   constructor(host: string, allowedHosts: readonly string[] = [], allowedOrigins: readonly string[] = []) {
     this.#origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase()));
@@ -22,11 +19,9 @@ export class HostCheck {
 
   check(request: FastifyRequest): void {
     const { host, origin } = request.headers;
-    if (host !== undefined && host === this.#lastServed && origin === undefined) return;
     const name = host === undefined ? undefined : nameOfHost(host);
     if (name === undefined || !this.#serves(name, request))
       throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not served here.`);
-    if (this.#names.has(name)) this.#lastServed = host;
     if (origin === undefined || this.#origins.has(origin.toLowerCase())) return;
     const from = nameOfOrigin(origin);
     if (from === undefined || !this.#serves(from, request))

@@ -1,4 +1,5 @@
 /** Which agents worked in a namespace, for backends that keep it beside the documents. */
+import { LRUCache } from 'lru-cache';
 import type { Scope } from '../datastore/model.js';
 
 export interface AgentsStore {
@@ -17,8 +18,8 @@ export interface NamespaceAgentsOptions {
   knownSeconds: number;
 }
 
-/** When this many entries are cached, the cache is cleared. */
-const knownMax = 100_000;
+/** Agents of namespaces that are remembered as kept. */
+const knownMax = 10_000;
 
 /**
  * Writes an agent once and then remembers it. A failure does not fail the document's write: the agent waits
@@ -26,7 +27,8 @@ const knownMax = 100_000;
  */
 export class NamespaceAgents {
   readonly #options: NamespaceAgentsOptions;
-  readonly #known = new Map<string, number>();
+  /** An entry holds for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the store for each write and counted read. */
+  readonly #known = new LRUCache<string, number>({ max: knownMax });
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
 
   constructor(options: NamespaceAgentsOptions) {
@@ -57,7 +59,6 @@ export class NamespaceAgents {
         if (later === undefined) this.#waiting.set(id, { scope, agents });
         throw error;
       }
-      if (this.#known.size > knownMax) this.#known.clear();
       for (const agent of agents) this.#known.set(idOf(scope, agent), this.#options.nowMs());
     }
   }
@@ -66,7 +67,7 @@ export class NamespaceAgents {
   async forget(scope: Scope): Promise<void> {
     this.#waiting.delete(idOf(scope));
     const prefix = `${idOf(scope)}\n`;
-    for (const id of this.#known.keys()) if (id.startsWith(prefix)) this.#known.delete(id);
+    for (const id of [...this.#known.keys()]) if (id.startsWith(prefix)) this.#known.delete(id);
     await this.#options.store.remove(scope);
   }
 

@@ -117,20 +117,8 @@ export interface Claim {
   lease: ClaimLease;
 }
 
-/**
- * The last two: a claim names its own moment and the end of its lease, and a busy store makes many in one
- * millisecond.
- */
-let lastTime = { ms: 0, text: new Date(0).toISOString() };
-let timeBefore = lastTime;
-
 export function isoTime(timeMs: number): string {
-  if (timeMs === lastTime.ms) return lastTime.text;
-  [lastTime, timeBefore] = [
-    timeMs === timeBefore.ms ? timeBefore : { ms: timeMs, text: new Date(timeMs).toISOString() },
-    lastTime,
-  ];
-  return lastTime.text;
+  return new Date(timeMs).toISOString();
 }
 
 /** Counted in `active_tasks`. */

@@ -1,4 +1,5 @@
 /** Documents that other programs wrote into the table: given their place in the index by scope and key. */
+import { LRUCache } from 'lru-cache';
 import type { Scope } from '../../datastore/model.js';
 import { messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -16,7 +17,7 @@ export interface AdoptionOptions {
   onAgents: (scope: Scope, agents: (string | null)[]) => Promise<void>;
 }
 
-/** When this many namespaces are remembered, the memory is cleared. */
+/** Namespaces of which it is remembered when the next look is due. */
 const rememberedMax = 10_000;
 
 /**
@@ -43,8 +44,9 @@ interface Scan {
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
-  readonly #scans = new Map<string, Scan>();
-  /** Scans after lists, one at a time. */
+  /** By namespace; a look that failed is dropped. It saves a round trip to DynamoDB for each list. */
+  readonly #looks = new LRUCache<string, Look>({ max: rememberedMax });
+  /** Looks behind the lists, one at a time. */
   #behind = Promise.resolve();
   #isClosed = false;
 
@@ -59,12 +61,11 @@ export class Adoption {
       return;
     }
     const id = scopeKeyOf(scope);
-    if (this.#scans.size > rememberedMax) this.#scans.clear();
-    let scan = this.#scans.get(id);
-    if (scan === undefined) {
-      scan = { dueMs: Infinity, done: Promise.resolve() };
-      scan.done = this.#first(scope, scan);
-      this.#scans.set(id, scan);
+    let look = this.#looks.get(id);
+    if (look === undefined) {
+      look = { dueMs: Infinity, done: Promise.resolve() };
+      look.done = this.#first(scope, look);
+      this.#looks.set(id, look);
     }
     try {
       await scan.done;

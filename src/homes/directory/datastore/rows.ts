@@ -36,66 +36,14 @@ const apartFlag = 1;
 /** Format, flags, expiry in milliseconds, length of the head. */
 const prefixBytes = 1 + 1 + 8 + 4;
 
-/**
- * What the row keys of a user begin with, made once: hashing the user for each call would cost more than the
- * read itself.
- */
-interface UserKeys {
-  readonly user: Buffer;
-  readonly namespaces: Map<string, NamespaceKeys>;
-}
-
-interface NamespaceKeys {
-  /** User ‖ namespace. */
-  readonly row: Buffer;
-  /** User ‖ namespace ‖ 0. */
-  readonly prefix: Buffer;
-}
-
-const keysByUser = new Map<string, UserKeys>();
-const keysHeldMax = 10_000;
-let keysHeld = 0;
-
-function userKeysOf(user: string): UserKeys {
-  return keysByUser.get(user) ?? held(keysByUser, user, { user: userKey(user), namespaces: new Map() });
-}
-
-function namespaceKeysOf({ user, namespace }: Scope): NamespaceKeys {
-  const keys = userKeysOf(user);
-  const known = keys.namespaces.get(namespace);
-  if (known !== undefined) return known;
-  const prefix = Buffer.concat([keys.user, Buffer.from(namespace), Buffer.of(0)]);
-  return held(keys.namespaces, namespace, { row: prefix.subarray(0, -1), prefix });
-}
-
-/** Caches keys. When it is full it is cleared, which costs one more hash per key. */
-function held<Keys>(map: Map<string, Keys>, name: string, keys: Keys): Keys {
-  if (keysHeld >= keysHeldMax) {
-    keysByUser.clear();
-    keysHeld = 0;
-  }
-  map.set(name, keys);
-  keysHeld += 1;
-  return keys;
-}
-
-/** The user's 32 bytes. */
-export function cachedUserKey(user: string): Buffer {
-  return userKeysOf(user).user;
-}
-
 /** User ‖ namespace: names have no control characters, so 0 ends them. */
-export function namespaceKey(scope: Scope): Buffer {
-  return namespaceKeysOf(scope).row;
+export function namespaceKey({ user, namespace }: Scope): Buffer {
+  return Buffer.concat([userKey(user), Buffer.from(namespace)]);
 }
 
 /** User ‖ namespace ‖ 0 ‖ key: UTF-8 bytes are in code-point order. */
-export function documentKey(scope: Scope, key: string): Buffer {
-  const { prefix } = namespaceKeysOf(scope);
-  const bytes = Buffer.allocUnsafe(prefix.length + Buffer.byteLength(key));
-  bytes.set(prefix);
-  bytes.write(key, prefix.length);
-  return bytes;
+export function documentKey({ user, namespace }: Scope, key: string): Buffer {
+  return Buffer.concat([userKey(user), Buffer.from(`${namespace}\0${key}`)]);
 }
 
 /** The namespace and key in a document's row key. */

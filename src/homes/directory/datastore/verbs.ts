@@ -22,9 +22,9 @@ import { keptBytes } from '../kept-answers.js';
 import { laterTime } from '../../../datastore/times.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
+import { userKey } from '../../../identity/user-key.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import {
-  cachedUserKey,
   dataFamilies as families,
   decodeAccess,
   decodeDocument,
@@ -274,7 +274,7 @@ export class DataVerbs {
       );
     if (!isResized) return;
 
-    const userRowKey = cachedUserKey(scope.user);
+    const userRowKey = userKey(scope.user);
     const storedUsage = tx.get(families.usage, userRowKey);
     if (storedUsage === undefined) this.#ensureUser(tx, scope.user);
     const before = storedUsage === undefined ? noUsage : decodeUsage(storedUsage);

@@ -46,8 +46,6 @@ export interface KernelOptions {
   families: readonly string[];
   /** Families whose rows are read one at a time and at random. */
   scatteredFamilies?: readonly string[];
-  /** Those whose rows nearly every transaction reads and few change: they are kept in memory. */
-  hotFamilies?: readonly string[];
   limits: Limits;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>>;
   clock?: () => number;
@@ -142,7 +140,6 @@ async function openShards(
           new Store({
             engine,
             families,
-            hotFamilies: options.hotFamilies,
             limits: options.limits,
             ...(options.clock && { clock: options.clock }),
             ...(options.onGroup && { onGroup: options.onGroup }),

@@ -3,7 +3,6 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyBytesMax } from './engine.js';
 import { kernelFamilies } from './families.js';
-import type { HotRows } from './hot-rows.js';
 import { type Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
 import { timerKey } from './timers.js';
@@ -15,7 +14,6 @@ import { limitError } from '../../../core/settings/exceeds.js';
 export interface StoreState {
   readonly familyNumbers: ReadonlyMap<string, number>;
   readonly engine: Engine;
-  readonly hotRows: HotRows;
 }
 
 /** A write that is not on disk yet, and how to take it back. */
@@ -41,11 +39,7 @@ export class OpenTransaction implements Transaction {
   readonly #undoneListeners: (() => void)[] = [];
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
-  readonly #hotRows: HotRows;
-  /**
-   * The group that the transaction joins. Its writes are visible there at once, beside those of earlier
-   * transactions.
-   */
+  /** The group that it will belong to: its writes stand there at once, beside those of the transactions before it. */
   readonly #overlay: Overlay<PendingWrite>;
   /** The group that is on its way to the disk, below the other. */
   #below: Overlay<PendingWrite> | undefined;
@@ -63,7 +57,6 @@ export class OpenTransaction implements Transaction {
   ) {
     this.#familyNumbers = state.familyNumbers;
     this.#engine = state.engine;
-    this.#hotRows = state.hotRows;
     this.#overlay = overlay;
     this.#below = below;
     this.#sizeBytesBefore = overlay.sizeBytes;
@@ -112,9 +105,7 @@ export class OpenTransaction implements Transaction {
     const name = overlayKey(key);
     const pending = this.#pending(number, name);
     if (pending !== undefined) return pending.value;
-    return this.#hotRows.holds(number)
-      ? this.#hotRows.get(number, name, () => this.#engine.get(family, key))
-      : this.#engine.get(family, key);
+    return this.#engine.get(family, key);
   }
 
   getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {

@@ -15,7 +15,6 @@ import {
   positionOf,
   redoBytesBefore,
 } from './feed/log.js';
-import { HotRows } from './hot-rows.js';
 import { OpenTransaction, type StoreState } from './open-transaction.js';
 import type { Reader, Transaction } from './transaction.js';
 
@@ -23,8 +22,6 @@ export interface StoreOptions {
   engine: Engine;
   /** Every family that transactions may name; the order is of no importance. */
   families: readonly string[];
-  /** Those of them whose rows nearly every transaction reads and few change. */
-  hotFamilies?: readonly string[] | undefined;
   limits: Limits;
   /** Milliseconds since 1970. Tests pass another clock. */
   clock?: () => number;
@@ -117,7 +114,6 @@ export class Store implements Reader {
     this.#state = {
       familyNumbers: this.#familyNumbers,
       engine: options.engine,
-      hotRows: new HotRows(this.#familyNumbers, options.hotFamilies ?? []),
     };
     const feed = this.#lastOf(kernelFamilies.changes);
     const redo = this.#lastOf(kernelFamilies.redo);
@@ -417,7 +413,6 @@ export class Store implements Reader {
       this.#failed(group, error);
       return;
     }
-    this.#state.hotRows.forget(group.overlay);
     this.#committing = undefined;
     this.#full = undefined;
     this.#feedBytes = written.feedBytes;

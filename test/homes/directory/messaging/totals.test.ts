@@ -1,7 +1,7 @@
 /** The busiest rooms, against all rooms sorted. */
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { embeddedFamilies, embeddedHotFamilies } from '../../../../src/homes/directory/families.js';
+import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
 import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
@@ -21,7 +21,6 @@ beforeEach(async () => {
     dataDir: '',
     engine: 'memory',
     families: embeddedFamilies,
-    hotFamilies: embeddedHotFamilies,
     limits,
     clock: () => nowMs,
   });
