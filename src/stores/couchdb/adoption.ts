@@ -31,21 +31,18 @@ export class Adoption {
     this.#options = options;
   }
 
-  /**
-   * Resolves when the namespace was scanned less than `foreignDocumentsSeconds` ago; with `isFresh`, just
-   * now.
-   */
+  /** Resolves when the namespace was looked through less than `foreignDocumentsSeconds` ago; with `isFresh`, just now. */
   async settle(scope: Scope, isFresh: boolean, signal?: Cancellation): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
     const startMs = performance.now();
-    const lastMs = this.#scannedAtMs.get(id);
+    const lastMs = this.#lookedAtMs.get(id);
     const intervalMs = this.#options.limits.foreignDocumentsSeconds * 1_000;
     if (!isFresh && lastMs !== undefined && startMs - lastMs < intervalMs) return;
     await this.#look(scope, signal);
     this.#lookedAtMs.set(id, startMs);
   }
 
-  async #scan(scope: Scope, signal: Cancellation | undefined): Promise<void> {
+  async #look(scope: Scope, signal: Cancellation | undefined): Promise<void> {
     const { client, writes, database } = this.#options;
     for (;;) {
       checkWanted(signal);
@@ -63,7 +60,7 @@ export class Adoption {
       const outcomes = await writes.bulk(found.map(placed));
       const [failure] = outcomes.filter(({ error }) => error !== undefined && error !== 'conflict');
       if (failure !== undefined) throw refused(failure);
-      // Those that changed meanwhile are found by the next scan.
+      // Those that changed meanwhile are found by the next look.
       if (found.length < adoptedTogether || outcomes.every(({ error }) => error !== undefined)) return;
     }
   }
