@@ -164,5 +164,5 @@ test('a body in an encoding that is not undone is refused, not taken for what it
     body: { name: 'packed' },
   });
   expect(reply.status, reply.text).toBe(415);
-  expect(reply.json.fix).toBe('Send the body as it is.');
+  expect(reply.json.fix).toBe('Send the body without encoding.');
 });
