@@ -61,7 +61,7 @@ describe('stoa data against a running server', () => {
     expect((await data('get', 'from/stdin')).json()).toEqual({ lines: 3, more: 4 });
     expect(
       (await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{' })).stderr,
-    ).toContain('Standard input does not hold JSON');
+    ).toContain('Standard input is not JSON');
     expect(
       (
         await stoa(['data', 'set', 'from/stdin', '--file', '-', '--text', '--data', path('served')], {
@@ -231,7 +231,7 @@ test('a line of an import is what ends with a line feed, and is UTF-8', async ()
   ]);
   expect([kept.json(), kept.stderr]).toEqual([
     { imported: 1, lines: 3, bad: 2, firstBad: 3, skipped: 1 },
-    expect.stringMatching(/Line 3: it is not UTF-8[\s\S]*Line 4: it is not UTF-8/),
+    expect.stringMatching(/Line 3: the line is not UTF-8[\s\S]*Line 4: the line is not UTF-8/),
   ]);
   expect((await stoa(['data', 'get', 'one', '-n', 'n', '--user', 'u', '--data', path('bytes')])).stdout).toBe(
     '"a\u2028b"\n',

@@ -127,7 +127,7 @@ test.each([
     ...(body !== undefined && { body }),
   });
   expect(reply.status, reply.text).toBe(400);
-  expect(reply.json.detail).toMatch(/takes no If-Match/);
+  expect(reply.json.detail).toMatch(/does not support If-Match/);
 });
 
 test.each([
@@ -141,7 +141,7 @@ test.each([
     ...(body !== undefined && { body }),
   });
   expect(reply.status, reply.text).toBe(400);
-  expect(reply.json.detail).toMatch(/takes no If-None-Match/);
+  expect(reply.json.detail).toMatch(/does not support If-None-Match/);
 });
 
 test('what makes a new thing takes If-None-Match: *, which it keeps to', async () => {

@@ -361,7 +361,7 @@ describe('documents', () => {
       .toSpliced(1, 0, `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${deep}}\n`);
     await expect(run(await open('deep'), await save(nested))).rejects.toMatchObject({
       code: 'invalid_request',
-      details: { bad: [{ line: 2 }, { line: project + 2, reason: 'it is nested too deeply' }] },
+      details: { bad: [{ line: 2 }, { line: project + 2, reason: 'the line is nested too deeply' }] },
     });
   });
 
@@ -410,14 +410,14 @@ describe('a file that is not right', () => {
     [
       'has an unknown type',
       (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'),
-      'Line 4: the type "registry.robot" is not known',
+      'Line 4: the type "registry.robot" is unknown',
     ],
     [
       'has an unknown member',
       (all: string[]) => all.with(1, (all[1] as string).replace('{', '{"extra":1,')),
       'Line 2: extra',
     ],
-    ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'comes a second time'],
+    ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'is repeated'],
     ['has no header', (all: string[]) => all.slice(1), 'Line 1: this is not an export'],
     ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'more behind the last line'],
     [
@@ -443,9 +443,7 @@ describe('a file that is not right', () => {
       records: lines.length - 2,
       written: report.records - report.same,
     });
-    expect(report.bad.map(({ reason }) => reason)).toContainEqual(
-      expect.stringContaining('comes a second time'),
-    );
+    expect(report.bad.map(({ reason }) => reason)).toContainEqual(expect.stringContaining('is repeated'));
   });
 
   it('a file of more records than are allowed is refused before anything is written', async () => {

@@ -52,8 +52,8 @@ describe('a JSON file', () => {
     '{"a": 01}',
     '{,}',
     '/* never ends',
-  ])('that is %j is refused, and left as it is', (text) => {
-    expect(() => merge(text)).toThrow(/mcp\.json is not JSON .* left as it is/);
+  ])('that is %j is refused, and was not changed', (text) => {
+    expect(() => merge(text)).toThrow(/mcp\.json is not JSON .* was not changed/);
   });
 });
 
