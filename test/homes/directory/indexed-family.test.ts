@@ -40,6 +40,9 @@ beforeEach(async () => {
 });
 afterAll(removeDirectories);
 
+const key = (text: string): Buffer => Buffer.from(text);
+const found = (damages: Iterable<Damage>): string[] =>
+  Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex').toString()}`);
 const rows = (): string[] => Array.from(store.range(others, {}), ({ key, value }) => `${key} ${value}`);
 
 it('a new record has every row that is declared', () => {
@@ -62,14 +65,6 @@ it('a record that is removed takes its rows along', async () => {
   expect(rows()).toEqual([]);
   expect(store.get(items, Buffer.from('a'))).toBeUndefined();
 });
-
-function key(text: string): Buffer {
-  return Buffer.from(text);
-}
-
-function found(damages: Iterable<Damage>): string[] {
-  return Array.from(damages, (damage) => `${damage.kind} ${Buffer.from(damage.key, 'hex')}`);
-}
 
 it('doctor finds a missing row, a wrong value and a row of no record by the same declaration', async () => {
   await store.transact((tx) => {
