@@ -94,7 +94,7 @@ export interface HomeSize {
   families: ReadonlyMap<string, FamilySize>;
 }
 
-/** A row as it is stored, for people who want to see the bytes. */
+/** A stored row, for people who want to see the bytes. */
 export interface InspectedEntry {
   /** In hex, as is the value. */
   key: string;

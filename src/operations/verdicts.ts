@@ -2,7 +2,7 @@
 import { StoaError } from '../core/errors.js';
 import type { BackupVerdict } from './model.js';
 
-/** Throws where there is no backup, or one that cannot be restored. */
+/** Throws if there is no backup, or if one cannot be restored. */
 export function checkVerdicts(directory: string, verdicts: readonly BackupVerdict[]): void {
   if (verdicts.length === 0)
     throw new StoaError('not_found', `The directory ${directory} has no complete backup.`, {

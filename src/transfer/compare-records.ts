@@ -38,7 +38,7 @@ export function orphan(what: string): Conflict {
   return { kind: 'orphan', detail: `${what} does not exist, or belongs to another user.` };
 }
 
-/** A store takes only records of its own type; the import sorts them by type. */
+/** A store accepts only records of its own type; the import selects the store by type. */
 export function erased<Kind extends { type: string }>(store: RecordStore<Kind>): RecordStore {
   return store;
 }

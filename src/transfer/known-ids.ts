@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { type Hash, HashSet } from '../core/hash-set.js';
 
 /**
- * Hashes with a random salt, so that nobody can construct two ids with the same hash. Among ten million ids
+ * Hashes with a random salt, because a file must not be able to construct two ids with the same hash. Among ten million ids
  * two collide by chance once in 400,000 files; the second is then reported as repeated.
  */
 export class KnownIds {

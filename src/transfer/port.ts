@@ -3,7 +3,7 @@ import type { Conflict, OnConflict, Outcome, TransferRecord } from './model.js';
 
 export interface RecordPage<Kind extends TransferRecord> {
   records: Kind[];
-  /** Where to go on, in the store's own terms; null at the end. */
+  /** Where to continue, in the store's own terms; null at the end. */
   after: string | null;
 }
 
