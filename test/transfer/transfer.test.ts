@@ -399,14 +399,14 @@ describe('a file that is not right', () => {
   const attempt = async (given: readonly string[]) => run(target, await save(given));
 
   it.each([
-    ['is cut off', (all: string[]) => all.slice(0, -1), 'cut off'],
+    ['is cut off', (all: string[]) => all.slice(0, -1), 'its last line is missing'],
     ['lacks a line', (all: string[]) => all.toSpliced(4, 1), 'but'],
     [
       'has a changed line',
       (all: string[]) => all.map((line) => line.replace('hello everybody', 'hullo everybody')),
-      'not those that were exported',
+      'not the exported ones',
     ],
-    ['has a line that is no JSON', (all: string[]) => all.with(3, '{"type":\n'), 'Line 4: it is not JSON'],
+    ['has a line that is no JSON', (all: string[]) => all.with(3, '{"type":\n'), 'Line 4: the line is not JSON'],
     [
       'has an unknown type',
       (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'),
@@ -418,8 +418,8 @@ describe('a file that is not right', () => {
       'Line 2: extra',
     ],
     ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'is repeated'],
-    ['has no header', (all: string[]) => all.slice(1), 'Line 1: this is not an export'],
-    ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'more behind the last line'],
+    ['has no header', (all: string[]) => all.slice(1), 'Line 1: the first line is not the header'],
+    ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'continues after the last line'],
     [
       'is of a newer version',
       (all: string[]) => all.with(0, (all[0] as string).replace('"version":1', '"version":2')),
