@@ -406,7 +406,11 @@ describe('a file that is not right', () => {
       (all: string[]) => all.map((line) => line.replace('hello everybody', 'hullo everybody')),
       'not the exported ones',
     ],
-    ['has a line that is no JSON', (all: string[]) => all.with(3, '{"type":\n'), 'Line 4: the line is not JSON'],
+    [
+      'has a line that is no JSON',
+      (all: string[]) => all.with(3, '{"type":\n'),
+      'Line 4: the line is not JSON',
+    ],
     [
       'has an unknown type',
       (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'),
