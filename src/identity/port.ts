@@ -9,7 +9,10 @@ export interface TokenWithUse {
 
 /** A home also reports each token that was removed, once that is durable, so that it can be forgotten. */
 export interface IdentityPort {
-  /** Refuses a second spelling of a known user with `conflict`. Answers without a promise where the user is known already: every request asks. */
+  /**
+   * Refuses a second spelling of a known user with `conflict`. Answers without a promise where the user is
+   * known already: every request asks.
+   */
   checkUser(user: string): void | Promise<void>;
   /** Refuses with `quota_exceeded` beyond `perUserMax` tokens. */
   createToken(record: TokenRecord, perUserMax: number): Step<TokenRecord>;
@@ -18,5 +21,7 @@ export interface IdentityPort {
   listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]>;
   /** Removes one token of a user, or all of them; answers the ids of the removed tokens. */
   revokeTokens(user: string, id: string | undefined): Step<string[]>;
+  /** Whether this home would have heard of a token that was removed. If not, what is remembered of tokens does not count. */
+  hearsRemovals(): boolean;
   recordUses(uses: ReadonlyMap<string, number>): Step<void>;
 }

@@ -14,7 +14,9 @@ const lately = new Map<string, Buffer>();
 const spellings = new Map<string, string>();
 const latelyMax = 10_000;
 
-/** 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text. */
+/**
+ * 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text.
+ */
 export function userKey(user: string): Buffer {
   const known = lately.get(user);
   if (known !== undefined) return known;
@@ -30,7 +32,7 @@ function makeKey(user: string): Buffer {
   return blake3(Buffer.from(user, 'utf8'));
 }
 
-/** The readable id in its one spelling: hex and UUIDs in lower case. Refuses what cannot name a user. */
+/** The readable id in its one spelling: hex and UUIDs in lower case. Throws for an invalid user id. */
 export function checkUserId(user: string, limits: Limits): string {
   const known = spellings.get(user);
   if (known !== undefined && Buffer.byteLength(user) <= limits.userIdBytesMax) return known;

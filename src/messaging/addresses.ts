@@ -1,4 +1,4 @@
-/** Addresses of callers: ranges, proxies that may speak for others, and one spelling for each. */
+/** Addresses of callers: ranges, trusted proxies, and one spelling for each address. */
 import { BlockList, isIP } from 'node:net';
 import { StoaError } from '../core/errors.js';
 
@@ -68,7 +68,7 @@ export class AddressRanges {
   /** What was asked before: a lookup in the list costs more than the rest of a small request. */
   readonly #answers = new Map<string, boolean>();
 
-  /** Throws `invalid_config` for what is neither an address nor a range. */
+  /** Throws `invalid_config` for an entry that is neither an address nor a range. */
   constructor(ranges: readonly string[], setting: string) {
     for (const range of ranges) this.#add(range.trim(), setting);
     this.#empty = ranges.length === 0;
@@ -100,8 +100,8 @@ export class AddressRanges {
     ) {
       throw new StoaError(
         'invalid_config',
-        `"${range}" in ${setting} is neither an address nor a CIDR range.`,
-        { fix: 'Write for example 10.0.0.0/8 or 2001:db8::/32, separated by commas.' },
+        `Invalid address "${range}" in ${setting}. Expected an IP address or a CIDR range.`,
+        { fix: 'Separate addresses by commas, for example 10.0.0.0/8,2001:db8::/32.' },
       );
     }
     this.#list.addSubnet(address, length, family === 4 ? 'ipv4' : 'ipv6');
@@ -115,8 +115,8 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Who is calling. `X-Forwarded-For` counts only when the peer is a configured proxy, and then only
- * back to the first hop that is not one: whatever stands left of that was written by the caller.
+ * The address of the caller. `X-Forwarded-For` counts only when the peer is a configured proxy, and only back
+ * to the first hop that is not a proxy: the caller wrote everything left of it.
  */
 export function callerAddress(
   peer: string,

@@ -2,7 +2,7 @@
 import { StoaError } from '../core/errors.js';
 import { type Exceeded, exceeds } from '../core/settings/exceeds.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
-import { invalidCharacterIn, loneSurrogateIn } from '../core/text/invalid-character.js';
+import { invalidCharacterIn, unstorableCharacterIn } from '../core/text/invalid-character.js';
 import type { AgentSpecRecord } from './model.js';
 
 export function checkAgentName(name: string, limits: Limits): void {
@@ -20,7 +20,7 @@ export function checkLabels(labels: Record<string, string>, limits: Limits): voi
   });
   for (const [name, value] of entries) {
     checkLine(`labels.${name}`, name, 1, 'labelCharactersMax', limits);
-    if (name.includes('=')) throw invalid(`labels.${name}`, 'The name of the label contains "=".');
+    if (name.includes('=')) throw invalid(`labels.${name}`, `The label name "${name}" contains "=".`);
     checkLine(`labels.${name}`, value, 0, 'labelCharactersMax', limits);
   }
 }
@@ -32,8 +32,8 @@ export function checkSpec(spec: Partial<AgentSpecRecord>, limits: Limits): void 
 
 /** A message may have several lines. */
 export function checkErrorMessage(message: string, limits: Limits): void {
-  const surrogate = loneSurrogateIn(message);
-  if (surrogate !== undefined) throw invalid('error_message', `The text contains ${surrogate}.`);
+  const character = unstorableCharacterIn(message);
+  if (character !== undefined) throw invalid('error_message', `The text contains ${character}.`);
   checkLimit('error_message', {
     subject: 'The message',
     unit: 'characters',
@@ -54,7 +54,7 @@ export function checkEmail(email: string, limits: Limits): void {
   checkBytes('email', email, 'emailBytesMax', limits);
   checkLine('email', email, 1, 'emailBytesMax', limits);
   if (!/^[^\s@]+@[^\s@]+$/u.test(email))
-    throw invalid('email', 'The e-mail address is invalid. Expected a name, "@" and a host.');
+    throw invalid('email', `The e-mail address "${email}" is invalid. Expected a name, "@" and a host.`);
 }
 
 /** `name` or `name=value`, as a label could be. */

@@ -21,7 +21,7 @@ interface Line {
 const itemsOf = (lines: Line[], kind: string) =>
   lines.filter((line) => line.kind === kind).flatMap(({ items = [] }) => items);
 
-test('watches go on where they were when the server is killed and comes back', async () => {
+test('watches resume after the server is killed and restarted', async () => {
   const data = program.path('killed');
   let server = await program.up(data);
   const { port } = new URL(server.url);
@@ -121,7 +121,7 @@ test('watches go on where they were when the server is killed and comes back', a
   await server.end('SIGTERM');
 }, 180_000);
 
-test('the watched feed and a watched room go on when the server comes back on another port, and say so', async () => {
+test('watches of the feed and of a room continue when the server returns on another port, and report it', async () => {
   const data = program.path('followed');
   let server = await program.up(data);
   const feed = program.follow(['watch', 'changes', '--topics', 'document.set', '--data', data, '--json']);

@@ -1,4 +1,4 @@
-/** Every mixture of places that domains can be kept in: what one commit holds there, and how the rest is refused. */
+/** Every combination of places for the domains: what one commit can contain, and how the rest is refused. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CommitInput } from '../../src/commit/schemas.js';
 import { StoaError } from '../../src/core/errors.js';
@@ -12,7 +12,7 @@ const ada = operatorCaller('ada', 'planner');
 const domains = ['data', 'registry', 'workspaces', 'messaging'] as const;
 type Domain = (typeof domains)[number];
 
-/** A place by a name of its own; two PostgreSQLs are two databases. */
+/** A place with a separate name; two PostgreSQLs are two databases. */
 type Place = 'embedded' | 'postgres' | 'postgres-2' | 'couchdb' | 'dynamodb' | 'memory';
 type Mixture = Partial<Record<'data' | 'workspaces' | 'messaging', Place>>;
 

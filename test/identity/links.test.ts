@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 const operator = operatorCaller();
 const users = ['ada', 'bob', 'cleo', 'dan'];
@@ -30,7 +30,7 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
     return (await stoa.registry.createAgent(operatorCaller(user), { name: 'scout' })).agent_id;
   }
 
-  /** What both sides know of it. */
+  /** The link as the registry and messaging have it. */
   async function sidesOf(identity: string) {
     return {
       registry: (await stoa.registry.linkedAgent(identity))?.agent_id ?? null,
@@ -41,7 +41,7 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
   const commitKinds = () =>
     stoa.kernel.feed.read().commits.map(({ changes }) => changes.map(({ kind }) => kind));
 
-  it('is one commit of the registry and of messaging, and so is its end', async () => {
+  it('is created and removed in one commit of registry and messaging', async () => {
     for (const user of users) {
       const [identity, agent_id] = [await newIdentity(), await newAgent(user)];
       await stoa.links.link(operator, identity, { agent_id, ...open });
@@ -66,7 +66,7 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
     expect((await stoa.registry.listIdentities(operatorCaller('ada'), second)).items).toEqual([]);
   });
 
-  it('is the same on both sides after many changed it at once', async () => {
+  it('is equal in registry and messaging after many concurrent changes', async () => {
     const identity = await newIdentity();
     const agents = await Promise.all(Array.from({ length: 4 }, () => newAgent('ada')));
     await Promise.allSettled(

@@ -1,4 +1,4 @@
-/** Whoever lists, searches, exports or examines much, /livez answers meanwhile. */
+/** /livez answers during large lists, searches, exports and examinations. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { type ManyRows, fillWithManyRows } from './many-rows.js';
 const documentRows = 100_000;
 const rows = Number(process.env['STALL_ROWS'] ?? 10_000);
 const delayMsMax = 100;
-/** A machine that does something else for a moment delays one attempt, work in one turn delays each. */
+/** Other load on the machine delays one attempt; long synchronous work delays every attempt. */
 const attemptsMax = 3;
 const noLimit = 1_000_000_000;
 

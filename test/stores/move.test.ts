@@ -71,7 +71,7 @@ test('a dry run names the documents that the target cannot hold, and the move an
   }
 });
 
-test('documents of ours and of other programs move from DynamoDB to Firestore and back unchanged (emulators)', async () => {
+test('documents of Stoa and of other programs move from DynamoDB to Firestore and back unchanged (emulators)', async () => {
   const options = { limits: limitsWith(), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
   const server = await startFirestore();

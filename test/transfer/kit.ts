@@ -4,7 +4,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/uuid.js';
 import type { TransferDomain } from '../../src/transfer/model.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
 export const secret = 'sk-ant-in-the-clear';
 export const configSecret = 'config-in-the-clear';
@@ -20,7 +20,7 @@ export async function linesOf(
   return lines;
 }
 
-/** Records without header and last line, in an order of their own, and without what time and use change. */
+/** Records without header and last line, sorted, and without fields that time and use change. */
 export function comparable(lines: readonly string[]): unknown[] {
   return lines
     .slice(1, -1)

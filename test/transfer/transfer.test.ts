@@ -10,7 +10,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 import type { Limits } from '../../src/core/settings/limits.js';
 import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { EngineName } from '../../src/core/settings/store-config.js';
-import { writtenPort } from '../messaging/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from './kit.js';
 
 let directory: string;
@@ -86,7 +86,7 @@ describe('an export', () => {
     });
   });
 
-  it('holds secrets only when they are asked for, and never tokens', async () => {
+  it('contains secrets only on request, and never tokens', async () => {
     const { token } = await source.identity.createToken(operatorCaller(), 'ada', {}, null);
     const [without, withThem] = [
       (await linesOf(source)).join(''),
@@ -99,7 +99,7 @@ describe('an export', () => {
     expect(withThem).not.toContain(token);
   });
 
-  it('holds no password of a repository, and an import stores none', async () => {
+  it('contains no password of a repository, and an import stores none', async () => {
     const lines = (await linesOf(source, { domains: ['workspaces'] })).map((line) =>
       line.includes('"workspaces.project"')
         ? line
@@ -119,7 +119,7 @@ describe('an export', () => {
       expect((await linesOf(target, { withSecrets })).join('')).not.toContain('hunter2');
   });
 
-  it('of one user holds that user alone', async () => {
+  it('of one user contains only that user', async () => {
     const text = (await linesOf(source, { user: 'bob' })).join('');
     expect(text).toContain('"other"');
     expect(text).not.toContain('"ada"');
@@ -138,7 +138,7 @@ describe.each([
   { engine: 'lmdb', shards: 1 },
   { engine: 'rocksdb', shards: 3 },
 ] as const)('an import on $engine with $shards shards', ({ engine, shards }) => {
-  it('brings everything, exactly as it was', async () => {
+  it('restores everything exactly', async () => {
     const target = await open(`whole-${engine}`, { engine, shards });
     const report = await run(target, whole);
     expect(report).toMatchObject({ replaced: 0, skipped: 0, conflicts_total: 0, bad_total: 0 });
@@ -172,7 +172,7 @@ describe.each([
     await expectHealthy(target);
   });
 
-  it('goes on where an earlier one was cut off', async () => {
+  it('continues an interrupted import', async () => {
     const target = await open(`resumed-${engine}`, { engine, shards });
     const lines = await linesOf(source);
     await run(target, await save(lines.slice(0, 9), 'cut.ndjson'), { keepGoing: true });
@@ -181,7 +181,7 @@ describe.each([
     await expectHealthy(target);
   });
 
-  it('with new ids makes a second copy that holds together', async () => {
+  it('with new ids makes a second, consistent copy', async () => {
     const target = await open(`mapped-${engine}`, { engine, shards });
     const user = await save(await linesOf(source, { domains: ['workspaces'] }), 'workspaces.ndjson');
     await run(target, user, { ids: 'map' });
@@ -225,7 +225,7 @@ describe('conflicts', () => {
     expect(comparable(await linesOf(target))).toEqual(comparable(before));
   });
 
-  it('are ids of another user too, also in another shard, which stays the owner', async () => {
+  it('include ids of another user, also in another shard, which keeps them', async () => {
     const shardsTarget = await open('ids-of-others', { engine: 'memory', shards: 4 });
     const { kernel, registry } = shardsTarget;
     const [agent] = (await source.registry.listAgents(ada)).items;
@@ -240,7 +240,7 @@ describe('conflicts', () => {
     await expectHealthy(shardsTarget);
   });
 
-  it('stop an import before it wrote anything, unless told otherwise', async () => {
+  it('stop an import before it writes anything, by default', async () => {
     await target.data.set(ada, 'notes', 'twice', 'mine');
     const before = comparable(await linesOf(target));
     await expect(run(target, plain)).rejects.toMatchObject({ code: 'conflict' });
@@ -305,14 +305,14 @@ describe('conflicts', () => {
     expect((await run(target, other, { onConflict: 'replace', keepGoing: true })).replaced).toBe(1);
   });
 
-  it('a name that is taken leaves the record and all below it out', async () => {
+  it('a name in use skips the record and everything below it', async () => {
     await target.workspaces.createWorkspace(ada, { name: 'site' });
     const report = await run(target, plain, { onConflict: 'skip' });
     // The workspace, its project, its session and three tasks, beside the user that was there.
     expect(report.skipped).toBe(7);
   });
 
-  it('a quota of agents holds, counted over the file, with the quota that the file brings', async () => {
+  it('the quota of agents is checked over the whole file, with the quota in the file', async () => {
     const lines = (await linesOf(source, { user: 'bob', domains: ['registry'] })).filter(
       (line) => !line.includes('stoa.end'),
     );
@@ -337,7 +337,7 @@ describe('conflicts', () => {
 describe('documents', () => {
   const ada = operatorCaller('ada');
 
-  it('are held to the limits of the store that takes them, each line before anything is written', async () => {
+  it('are checked against the limits of the target store, each line before anything is written', async () => {
     const generous = await open('generous', { limits: { dataKeyBytesMax: 1_200 } });
     await generous.data.setMany(ada, 'notes', { a: 1, ['k'.repeat(1_100)]: 1 });
     const lines = await linesOf(generous, { domains: ['data'] });
@@ -352,7 +352,7 @@ describe('documents', () => {
     });
   });
 
-  it('nested deeper than anything may be are bad lines, and so is every other record', async () => {
+  it('nested too deeply are bad lines, as for every other record', async () => {
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
     const lines = await linesOf(source);
     const project = lines.findIndex((line) => line.includes('"type":"workspaces.project"'));
@@ -365,7 +365,7 @@ describe('documents', () => {
     });
   });
 
-  it('beyond a quota are conflicts that are counted over the file, and left out where that is asked for', async () => {
+  it('beyond a quota are conflicts, counted over the file, and skipped on request', async () => {
     const many = await open('many');
     await many.data.setMany(
       ada,
@@ -387,7 +387,7 @@ describe('documents', () => {
   });
 });
 
-describe('a file that is not right', () => {
+describe('a damaged file', () => {
   let target: Stoa;
   let lines: string[];
 
@@ -435,7 +435,7 @@ describe('a file that is not right', () => {
     expect(comparable(await linesOf(target, { domains: ['registry', 'data', 'workspaces'] }))).toEqual([]);
   });
 
-  it('a record that comes twice is taken once when told to keep going', async () => {
+  it('a duplicate record is imported once with --keep-going', async () => {
     const report = await run(
       await open('twice'),
       await save([lines[0] as string, lines[1] as string, ...lines.slice(1)]),
@@ -464,7 +464,7 @@ describe('a file that is not right', () => {
     expect(comparable(await linesOf(small))).toEqual([]);
   });
 
-  it('a bad line is left out when told to keep going', async () => {
+  it('a bad line is skipped with --keep-going', async () => {
     const report = await run(target, await save(lines.with(1, '{"type":\n')), { keepGoing: true });
     expect(report.bad_total).toBe(2);
     expect(report.bad[0]).toMatchObject({ line: 2 });

@@ -1,9 +1,9 @@
-/** Workspaces together with the other domains: one commit, lost agents, users that come to be. */
+/** Workspaces with the other domains: one commit, lost agents, new users. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { kernelFamilies } from '../../src/homes/directory/kernel/families.js';
 import { type Stoa, openStoa, operatorCaller } from '../../src/index.js';
 import { sharedPostgres } from '../servers/shared.js';
-import { type Place, makePlace } from './fixture.js';
+import { type Place, makePlace } from '../../src/workspaces/conformance/bench.js';
 
 const ada = operatorCaller('ada');
 let offsetMs = 0;
@@ -36,7 +36,7 @@ describe('workspaces joined with the other domains', () => {
     expect(await stoa.data.get(ada, 'default', 'result')).toBe('done');
   });
 
-  it('a late holder writes nothing at all', async () => {
+  it('a former holder cannot write anything', async () => {
     const task = await stoa.workspaces.createTask(ada, place.sessionId, { command: 'y' });
     const claim = await stoa.workspaces.claimTask(ada, place.projectId);
     offsetMs += 61_000;
@@ -65,7 +65,7 @@ describe('workspaces joined with the other domains', () => {
     expect((await waiting)?.task.command).toBe('from a commit');
   });
 
-  it('a claim in a commit that fails gives its task back at once, in its place', async () => {
+  it('a claim in a failed commit returns its task to its place at once', async () => {
     const { projectId, sessionId } = await makePlace(stoa.workspaces, ada);
     const made: string[] = [];
     for (let number = 0; number < 6; number += 1)
@@ -91,7 +91,7 @@ describe('workspaces joined with the other domains', () => {
       claim(),
     ]);
     expect([second, third, fourth]).toEqual(made.slice(1, 4));
-    // While the disk is still busy with something else, and whoever made the commit has not heard of its end.
+    // While the disk is still busy, and the caller of the commit has no answer yet.
     const busy = stoa.data.set(ada, 'default', 'busy', true);
     const failed = failing();
     for (let turn = 0; turn < 200; turn += 1) await Promise.resolve();
@@ -101,13 +101,13 @@ describe('workspaces joined with the other domains', () => {
     expect([await claim(), await claim()]).toEqual([made[5], undefined]);
   });
 
-  it('an owner is a user from its first workspace on', async () => {
+  it('an owner becomes a user with its first workspace', async () => {
     await stoa.workspaces.createWorkspace(operatorCaller('newcomer'), { name: 'first' });
     expect(await stoa.registry.getUser(operatorCaller(), 'newcomer')).toMatchObject({ user: 'newcomer' });
   });
 });
 
-it('over several shards a task that a commit makes is found by its id alone, and one that is refused leaves no id', async () => {
+it('with several shards, a task created by a commit is found by its id, and a refused one leaves no id', async () => {
   const stoa = await openStoa({ data: 'unused', engine: 'memory', shards: 3 });
   try {
     for (const user of ['ada', 'bob', 'eve', 'joe']) {
@@ -153,7 +153,7 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
   });
   afterAll(() => stoa.close());
 
-  it('what an agent had claimed comes back when its presence is lost', async () => {
+  it('claimed tasks of an agent return when its presence is lost', async () => {
     const { projectId, sessionId } = await makePlace(stoa.workspaces, ada);
     const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
     await stoa.registry.heartbeat(ada, agent.agent_id, {});
@@ -166,7 +166,7 @@ describe.each(['embedded', 'PostgreSQL'])('agents that are lost, with workspaces
       .toMatchObject({ status: 'pending', attempts: 1, reason: expect.stringContaining('presence') });
   });
 
-  it('what an agent had claimed comes back when it is deleted', async () => {
+  it('claimed tasks of an agent return when it is deleted', async () => {
     const { projectId, sessionId } = await makePlace(stoa.workspaces, ada);
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'scout' });
     await stoa.registry.heartbeat(ada, agent_id, {});

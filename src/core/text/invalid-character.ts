@@ -15,8 +15,12 @@ export function invalidCharacterIn(text: string): string | undefined {
   return loneSurrogateIn(text);
 }
 
-/** As `invalidCharacterIn`, for text that may have several lines. */
-export function loneSurrogateIn(text: string): string | undefined {
+/** As `invalidCharacterIn`, for text that may have several lines. PostgreSQL stores no U+0000. */
+export function unstorableCharacterIn(text: string): string | undefined {
+  return text.includes('\0') ? 'a control character (U+0000)' : loneSurrogateIn(text);
+}
+
+function loneSurrogateIn(text: string): string | undefined {
   const surrogate = /\p{Cs}/u.exec(text)?.[0];
   return surrogate === undefined ? undefined : `a lone surrogate (${codePoint(surrogate)})`;
 }

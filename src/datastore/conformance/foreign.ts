@@ -4,7 +4,8 @@ import { operatorCaller } from '../../core/caller.js';
 import { documentId } from '../document-id.js';
 import type { DocumentRecord } from '../model.js';
 import { fromSeedFields } from '../seed-document.js';
-import { type ConformanceContext, type RegisterTest, eventually, refusedWith } from './context.js';
+import { eventually } from '../../core/test-runner.js';
+import { type ConformanceContext, type RegisterTest, refusedWith } from './context.js';
 
 export function foreignTests(test: RegisterTest, context: ConformanceContext): void {
   test('a document without the optional fields is read, written and counted like any other', async () => {

@@ -4,8 +4,8 @@
  *
  * @example
  * import { test } from 'node:test';
- * import { dataStoreConformance } from 'stoa/conformance';
- * dataStoreConformance(test, { open: async ({ limits, nowMs }) => new MyDataStore({ limits, nowMs }) });
+ * import { dataStore } from 'stoa/conformance';
+ * dataStore(test, { open: async ({ limits, nowMs }) => new MyDataStore({ limits, nowMs }) });
  */
 import { ConformanceContext, type ConformanceTarget, type RegisterTest } from './context.js';
 import { documentTests } from './documents.js';

@@ -1,6 +1,7 @@
 /** Conformance: counted reads. They never delay, fail or undo anything. */
 import assert from 'node:assert/strict';
-import { type ConformanceContext, type RegisterTest, eventually } from './context.js';
+import { eventually } from '../../core/test-runner.js';
+import { type ConformanceContext, type RegisterTest } from './context.js';
 
 export function trackingTests(test: RegisterTest, context: ConformanceContext): void {
   test('reads by an agent are counted, and nothing else is', async () => {
@@ -100,7 +101,7 @@ export function trackingTests(test: RegisterTest, context: ConformanceContext): 
     const user = context.newUser();
     await data.set(context.caller(user, 'a'), 'n', 'k', 1);
     await data.get(context.caller(user, 'b'), 'n', 'k');
-    // Counts may be on their way just then, and within a millisecond nobody can tell who came later.
+    // Counts may be written at this moment, and within a millisecond the order is not defined.
     for (const readAtMs = Date.now(); Date.now() === readAtMs;)
       await new Promise((resolve) => setImmediate(resolve));
     await data.set(context.caller(user, 'c'), 'n', 'k', 2);

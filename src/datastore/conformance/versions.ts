@@ -1,6 +1,7 @@
 /** Conformance: versions, atomic changes, expiry. */
 import assert from 'node:assert/strict';
-import { type ConformanceContext, type RegisterTest, eventually, refusedWith } from './context.js';
+import { eventually } from '../../core/test-runner.js';
+import { type ConformanceContext, type RegisterTest, refusedWith } from './context.js';
 
 export function versionTests(test: RegisterTest, context: ConformanceContext): void {
   test('a write with a version succeeds only over that version', async () => {

@@ -13,7 +13,10 @@ export const embeddedScatteredFamilies: readonly string[] = [
   registryFamilies.agentsById,
 ];
 
-/** Whose a task is, where a room stands and when its messages expire: a few small rows that every claim and every post reads. */
+/**
+ * The owner of a task, the state of a room and its expiry: a few small rows that every claim and every post
+ * reads.
+ */
 export const embeddedHotFamilies: readonly string[] = [
   buckets.workspaces,
   buckets.projects,

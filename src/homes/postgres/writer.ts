@@ -15,8 +15,8 @@ export interface PostgresWriterOptions {
   readonly limits: Limits;
   /** Milliseconds since 1970 by the database's clock. */
   readonly nowMs: () => number;
-  /** Refuses a caller whose lease has passed on. Called last, right before the commit. */
-  readonly checkFence: (caller: Caller) => void;
+  /** Refuses a caller whose lease has passed on. Called after the steps: the row that it locks comes before the changes are numbered. */
+  readonly checkFence: (caller: Caller, work: Work) => void | Promise<void>;
   /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
   readonly documentsOf?: DocumentsOf | undefined;
 }
@@ -107,8 +107,8 @@ export class PostgresWriter implements Writer {
     await runPart('check', checks);
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
+    await this.#options.checkFence(caller, work);
     await work.finish();
-    this.#options.checkFence(caller);
     return results;
   }
 }

@@ -18,31 +18,34 @@ export interface AdoptionOptions {
 /** Documents that are read and written together: there may be any number of them, with values of any size. */
 const adoptedTogether = 50;
 
-/** Namespaces after which the memory of when they were looked through starts over. */
+/** When this many namespaces are remembered, the memory is cleared. */
 const rememberedMax = 10_000;
 
 export class Adoption {
   readonly #options: AdoptionOptions;
-  /** When each namespace was last looked through, by the clock of this process, which is never set back. */
-  readonly #lookedAtMs = new Map<string, number>();
+  /** When each namespace was last scanned, by the monotonic clock of this process. */
+  readonly #scannedAtMs = new Map<string, number>();
 
   constructor(options: AdoptionOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the namespace was looked through less than `foreignDocumentsSeconds` ago; with `isFresh`, just now. */
+  /**
+   * Resolves when the namespace was scanned less than `foreignDocumentsSeconds` ago; with `isFresh`, just
+   * now.
+   */
   async settle(scope: Scope, isFresh: boolean, signal?: Cancellation): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
     const startMs = performance.now();
-    const lastMs = this.#lookedAtMs.get(id);
+    const lastMs = this.#scannedAtMs.get(id);
     const intervalMs = this.#options.limits.foreignDocumentsSeconds * 1_000;
     if (!isFresh && lastMs !== undefined && startMs - lastMs < intervalMs) return;
-    await this.#look(scope, signal);
-    if (this.#lookedAtMs.size > rememberedMax) this.#lookedAtMs.clear();
-    this.#lookedAtMs.set(id, startMs);
+    await this.#scan(scope, signal);
+    if (this.#scannedAtMs.size > rememberedMax) this.#scannedAtMs.clear();
+    this.#scannedAtMs.set(id, startMs);
   }
 
-  async #look(scope: Scope, signal: Cancellation | undefined): Promise<void> {
+  async #scan(scope: Scope, signal: Cancellation | undefined): Promise<void> {
     const { client, writes, database } = this.#options;
     for (;;) {
       checkWanted(signal);
@@ -60,7 +63,7 @@ export class Adoption {
       const outcomes = await writes.bulk(found.map(placed));
       const [failure] = outcomes.filter(({ error }) => error !== undefined && error !== 'conflict');
       if (failure !== undefined) throw refused(failure);
-      // Those that changed meanwhile are found by the next look.
+      // Those that changed meanwhile are found by the next scan.
       if (found.length < adoptedTogether || outcomes.every(({ error }) => error !== undefined)) return;
     }
   }

@@ -16,29 +16,35 @@ export interface AdoptionOptions {
   onAgents: (scope: Scope, agents: (string | null)[]) => Promise<void>;
 }
 
-/** Namespaces after which the memory of when they were looked through starts over. */
+/** When this many namespaces are remembered, the memory is cleared. */
 const rememberedMax = 10_000;
 
-/** Of its time, a namespace is looked through at most this part: a look reads all of it, and costs capacity. */
-const lookingShare = 0.1;
+/**
+ * A namespace is scanned for at most this part of the time, because a scan reads all of it and costs
+ * capacity.
+ */
+const scanShareMax = 0.1;
 
-interface Look {
-  /** When the next look may begin, by the clock of this process, which is never set back; Infinity while one waits or is under way. */
+interface Scan {
+  /**
+   * When the next scan may begin, by the clock of this process, which is never set back; Infinity while one
+   * waits or is under way.
+   */
   dueMs: number;
   /** What lists wait for. */
   done: Promise<void>;
 }
 
 /**
- * Such a document is in the seed's index and not in ours, so lists would miss it. A namespace is looked
- * through before its first list, and later again behind the lists: the seed's index does not say which of
- * its entries are new, and reading all of it takes its time. That a namespace was looked through once is
- * kept beside the agents, for every process.
+ * A document of another program is in the seed's index and not in Stoa's, so lists would miss it. A namespace
+ * is scanned before its first list, and later again after lists: the seed's index does not say which of its
+ * entries are new, and reading all of it is slow. The first scan of a namespace is recorded beside the
+ * agents, for every process.
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
-  readonly #looks = new Map<string, Look>();
-  /** Looks behind the lists, one at a time. */
+  readonly #scans = new Map<string, Scan>();
+  /** Scans after lists, one at a time. */
   #behind = Promise.resolve();
   #isClosed = false;
 
@@ -46,50 +52,50 @@ export class Adoption {
     this.#options = options;
   }
 
-  /** Resolves when the namespace was looked through once; with `isFresh`, by a look that begins now. */
+  /** Resolves when the namespace was scanned once; with `isFresh`, by a scan that begins now. */
   async settle(scope: Scope, isFresh = this.#options.limits.foreignDocumentsSeconds === 0): Promise<void> {
     if (isFresh) {
-      await this.#look(scope);
+      await this.#scan(scope);
       return;
     }
     const id = scopeKeyOf(scope);
-    if (this.#looks.size > rememberedMax) this.#looks.clear();
-    let look = this.#looks.get(id);
-    if (look === undefined) {
-      look = { dueMs: Infinity, done: Promise.resolve() };
-      look.done = this.#first(scope, look);
-      this.#looks.set(id, look);
+    if (this.#scans.size > rememberedMax) this.#scans.clear();
+    let scan = this.#scans.get(id);
+    if (scan === undefined) {
+      scan = { dueMs: Infinity, done: Promise.resolve() };
+      scan.done = this.#first(scope, scan);
+      this.#scans.set(id, scan);
     }
     try {
-      await look.done;
+      await scan.done;
     } catch (error) {
-      this.#looks.delete(id);
+      this.#scans.delete(id);
       throw error;
     }
-    if (performance.now() >= look.dueMs) this.#lookBehind(scope, look);
+    if (performance.now() >= scan.dueMs) this.#scanAfterList(scope, scan);
   }
 
-  /** A look that is still under way ends with the connection. */
+  /** A scan that is still running ends with the connection. */
   close(): void {
     this.#isClosed = true;
   }
 
-  /** Another process may have been the first: then the next look is behind the list. */
-  async #first(scope: Scope, look: Look): Promise<void> {
-    if (await this.#wasLookedThrough(scope)) {
-      look.dueMs = 0;
+  /** Another process may have been the first: then the next scan runs after a list. */
+  async #first(scope: Scope, scan: Scan): Promise<void> {
+    if (await this.#wasScanned(scope)) {
+      scan.dueMs = 0;
       return;
     }
-    await this.#timed(scope, look);
-    await this.#keepLook(scope);
+    await this.#timed(scope, scan);
+    await this.#recordScan(scope);
   }
 
-  #lookBehind(scope: Scope, look: Look): void {
-    look.dueMs = Infinity;
+  #scanAfterList(scope: Scope, scan: Scan): void {
+    scan.dueMs = Infinity;
     this.#behind = this.#behind
-      .then(() => (this.#isClosed ? undefined : this.#timed(scope, look)))
+      .then(() => (this.#isClosed ? undefined : this.#timed(scope, scan)))
       .catch((error: unknown) => {
-        look.dueMs = performance.now() + this.#options.limits.foreignDocumentsSeconds * 1_000;
+        scan.dueMs = performance.now() + this.#options.limits.foreignDocumentsSeconds * 1_000;
         if (!this.#isClosed)
           process.emitWarning(
             `looking for documents of other programs in "${scope.namespace}": ${messageOf(error)}`,
@@ -97,14 +103,14 @@ export class Adoption {
       });
   }
 
-  async #timed(scope: Scope, look: Look): Promise<void> {
+  async #timed(scope: Scope, scan: Scan): Promise<void> {
     const startMs = performance.now();
-    await this.#look(scope);
-    const restMs = (performance.now() - startMs) * (1 / lookingShare - 1);
-    look.dueMs = performance.now() + Math.max(this.#options.limits.foreignDocumentsSeconds * 1_000, restMs);
+    await this.#scan(scope);
+    const restMs = (performance.now() - startMs) * (1 / scanShareMax - 1);
+    scan.dueMs = performance.now() + Math.max(this.#options.limits.foreignDocumentsSeconds * 1_000, restMs);
   }
 
-  async #wasLookedThrough(scope: Scope): Promise<boolean> {
+  async #wasScanned(scope: Scope): Promise<boolean> {
     const { client, tables } = this.#options;
     const { Item: kept } = await client.call('GetItem', {
       TableName: tables.namespaces,
@@ -114,7 +120,7 @@ export class Adoption {
     return kept?.['lookedAtMs'] !== undefined;
   }
 
-  async #keepLook(scope: Scope): Promise<void> {
+  async #recordScan(scope: Scope): Promise<void> {
     const { client, tables } = this.#options;
     await client.call('UpdateItem', {
       TableName: tables.namespaces,
@@ -125,7 +131,7 @@ export class Adoption {
     });
   }
 
-  async #look(scope: Scope): Promise<void> {
+  async #scan(scope: Scope): Promise<void> {
     const { client, tables, limits } = this.#options;
     let start: Item | undefined;
     do {
@@ -191,7 +197,7 @@ export class Adoption {
         },
       });
     } catch (error) {
-      // Written or deleted in between: whoever wrote it last decides, and the next look finds it.
+      // Written or deleted in between: the last writer decides, and the next scan finds it.
       if (!isReason(error, 'ConditionalCheckFailedException')) throw error;
     }
     await onAgents(scope, [item['createdByAgent']?.S ?? null, item['lastAccessedByAgent']?.S ?? null]);

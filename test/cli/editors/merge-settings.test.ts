@@ -1,4 +1,4 @@
-/** One entry into files of other programs, whatever people have written into them. */
+/** Adds one entry to files of other programs and keeps the rest. */
 import { parse } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
 import { mergeJson, mergeToml } from '../../../src/cli/editors/merge-settings.js';

@@ -10,14 +10,14 @@ import { uuidBytes } from '../../../src/messaging/uuid.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
 import { keepAnswer } from '../../../src/homes/directory/kept-answers.js';
-import { writtenPort } from '../../messaging/written-port.js';
+import { writtenPort } from '../../../src/messaging/conformance/written-port.js';
 
 /** Not at the end of a step of expiry: messages that follow each other share a timer. */
 export const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);
 
 const ada = operatorCaller('ada', 'planner');
 
-/** Something of everything, at one moment: nothing moves but by the damage. */
+/** Rows in every family with a fixed clock: only the damage changes them. */
 export async function populate(stoa: Stoa): Promise<void> {
   const { registry, data, workspaces, identity, kernel: opened } = stoa;
   const port = writtenPort(stoa.messaging);

@@ -3,11 +3,11 @@ import { operatorCaller } from '../../../src/core/caller.js';
 import { linkText, sign, signingKeysOf } from '../../../src/identity/signatures.js';
 import type { Running } from '../running.js';
 import { type Row, open, statuses } from './row.js';
-import { writtenPort } from '../../messaging/written-port.js';
+import { writtenPort } from '../../../src/messaging/conformance/written-port.js';
 
 const made = statuses(201, 201, 201, 403, 201, 401);
 const inbox = statuses(200, 200, 200, 200, 200, 401);
-/** For signed agents, and there only for the one that it is about. */
+/** Only for the signed agent that the request is about. */
 const ownerOnly = statuses(403, 403, 403, 403, 403, 401);
 
 function newKey(): string {

@@ -2,14 +2,14 @@
 import type { Step } from '../../../core/write.js';
 import { step } from '../step.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
-import { type TokenRecord, isExpired } from '../../../identity/tokens.js';
+import { tokenChange } from '../../../identity/announcements.js';
+import { type TokenRecord, isExpired, tooManyTokens } from '../../../identity/tokens.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { IndexedFamily } from '../indexed-family.js';
 import { isKnownUser } from '../registry/users.js';
-import { limitError } from '../../../core/settings/exceeds.js';
 
 export const tokenFamilies = {
   /** Token id (10 bytes) → record as JSON. */
@@ -89,6 +89,11 @@ export class DirectoryIdentity implements IdentityPort {
     });
   }
 
+  /** Nobody else writes into this directory. */
+  hearsRemovals(): boolean {
+    return true;
+  }
+
   recordUses(uses: ReadonlyMap<string, number>): Step<void> {
     return step(this.#kernel.root, (tx) => {
       for (const [id, atMs] of uses) {
@@ -100,48 +105,29 @@ export class DirectoryIdentity implements IdentityPort {
     });
   }
 
-  #remove(tx: Transaction, record: TokenRecord, kind: string): void {
+  #remove(tx: Transaction, record: TokenRecord, kind: 'token.revoked' | 'token.expired'): void {
     removeToken(tx, record, kind);
     tx.onDurable(() => this.#onRemoved(record.id));
   }
 }
 
 function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
-  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax)
-    throw limitError('quota_exceeded', {
-      subject: 'With this token the user',
-      unit: 'valid tokens',
-      limit: 'tokensPerUserMax',
-      limits: { tokensPerUserMax: perUserMax },
-      received: perUserMax + 1,
-      advice: 'Revoke a token that is no longer used',
-    });
+  if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) throw tooManyTokens(perUserMax);
   const id = Buffer.from(record.id, 'hex');
   tokenRecords.put(tx, undefined, record);
   if (record.expiresAtMs !== null)
     tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
-  announce(tx, record, 'token.created');
+  tx.change(tokenChange('token.created', record));
   return record;
 }
 
-function removeToken(tx: Transaction, record: TokenRecord, kind: string): void {
+function removeToken(tx: Transaction, record: TokenRecord, kind: 'token.revoked' | 'token.expired'): void {
   const id = Buffer.from(record.id, 'hex');
   tokenRecords.remove(tx, record);
   tx.delete(tokenFamilies.tokenUses, id);
   if (record.expiresAtMs !== null)
     tx.unschedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
-  announce(tx, record, kind);
-}
-
-function announce(tx: Transaction, record: TokenRecord, kind: string): void {
-  tx.change({
-    domain: 'identity',
-    kind,
-    id: record.id,
-    user: record.user,
-    version: null,
-    audience: 'operator',
-  });
+  tx.change(tokenChange(kind, record));
 }
 
 function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {

@@ -1,16 +1,15 @@
 /** Durable rows that nearly every transaction reads and few change, kept in memory for transactions. */
 import type { Overlay } from './overlay.js';
 
-/** When it is full it starts anew, which costs each row one more read. */
+/** When it is full it is cleared, which costs one more read per row. */
 const rowsMax = 5_000;
 /** A longer row is read from the engine each time. */
 const rowBytesMax = 4_096;
 
 /**
- * Only what the engine has is kept here: a transaction looks among the pending writes first, and a
- * group that became durable takes its rows out before anybody who waited for it goes on.
- *
- * What comes out is shared by all who ask: nobody may change its bytes.
+ * Contains only rows that the engine has. A transaction looks among the pending writes first, and a durable
+ * group removes its rows from here before its callers continue. Rows are shared, so nobody may change their
+ * bytes.
  */
 export class HotRows {
   /** By the number of the family, and then by key; families that are not hot have none. */

@@ -1,6 +1,6 @@
-/** How often the messages of each room have changed, for those who keep what they read. */
+/** How often the messages of each room have changed, for readers that cache them. */
 
-/** Rooms that are told apart; beyond it all are forgotten, which is as if all had changed. */
+/** Rooms that are counted. Beyond it all counts are dropped, as if all rooms had changed. */
 const roomsMax = 100_000;
 
 export class RoomRevisions {

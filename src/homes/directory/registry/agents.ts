@@ -1,37 +1,42 @@
-/** Agents in the embedded store: made, changed, moved through their table, deleted. */
-import { StoaError } from '../../../core/errors.js';
+/** Agents in the data directory: made, changed, moved through their table, deleted. */
 import type { Outage } from '../../../core/outages.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import {
-  type AgentChange,
-  activityDueMs,
-  changedAgent,
-  checkAgentQuota,
-  checkVersion,
-  newAgent,
-} from '../../../registry/changes.js';
+import { agentChange } from '../../../registry/announcements.js';
+import { type AgentChange, checkAgentQuota, checkVersion, newAgent } from '../../../registry/changes.js';
 import { idBytes, sessionIdOf } from '../../../registry/ids.js';
 import { agentCountKey, sessionByAgentKey } from '../../../registry/keys.js';
 import {
-  type AgentState,
+  type AgentOutcome,
+  type Times,
+  applied,
+  checkNewPut,
+  closed,
+  moved,
+  onActivityTimer,
+  opened,
+  putChange,
+  rescheduled,
+} from '../../../registry/lifecycle.js';
+import {
   type Lease,
+  type SessionRecord,
   type StoredAgent,
-  agentSpecDefaults,
   sessionStatusBytes,
   stateOf,
 } from '../../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
-import { type AgentVerb, checkDeletable, verbPath } from '../../../registry/transitions.js';
+import { firstLease, noLease } from '../../../registry/presence.js';
+import { agentExists, agentNotFound } from '../../../registry/refusals.js';
+import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
 import { registryFamilies as families } from './families.js';
 import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';
 import { removeLinks } from './links.js';
 import {
+  fenceOfDeleted,
   findAgent,
-  firstLease,
-  noLease,
   readCount,
   readSession,
   removeAgent,
@@ -39,11 +44,10 @@ import {
   writeLease,
   writeMeta,
 } from './rows.js';
+import { setTimer } from './timers.js';
 import type { UserVerbs } from './users.js';
 
 export const activityTimer = 'registry.activity';
-
-type Facts = Record<string, string | number | boolean | null>;
 
 export class AgentVerbs {
   readonly #limits: Limits;
@@ -58,7 +62,7 @@ export class AgentVerbs {
     this.#leases = leases;
   }
 
-  /** The agent, or `not_found` where there is none or where it is another user's. */
+  /** The agent. Throws `not_found` where it does not exist or belongs to another user. */
   require(reader: Reader, user: Buffer | null, agentId: string): StoredAgent {
     const agent = findAgent(reader, user, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
@@ -69,56 +73,41 @@ export class AgentVerbs {
     return this.#add(tx, { ...input, agentId });
   }
 
-  /** Makes the agent or brings it to what is given; the table, the quota and the version hold for it as for any other way. */
+  /**
+   * Creates or updates the agent. The transition table, the quota and the version are checked as in other
+   * writes.
+   */
   put(tx: Transaction, input: PutAgent, guard: WriteGuard): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     const owner = tx.get(families.agentsById, idBytes(input.agentId));
     if (owner !== undefined && !owner.equals(user)) throw agentNotFound(input.agentId);
     if (owner === undefined) {
-      if (guard.ifVersion !== undefined && guard.ifVersion !== 0) throw agentNotFound(input.agentId);
-      if (input.status !== undefined && input.status !== 'provisioning') {
-        throw new StoaError(
-          'invalid_transition',
-          `A new agent is provisioning; it cannot begin as ${input.status}.`,
-          { details: { from: null, to: input.status } },
-        );
-      }
-      return this.#add(tx, input, firstLease(tx, user));
+      checkNewPut(input, guard);
+      return this.#add(tx, input, firstLease(fenceOfDeleted(tx, user)));
     }
-    const status =
-      input.status === stateOf(this.require(tx, user, input.agentId).record) ? undefined : input.status;
-    const spec = { ...agentSpecDefaults, ...input.spec };
-    return this.update(
-      tx,
-      user,
-      input.agentId,
-      { name: input.name, status, spec, labels: input.labels, errorMessage: input.errorMessage },
-      guard,
-    );
+    const before = this.#guarded(tx, user, input.agentId, guard);
+    return this.apply(tx, before, putChange(before, input));
   }
 
-  /** Writes an agent as an export had it, over what is there; a fencing number never falls. Quota and table of states were judged before. */
+  /**
+   * Writes an imported agent over an existing one. A fencing number never falls. Quota and state were checked
+   * before.
+   */
   restore(tx: Transaction, given: Pick<StoredAgent, 'record' | 'meta'>, fence: number | null): void {
     const user = this.#users.ensure(tx, given.meta.user);
     const before = findAgent(tx, user, given.record.agent_id);
-    if (before !== undefined) this.#unschedule(tx, before);
-    const lease = before === undefined ? firstLease(tx, user) : before.lease;
-    const agent: StoredAgent = { ...given, lease, activeSessions: before?.activeSessions ?? 0 };
-    writeAgent(
-      tx,
-      before,
-      this.#rescheduled(tx, { ...agent, meta: { ...agent.meta, activityTimerAtMs: null } }),
+    const lease = before === undefined ? firstLease(fenceOfDeleted(tx, user)) : before.lease;
+    const agent = rescheduled(
+      { ...given, lease, activeSessions: before?.activeSessions ?? 0 },
+      this.#times(tx),
     );
+    const timerAtMs = before?.meta.activityTimerAtMs ?? null;
+    setTimer(tx, activityTimer, agent, timerAtMs, agent.meta.activityTimerAtMs);
+    writeAgent(tx, before, agent);
     if (fence !== null && fence > (lease?.fence ?? 0))
       writeLease(tx, agent.record, { ...(lease ?? noLease), fence });
     else if (before === undefined && lease !== null) writeLease(tx, agent.record, lease);
-    tx.change({
-      domain: 'registry',
-      kind: 'agent.imported',
-      id: agent.record.agent_id,
-      user: agent.meta.user,
-      version: agent.meta.version,
-    });
+    tx.change(agentChange('agent.imported', agent));
   }
 
   update(
@@ -139,13 +128,14 @@ export class AgentVerbs {
     verb: AgentVerb,
     guard: WriteGuard,
   ): StoredAgent {
-    let agent = this.#guarded(tx, user, agentId, guard);
-    for (const status of verbPath(verb, stateOf(agent.record)))
-      agent = this.apply(tx, agent, { status }, { verb });
-    return agent;
+    const before = this.#guarded(tx, user, agentId, guard);
+    return this.store(tx, before, moved(before, verb, this.#times(tx)));
   }
 
-  /** Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the ids of the sessions and of the identities that spoke for it. */
+  /**
+   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the
+   * ids of the sessions and of the identities that spoke for it.
+   */
   delete(
     tx: Transaction,
     user: Buffer | null,
@@ -156,18 +146,12 @@ export class AgentVerbs {
     checkDeletable(stateOf(agent.record));
     const id = idBytes(agentId);
     this.#leases.end(tx, agent);
-    this.#unschedule(tx, agent);
+    setTimer(tx, activityTimer, agent, agent.meta.activityTimerAtMs, null);
     const sessions = sessionsOf(tx, id);
     removeSessions(tx, id, sessions);
     const identities = removeLinks(tx, id);
     removeAgent(tx, agent);
-    tx.change({
-      domain: 'registry',
-      kind: 'agent.deleted',
-      id: agentId,
-      user: agent.meta.user,
-      version: agent.meta.version,
-    });
+    tx.change(agentChange('agent.deleted', agent));
     return { sessions: sessions.map(sessionIdOf), identities };
   }
 
@@ -187,63 +171,51 @@ export class AgentVerbs {
   }
 
   /** Makes a change that has passed every guard, and announces it. */
-  apply(tx: Transaction, before: StoredAgent, change: AgentChange, facts: Facts = {}): StoredAgent {
-    const after = changedAgent(before, change, tx.nowMs);
-    if (after === before) return before;
-    const from = stateOf(before.record);
-    const to = stateOf(after.record);
-    const saved = from === to ? after : this.#rescheduled(tx, after);
-    writeAgent(tx, before, saved);
-    tx.change({
-      domain: 'registry',
-      kind: from === to ? 'agent.updated' : 'agent.transitioned',
-      id: after.record.agent_id,
-      user: after.meta.user,
-      version: after.meta.version,
-      facts: from === to ? facts : { from, to, ...facts },
-    });
-    return saved;
+  apply(tx: Transaction, before: StoredAgent, change: AgentChange): StoredAgent {
+    return this.store(tx, before, applied(before, change, this.#times(tx)));
   }
 
-  /** Notes a sign of life that changes nothing a reader sees, and sets the timer of idleness where none is set. */
-  noteActivity(tx: Transaction, agent: StoredAgent): void {
-    const noted = { ...agent, meta: { ...agent.meta, activeAtMs: tx.nowMs } };
-    writeMeta(tx, agent.meta.activityTimerAtMs === null ? this.#rescheduled(tx, noted) : noted);
+  store(tx: Transaction, before: StoredAgent, { agent, changes }: AgentOutcome): StoredAgent {
+    if (agent === before) return before;
+    setTimer(tx, activityTimer, agent, before.meta.activityTimerAtMs, agent.meta.activityTimerAtMs);
+    // A sign of life changes neither the record nor an index.
+    if (agent.record === before.record) writeMeta(tx, agent);
+    else writeAgent(tx, before, agent);
+    for (const change of changes) tx.change(change);
+    return agent;
+  }
+
+  open(tx: Transaction, agent: StoredAgent, sessionId: string): SessionRecord {
+    const outcome = opened(agent, sessionId, this.#times(tx));
+    this.store(tx, agent, outcome);
+    return outcome.session;
+  }
+
+  /** Null for a session that is closed already. */
+  close(tx: Transaction, agent: StoredAgent, session: SessionRecord): SessionRecord | null {
+    const outcome = closed(agent, session, this.#times(tx));
+    if (outcome !== null) this.store(tx, agent, outcome);
+    return outcome?.session ?? null;
   }
 
   /** The timer of idleness rang: the agent becomes idle or hibernates, unless something happened since it was set. */
-  timerRang(tx: Transaction, reference: Buffer): void {
+  onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
-    if (agent === undefined) return;
-    const { activityTimerAtMs } = agent.meta;
-    // A later timer is set: this one is a leftover.
-    if (activityTimerAtMs === null || activityTimerAtMs > tx.nowMs) return;
-    const dueMs = activityDueMs(agent, this.#limits, this.#outages());
-    if (dueMs !== null && dueMs <= tx.nowMs) {
-      const status: AgentState = stateOf(agent.record) === 'running' ? 'idle' : 'hibernating';
-      this.apply(tx, agent, { status }, { reason: 'inactive' });
-      return;
-    }
-    writeMeta(tx, this.#rescheduled(tx, agent));
+    const outcome = agent === undefined ? null : onActivityTimer(agent, this.#times(tx));
+    if (agent !== undefined && outcome !== null) this.store(tx, agent, outcome);
   }
 
-  /** Under an id that was never used before there is no lease yet. */
+  /** An id that was never used has no lease. */
   #add(tx: Transaction, input: CreateAgent & { agentId: string }, lease: Lease | null = null): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     if (tx.get(families.agentsById, idBytes(input.agentId)) !== undefined) {
-      throw new StoaError('already_exists', `There is an agent ${input.agentId} already.`);
+      throw agentExists(input.agentId);
     }
     checkAgentQuota(readCount(tx, agentCountKey(user)), this.#users.agentsMax(tx, user));
     const agent = { ...newAgent({ ...input, userId: user.toString('hex') }, tx.nowMs), lease };
     writeAgent(tx, undefined, agent);
     if (lease !== null) writeLease(tx, agent.record, lease);
-    tx.change({
-      domain: 'registry',
-      kind: 'agent.created',
-      id: input.agentId,
-      user: input.user,
-      version: agent.meta.version,
-    });
+    tx.change(agentChange('agent.created', agent));
     return agent;
   }
 
@@ -254,22 +226,8 @@ export class AgentVerbs {
     return agent;
   }
 
-  #rescheduled(tx: Transaction, agent: StoredAgent): StoredAgent {
-    this.#unschedule(tx, agent);
-    const dueMs = activityDueMs(agent, this.#limits, this.#outages());
-    const atMs = dueMs === null ? null : Math.max(dueMs, tx.nowMs);
-    if (atMs !== null) tx.schedule({ atMs, kind: activityTimer, reference: idBytes(agent.record.agent_id) });
-    return { ...agent, meta: { ...agent.meta, activityTimerAtMs: atMs } };
-  }
-
-  #unschedule(tx: Transaction, agent: StoredAgent): void {
-    const { activityTimerAtMs } = agent.meta;
-    if (activityTimerAtMs !== null)
-      tx.unschedule({
-        atMs: activityTimerAtMs,
-        kind: activityTimer,
-        reference: idBytes(agent.record.agent_id),
-      });
+  #times(tx: Transaction): Times {
+    return { limits: this.#limits, outages: this.#outages(), nowMs: tx.nowMs };
   }
 }
 
@@ -289,8 +247,4 @@ function removeSessions(tx: Transaction, agent: Buffer, sessions: readonly Buffe
     else sessionRecords.remove(tx, session);
   }
   return active;
-}
-
-export function agentNotFound(agentId: string): StoaError {
-  return new StoaError('not_found', `There is no agent ${agentId}.`);
 }

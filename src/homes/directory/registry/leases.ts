@@ -1,23 +1,18 @@
 /** Leases in the embedded store: heartbeats, releases, and what follows when a holder falls silent. */
-import { StoaError } from '../../../core/errors.js';
 import type { Outage } from '../../../core/outages.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { idBytes } from '../../../registry/ids.js';
-import {
-  type LeaseTimes,
-  beat,
-  checkFence,
-  leaseTimesOf,
-  lostAtMs,
-  vacated,
-} from '../../../registry/lease.js';
+import { type LeaseTimes, checkFence, leaseTimesOf } from '../../../registry/lease.js';
 import type { Lease, StoredAgent } from '../../../registry/model.js';
 import type { WriteGuard } from '../../../registry/port.js';
+import { type PresenceOutcome, heartbeat, onLeaseTimer, release } from '../../../registry/presence.js';
 import { agentRecords } from './indexes.js';
 import { findAgent, writeLease } from './rows.js';
+import { setTimer } from './timers.js';
 
-/** Called in the transaction in which an agent's presence ends, so that other domains can take back what it held. */
+/**
+ * Called in the transaction that ends an agent's presence, so that other domains can release what it held.
+ */
 export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
 
 export const leaseTimer = 'registry.lease';
@@ -37,103 +32,45 @@ export class LeaseVerbs {
     return leaseTimesOf(this.#limits, this.#outages());
   }
 
-  /** Refuses a writer whose fencing number is below the lease's. */
+  /** Throws where the fencing number of a writer is out of date. */
   checkFence(tx: Transaction, agent: StoredAgent, fence: number | null): void {
     checkFence(agent.lease, fence, this.times(), tx.nowMs);
   }
 
   heartbeat(tx: Transaction, agent: StoredAgent, holder: string, guard: WriteGuard): Lease {
-    this.checkFence(tx, agent, guard.fence);
-    const current = this.#loseIfDue(tx, agent);
-    const lease = this.#withTimer(tx, agent.record.agent_id, beat(current, holder, this.times(), tx.nowMs));
-    writeLease(tx, agent.record, lease);
-    this.#followInRecord(tx, agent);
-    if (current?.holder !== holder)
-      this.#announce(tx, agent, 'agent.present', { holder, fence: lease.fence });
-    return lease;
+    const outcome = heartbeat(agent, holder, guard, this.times(), this.#limits, tx.nowMs);
+    this.#store(tx, agent, outcome);
+    return outcome.lease;
   }
 
   release(tx: Transaction, agent: StoredAgent, holder: string | null, guard: WriteGuard): void {
-    this.checkFence(tx, agent, guard.fence);
-    const { lease } = agent;
-    if (lease === null || lease.holder === null) return;
-    if (holder !== null && lease.holder !== holder) {
-      throw new StoaError('conflict', `The lease is held by "${lease.holder}".`, {
-        details: { holder: lease.holder },
-      });
-    }
-    writeLease(tx, agent.record, this.#withoutTimer(tx, agent.record.agent_id, vacated(lease, false)));
-    this.#announce(tx, agent, 'agent.released', { holder: lease.holder, fence: lease.fence });
-    this.#runHooks(tx, agent);
+    const outcome = release(agent, holder, guard, this.times(), tx.nowMs);
+    if (outcome !== null) this.#store(tx, agent, outcome);
   }
 
   /** For an agent that is being deleted; its row goes with it. */
   end(tx: Transaction, agent: StoredAgent): void {
     if (agent.lease === null) return;
-    this.#withoutTimer(tx, agent.record.agent_id, agent.lease);
+    setTimer(tx, leaseTimer, agent, agent.lease.timerAtMs, null);
     if (agent.lease.holder !== null) this.#runHooks(tx, agent);
   }
 
-  /** The timer rings when the lease of that moment would have been over; heartbeats since then set it anew here. */
-  timerRang(tx: Transaction, reference: Buffer): void {
+  onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
-    const lease = agent?.lease;
-    if (agent === undefined || lease === undefined || lease === null) return;
-    // A later timer is set: this one is a leftover.
-    if (lease.timerAtMs === null || lease.timerAtMs > tx.nowMs) return;
-    const rung = { ...lease, timerAtMs: null };
-    const left = this.#loseIfDue(tx, { ...agent, lease: rung }) ?? rung;
-    writeLease(
-      tx,
-      agent.record,
-      left.holder === null ? left : this.#withTimer(tx, agent.record.agent_id, left),
-    );
+    const outcome = agent === undefined ? null : onLeaseTimer(agent, this.times(), tx.nowMs);
+    if (agent !== undefined && outcome !== null) this.#store(tx, agent, outcome);
   }
 
-  /** Ends the presence of a holder that has been silent for too long; answers the lease as it is then. */
-  #loseIfDue(tx: Transaction, agent: StoredAgent): Lease | null {
-    const { lease } = agent;
-    if (lease === null || lease.holder === null || tx.nowMs < lostAtMs(lease, this.times())) return lease;
-    this.#announce(tx, agent, 'agent.lost', { holder: lease.holder, fence: lease.fence });
-    this.#runHooks(tx, agent);
-    return vacated(lease, true);
-  }
-
-  /** One timer a lease. A heartbeat finds it set and leaves it alone. */
-  #withTimer(tx: Transaction, agentId: string, lease: Lease): Lease {
-    if (lease.timerAtMs !== null) return lease;
-    const atMs = lostAtMs(lease, this.times());
-    tx.schedule({ atMs, kind: leaseTimer, reference: idBytes(agentId) });
-    return { ...lease, timerAtMs: atMs };
-  }
-
-  #withoutTimer(tx: Transaction, agentId: string, lease: Lease): Lease {
-    if (lease.timerAtMs !== null)
-      tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: idBytes(agentId) });
-    return { ...lease, timerAtMs: null };
-  }
-
-  /** The record's own time of the last heartbeat follows lazily, without a new version. */
-  #followInRecord(tx: Transaction, { record, meta }: StoredAgent): void {
-    const behindMs = tx.nowMs - (record.last_heartbeat_at ?? 0);
-    if (record.last_heartbeat_at !== null && behindMs < this.#limits.heartbeatRecordSeconds * 1_000) return;
-    agentRecords.rewrite(tx, { record: { ...record, last_heartbeat_at: tx.nowMs }, meta });
-  }
-
-  #announce(
-    tx: Transaction,
-    { record, meta }: StoredAgent,
-    kind: string,
-    facts: Record<string, string | number>,
-  ): void {
-    tx.change({
-      domain: 'registry',
-      kind,
-      id: record.agent_id,
-      user: meta.user,
-      version: meta.version,
-      facts,
-    });
+  #store(tx: Transaction, before: StoredAgent, { agent, ended, changes }: PresenceOutcome): void {
+    if (ended !== null) {
+      tx.change(ended);
+      this.#runHooks(tx, before);
+    }
+    const { record, lease } = agent;
+    setTimer(tx, leaseTimer, before, before.lease?.timerAtMs ?? null, lease?.timerAtMs ?? null);
+    if (lease !== null) writeLease(tx, record, lease);
+    if (record !== before.record) agentRecords.rewrite(tx, agent);
+    for (const change of changes) tx.change(change);
   }
 
   #runHooks(tx: Transaction, agent: StoredAgent): void {

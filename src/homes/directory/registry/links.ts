@@ -1,10 +1,11 @@
 /** Which messaging identity speaks for which agent of the registry. */
-import { StoaError } from '../../../core/errors.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
+import { agentChange } from '../../../registry/announcements.js';
 import { idBytes } from '../../../registry/ids.js';
 import { linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
 import type { StoredAgent } from '../../../registry/model.js';
+import { identityTaken } from '../../../registry/refusals.js';
 import { registryFamilies as families } from './families.js';
 import { linkRecords } from './indexes.js';
 import { findAgent } from './rows.js';
@@ -15,32 +16,18 @@ export function linkDirectoryId(identity: string): string {
 }
 
 /** Linking again to the same agent is no error; an identity speaks for one agent. */
-export function linkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
-  const agent = idBytes(record.agent_id);
+export function linkIdentity(tx: Transaction, agent: StoredAgent, identity: string): void {
+  const id = idBytes(agent.record.agent_id);
   const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
-  if (linked !== undefined && linked.equals(agent)) return;
+  if (linked !== undefined && linked.equals(id)) return;
   if (linked !== undefined) throw identityTaken(identity);
-  linkRecords.put(tx, undefined, { agent, identity });
-  tx.change({
-    domain: 'registry',
-    kind: 'agent.linked',
-    id: record.agent_id,
-    user: meta.user,
-    version: meta.version,
-    facts: { identity },
-  });
+  linkRecords.put(tx, undefined, { agent: id, identity });
+  tx.change(agentChange('agent.linked', agent, { identity }));
 }
 
-export function unlinkIdentity(tx: Transaction, { record, meta }: StoredAgent, identity: string): void {
-  linkRecords.remove(tx, { agent: idBytes(record.agent_id), identity });
-  tx.change({
-    domain: 'registry',
-    kind: 'agent.unlinked',
-    id: record.agent_id,
-    user: meta.user,
-    version: meta.version,
-    facts: { identity },
-  });
+export function unlinkIdentity(tx: Transaction, agent: StoredAgent, identity: string): void {
+  linkRecords.remove(tx, { agent: idBytes(agent.record.agent_id), identity });
+  tx.change(agentChange('agent.unlinked', agent, { identity }));
 }
 
 export function linkedAgent(reader: Reader, identity: string): StoredAgent | undefined {
@@ -65,14 +52,4 @@ export function removeLinks(tx: Transaction, agent: Buffer): string[] {
   const identities = Array.from(linkedIdentities(tx, agent, null), String);
   for (const identity of identities) linkRecords.remove(tx, { agent, identity });
   return identities;
-}
-
-export function linkNotFound(identity: string): StoaError {
-  return new StoaError('not_found', `There is no link of ${identity}.`);
-}
-
-export function identityTaken(identity: string): StoaError {
-  return new StoaError('already_exists', `The identity ${identity} is linked to another agent.`, {
-    fix: 'Unlink it there first.',
-  });
 }

@@ -1,7 +1,9 @@
-/** The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is entered. */
+/**
+ * The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is
+ * entered.
+ */
 import { LRUCache } from 'lru-cache';
 import { versionFailure } from '../../../core/version-failure.js';
-import { StoaError } from '../../../core/errors.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import { prefixRange } from '../kernel/engine.js';
@@ -26,21 +28,18 @@ import type {
   UserScope,
   WriteGuard,
 } from '../../../registry/port.js';
-import type { AgentVerb } from '../../../registry/transitions.js';
-import { agentNotFound } from './agents.js';
-import { registryFamilies as families } from './families.js';
 import {
+  agentNotFound,
   identityTaken,
-  linkDirectoryId,
-  linkIdentity,
+  leaseNumberDiffers,
   linkNotFound,
-  linkedAgent,
-  linkedIdentities,
-  unlinkIdentity,
-} from './links.js';
+  sessionExists,
+} from '../../../registry/refusals.js';
+import type { AgentVerb } from '../../../registry/transitions.js';
+import { registryFamilies as families } from './families.js';
+import { linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './links.js';
 import { each, matches, matchingAgents, mergedPage } from './lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './rows.js';
-import { sessionExists } from './sessions.js';
 import { keyOfUser } from './users.js';
 import { RegistryVerbs } from './verbs.js';
 
@@ -106,7 +105,7 @@ export class DirectoryRegistry implements RegistryPort {
 
   async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
     const known = this.#agents.get(agentId);
-    // Of another user, or of this one under another spelling: the rows decide.
+    // Of another user, or of this user in another spelling: the rows decide.
     if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
     const { store, user } = this.#place(scope, agentId);
     const found = findAgent(store, user, agentId);
@@ -208,11 +207,7 @@ export class DirectoryRegistry implements RegistryPort {
       const lease = findAgent(tx, user, agentId)?.lease ?? null;
       // As it is by now: the sweeper may not have reached a lease that is over.
       const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
-      if (current !== fence)
-        throw new StoaError(
-          'fenced',
-          `The lease of the agent ${agentId} has the number ${current}, not ${fence}.`,
-        );
+      if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
     });
   }
 
@@ -355,7 +350,10 @@ export class DirectoryRegistry implements RegistryPort {
     return linked?.equals(idBytes(agentId)) === true && (await this.getAgent(user, agentId)) !== undefined;
   }
 
-  /** Where a thing of this scope lies. What the directory of ids does not know is looked for in shard 00, and is not there. */
+  /**
+   * The store of a record in this scope. An id that the directory of ids does not know is looked up in shard
+   * 00, where it is not found.
+   */
   #place(scope: UserScope, id: string): Place {
     if (scope === null) return { store: this.#kernel.locate(id) ?? this.#kernel.root, user: null };
     const user = this.#userOf(scope);

@@ -4,9 +4,12 @@ import { userKey } from '../../../identity/user-key.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { decodeUser, encodeUser } from '../../../registry/codec.js';
+import { userChange } from '../../../registry/announcements.js';
 import { agentCountKey } from '../../../registry/keys.js';
+import { changedUser, isSeenLately, newUser } from '../../../registry/user-changes.js';
 import type { StoredUser, UserRecord } from '../../../registry/model.js';
 import type { UserChange } from '../../../registry/port.js';
+import { secondSpelling } from '../../../registry/refusals.js';
 import { registryFamilies as families } from './families.js';
 import { decodeJson, encodeJson, readCount } from './rows.js';
 
@@ -29,13 +32,8 @@ export class UserVerbs {
     const key = keyOfUser(tx, user);
     if (tx.get(families.userNames, key) === undefined) tx.put(families.userNames, key, Buffer.from(user));
     if (tx.get(families.users, key) === undefined) {
-      writeUser(tx, {
-        user_id: key.toString('hex'),
-        email: '',
-        created_at: tx.nowMs,
-        last_seen_at: tx.nowMs,
-      });
-      tx.change({ domain: 'registry', kind: 'user.created', id: user, user, version: null });
+      writeUser(tx, newUser(key.toString('hex'), tx.nowMs));
+      tx.change(userChange('user.created', user));
     }
     return key;
   }
@@ -43,21 +41,17 @@ export class UserVerbs {
   put(tx: Transaction, user: string, change: UserChange): StoredUser {
     const key = this.ensure(tx, user);
     const before = this.require(tx, key);
-    const after: StoredUser = {
-      ...before,
-      record: { ...before.record, email: change.email ?? before.record.email },
-      agentsMax: change.agentsMax === undefined ? before.agentsMax : change.agentsMax,
-    };
-    if (after.record.email === before.record.email && after.agentsMax === before.agentsMax) return before;
+    const after = changedUser(before, change);
+    if (after === before) return before;
     writeUser(tx, after.record);
     if (after.agentsMax === null) tx.delete(families.userSettings, key);
     else
       tx.put(families.userSettings, key, encodeJson({ agentsMax: after.agentsMax } satisfies UserSettings));
-    tx.change({ domain: 'registry', kind: 'user.updated', id: user, user, version: null });
+    tx.change(userChange('user.updated', user));
     return after;
   }
 
-  /** Writes a user as an export had it, over what is there. */
+  /** Writes an imported user over an existing one. */
   restore(
     tx: Transaction,
     user: string,
@@ -69,7 +63,7 @@ export class UserVerbs {
     writeUser(tx, { ...record, user_id: key.toString('hex') });
     if (agentsMax === null) tx.delete(families.userSettings, key);
     else tx.put(families.userSettings, key, encodeJson({ agentsMax } satisfies UserSettings));
-    tx.change({ domain: 'registry', kind: 'user.imported', id: user, user, version: null });
+    tx.change(userChange('user.imported', user));
   }
 
   /** Notes a call of the user, unless one was noted lately. */
@@ -77,11 +71,7 @@ export class UserVerbs {
     const stored = tx.get(families.users, keyOfUser(tx, user));
     if (stored === undefined) return;
     const record = decodeUser(stored);
-    if (!this.isSeenLately(record, tx.nowMs)) writeUser(tx, { ...record, last_seen_at: tx.nowMs });
-  }
-
-  isSeenLately(record: UserRecord, nowMs: number): boolean {
-    return nowMs - record.last_seen_at < this.#limits.lastSeenSeconds * 1_000;
+    if (!isSeenLately(record, this.#limits, tx.nowMs)) writeUser(tx, { ...record, last_seen_at: tx.nowMs });
   }
 
   /** How many agents the user may have. */
@@ -104,7 +94,7 @@ export class UserVerbs {
     const user = this.read(reader, key);
     if (user === undefined)
       throw new StoaError('not_found', 'There is no such user.', {
-        fix: 'A user exists from its first write.',
+        fix: 'Check the user id. A user is created by its first write.',
       });
     return user;
   }
@@ -117,16 +107,13 @@ export function keyOfUser(reader: Reader, user: string): Buffer {
 }
 
 /**
- * Whether the user has been written. Refuses a second spelling of a known one: 64 hex digits that
- * are the hash of a readable id would otherwise open that user's things to somebody else.
+ * Whether the user exists. Throws for a second spelling of a known user: 64 hex digits that are the hash of a
+ * readable id would otherwise give access to that user's data.
  */
 export function isKnownUser(reader: Reader, user: string): boolean {
   const known = reader.get(families.userNames, userKey(user))?.toString();
   if (known === undefined || known === user) return known === user;
-  throw new StoaError('conflict', 'This user id stands for the same bytes as the id of a known user.', {
-    fix: 'Use the id under which the user was first known.',
-    details: { field: 'user' },
-  });
+  throw secondSpelling();
 }
 
 function writeUser(tx: Transaction, record: UserRecord): void {

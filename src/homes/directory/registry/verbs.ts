@@ -17,8 +17,8 @@ export class RegistryVerbs {
     this.users = new UserVerbs(limits);
     this.leases = new LeaseVerbs(limits, outages);
     this.agents = new AgentVerbs(limits, outages, this.users, this.leases);
-    this.sessions = new SessionVerbs(limits, this.agents, this.leases);
-    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.timerRang(tx, reference));
-    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.timerRang(tx, reference));
+    this.sessions = new SessionVerbs(this.agents, this.leases);
+    kernel.handleTimer(leaseTimer, (tx, reference) => this.leases.onTimer(tx, reference));
+    kernel.handleTimer(activityTimer, (tx, reference) => this.agents.onTimer(tx, reference));
   }
 }

@@ -68,7 +68,10 @@ export function registryRecords(
             const count = readCount(reader, agentCountKey(owner)) + (coming?.newBefore ?? 0);
             return count < agentsMax
               ? null
-              : { kind: 'quota', detail: `The user "${user}" would have more than ${agentsMax} agents.` };
+              : {
+                  kind: 'quota',
+                  detail: `With this agent the user "${user}" exceeds ${agentsMax} agents (agents_max of the user).`,
+                };
           },
           put: (tx, line) => agents.restore(tx, storedAgent(line), line.fence),
           directoryIds: ({ agent_id }) => [agent_id],

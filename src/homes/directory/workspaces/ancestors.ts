@@ -1,14 +1,17 @@
-/** The records above tasks, which every verb of a task needs and few change: decoded anew only when their bytes are others. */
+/**
+ * The parents of tasks, which every operation on a task needs and few change. They are decoded again only
+ * when their bytes change.
+ */
 import type { ReadAbove } from './tree.js';
 import { bucketOf, recordKey } from './keys.js';
 import { type Records, decodeRecord } from './rows.js';
 
-/** Far more than are worked on at a time; when it is full it starts anew. */
+/** Far more than are used at a time. When it is full it is cleared. */
 const recordsMax = 5_000;
 
 /**
- * What comes out is shared: nobody may change it or hand it on to callers. Whether it still holds is
- * decided by the bytes that the reader sees, so it is as good in a transaction as for a plain read.
+ * The result is shared, so nobody may change it or return it to callers. It is valid while the reader sees
+ * the same bytes, so it works in a transaction as well as for a plain read.
  */
 export function rememberingAbove(): ReadAbove {
   const known = new Map<string, { bytes: Buffer; record: Records[keyof Records] }>();
@@ -18,7 +21,7 @@ export function rememberingAbove(): ReadAbove {
     const bytes = reader.get(bucketOf[entity], recordKey(entity, id));
     if (bytes === undefined) return undefined;
     const before = known.get(id);
-    // An id says by its prefix of what kind it is, so what is known under it is of this kind.
+    // The prefix of an id says its kind, so the cached record has this kind.
     if (before !== undefined && (before.bytes === bytes || before.bytes.equals(bytes)))
       return before.record as Records[Kind];
     if (known.size >= recordsMax) known.clear();

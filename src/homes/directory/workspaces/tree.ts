@@ -34,7 +34,7 @@ export function findWorkspace(reader: Reader, owner: Owner, id: string, deleted 
   return workspace;
 }
 
-/** A project of a deleted workspace is hidden with it, whatever is asked. */
+/** A project of a deleted workspace is hidden with it in every request. */
 export function findProject(
   reader: Reader,
   owner: Owner,
@@ -70,7 +70,7 @@ export function findTask(reader: Reader, owner: Owner, id: string, read: ReadAbo
   return { ...path, task };
 }
 
-/** What stands above a session, hidden or not; undefined while it is being purged. */
+/** The parents of a session, hidden or not; undefined while it is being purged. */
 export function sessionPath(
   reader: Reader,
   id: string,
@@ -84,7 +84,10 @@ export function sessionPath(
     : { session, project, workspace };
 }
 
-/** Counts a change of open tasks in the session, the project, and the workspace while the project is live. `workspace` is as it stands now. */
+/**
+ * Counts a change of open tasks in the session, the project, and the workspace while the project is not
+ * deleted. `workspace` is its current state.
+ */
 export function countOpenTasks(
   tx: Transaction,
   path: ProjectPath & { sessionId: string },

@@ -1,4 +1,4 @@
-/** The doctor while others write: what is on its way is no damage, and repairs harm nobody. */
+/** The doctor during writes: a write in progress is not damage, and repairs do no harm. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { fileWords, readWaiting } from '../../../../src/homes/directory/messagin
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
 import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
-import { writtenPort } from '../../../messaging/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const rounds = 40;
@@ -76,7 +76,7 @@ async function keepBusy(stoa: Stoa): Promise<void> {
     await registry.stop(ada, agent.agent_id);
     await registry.updateAgent(ada, agent.agent_id, { status: 'stopped' });
     await registry.deleteAgent(ada, agent.agent_id);
-    // Filing also happens by itself, after thousands of messages.
+    // Indexing also runs automatically, after thousands of messages.
     if (index % 4 === 0)
       await stoa.kernel.root.transact((tx) =>
         fileWords(tx, readWaiting(tx).slice(0, 6), stoa.limits.messageRetentionSeconds),

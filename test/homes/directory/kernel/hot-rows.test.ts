@@ -4,7 +4,7 @@ import { type OpenStore, bytes, items, openStore, others, text } from './open-st
 let opened: OpenStore;
 afterEach(() => opened.store.close());
 
-/** How often the engine is asked while `count` transactions read the row one after the other. */
+/** The number of engine reads while `count` transactions read the row one after the other. */
 async function engineReads(family: string, count: number): Promise<number> {
   const reads = vi.spyOn(opened.engine, 'get');
   for (let at = 0; at < count; at += 1) await opened.store.transact((tx) => text(tx, 'a', family));
@@ -13,7 +13,7 @@ async function engineReads(family: string, count: number): Promise<number> {
   return length;
 }
 
-it('asks the engine once for a row of a hot family, and each time for others', async () => {
+it('reads a row of a hot family once from the engine, and other rows each time', async () => {
   opened = await openStore();
   for (const family of [items, others])
     await opened.store.transact((tx) => tx.put(family, bytes('a'), bytes('1')));
@@ -34,7 +34,7 @@ it('shows a change to the next transaction, before it is on disk and after', asy
   expect(await store.transact((tx) => text(tx, 'a', others))).toBeUndefined();
 });
 
-it('still holds what a failed commit would have changed', async () => {
+it('keeps the old row after a failed commit', async () => {
   opened = await openStore();
   const { store, engine } = opened;
   await store.transact((tx) => tx.put(others, bytes('a'), bytes('1')));
@@ -46,7 +46,7 @@ it('still holds what a failed commit would have changed', async () => {
   expect(await store.transact((tx) => text(tx, 'a', others))).toBe('1');
 });
 
-it('does not keep rows that are long, nor rows that are not there', async () => {
+it('does not cache long or missing rows', async () => {
   opened = await openStore();
   expect(await engineReads(others, 3)).toBe(3);
   await opened.store.transact((tx) => tx.put(others, bytes('a'), Buffer.alloc(5_000)));

@@ -1,4 +1,4 @@
-/** A store on a real engine that can be made to fail, in a directory of its own. */
+/** A store on a real engine that can be made to fail, in a separate directory. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -81,7 +81,7 @@ export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Lets the event loop go round, for what must not have happened by then. */
+/** Waits some turns of the event loop, to show that something does not happen. */
 export async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }

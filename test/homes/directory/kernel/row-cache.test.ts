@@ -15,7 +15,7 @@ async function openCache(sizeMax = 10) {
   return { store: opened.store, cache };
 }
 
-it('forgets what a commit wrote before the writer hears of it, and nothing else', async () => {
+it('drops exactly the rows that a commit wrote, before the writer gets its answer', async () => {
   const { store, cache } = await openCache();
   for (const name of ['a', 'b', 'c']) cache.set(name, 'old');
   const written = store.transact((tx) => {

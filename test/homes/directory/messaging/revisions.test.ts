@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { RoomRevisions } from '../../../../src/homes/directory/messaging/revisions.js';
 
-it('the revision of a room changes with it alone, and of all that are forgotten at once', () => {
+it('the revision of a room changes only with that room, or when revisions are evicted', () => {
   const revisions = new RoomRevisions(2);
   const now = () => ['a', 'b', 'c', 'd'].map((room) => revisions.of(room));
   const seen = now();

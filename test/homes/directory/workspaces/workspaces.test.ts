@@ -1,10 +1,7 @@
 /** The conformance suite of workspaces on every engine, and over shards. */
-import { describeHolders } from '../../../workspaces/conformance-holders.js';
-import { describeSecrets } from '../../../workspaces/conformance-secrets.js';
-import { describeSessions } from '../../../workspaces/conformance-sessions.js';
-import { describeTasks } from '../../../workspaces/conformance-tasks.js';
-import { describeWrites } from '../../../workspaces/conformance-writes.js';
-import { type OpenBench, openEmbedded } from '../../../workspaces/fixture.js';
+import * as vitest from 'vitest';
+import { type OpenBench, workspacesConformance } from '../../../../src/workspaces/conformance/index.js';
+import { openEmbedded } from './fixture.js';
 
 const backends: Record<string, OpenBench> = {
   memory: (limits) => openEmbedded('memory', limits),
@@ -13,10 +10,4 @@ const backends: Record<string, OpenBench> = {
   'memory over 3 shards': (limits) => openEmbedded('memory', limits, 3),
 };
 
-for (const [name, open] of Object.entries(backends)) {
-  describeHolders(name, open);
-  describeSessions(name, open);
-  describeTasks(name, open);
-  describeSecrets(name, open);
-  describeWrites(name, open);
-}
+for (const [name, open] of Object.entries(backends)) workspacesConformance(vitest, { name, open });

@@ -24,7 +24,7 @@ import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
-import { writtenPort } from '../../../messaging/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const bob = operatorCaller('bob');
@@ -113,7 +113,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     stoa = await open({ datastore: url, workspaces: url, ...more(url) });
   });
 
-  it('refuses a caller whose lease has passed on, and so do messages by themselves', async () => {
+  it('refuses a caller whose lease passed to another holder, also for single messages', async () => {
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'worker' });
     const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
     const worker: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
@@ -194,7 +194,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
 
   describe('does nothing of all when', () => {
     let ids: Awaited<ReturnType<typeof project>>;
-    /** Something of each kind that would be seen if it were done. */
+    /** One operation of each kind whose effect would be visible. */
     const operations = (): CommitInput['operations'] => [
       { op: 'data.set', key: 'free', value: 1 },
       { op: 'task.create', session_id: ids.sessionId, command: 'never' },
@@ -238,7 +238,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
       expect(await stoa.data.get(bob, 'default', 'free')).toBeUndefined();
     });
 
-    it('a claim has another number, or there is none', async () => {
+    it('a claim has another fence, or does not exist', async () => {
       const [task_id = ''] = ids.taskIds;
       const attempt = (fence: number) =>
         commit({ checks: [{ check: 'claim', task_id, fence }], operations: operations() });
@@ -260,7 +260,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
       ).toMatchObject({ ok: false, failed: { operation: 3, code: 'fenced' } });
     });
 
-    it('an operation could never be right', async () => {
+    it('an operation is invalid in any state', async () => {
       await expect(
         commit({ operations: [...operations(), { op: 'data.set', key: '', value: 2 }] }),
       ).rejects.toMatchObject({ code: 'invalid_request', details: { operation: 3 } });
@@ -291,7 +291,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     });
   });
 
-  it('racing for one version, exactly one wins', async () => {
+  it('of concurrent commits for one version, exactly one succeeds', async () => {
     const { projectId } = await project(stoa);
     const race = Array.from({ length: 20 }, (_, index) =>
       commit({
@@ -318,7 +318,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     expect(await saidIn(stoa)).toEqual([`${String(await stoa.data.get(ada, 'default', 'leader'))} leads`]);
   });
 
-  it('racing over crossed names, none sees half of another', async () => {
+  it('concurrent commits over the same names never see half of another', async () => {
     const race = Array.from({ length: 20 }, (_, index) => {
       const [mine, other] = index % 2 === 0 ? (['a', 'b'] as const) : (['b', 'a'] as const);
       return commit({
@@ -332,7 +332,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     expect(outcomes.filter(({ ok }) => ok)).toHaveLength(10);
   });
 
-  it('that only adds up loses nothing, however many come at once', async () => {
+  it('that only increments loses nothing under concurrency', async () => {
     const many = Array.from({ length: 40 }, (_, index) =>
       commit({
         operations: [
@@ -351,7 +351,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     );
   });
 
-  it('lives beside single writes of the same documents, and nothing is lost', async () => {
+  it('can run beside single writes of the same documents without losing one', async () => {
     const work = Array.from({ length: 20 }, (_, index) => [
       commit({
         operations: [
@@ -378,7 +378,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     ]);
   });
 
-  it('holds quotas, which count over all of its operations', async () => {
+  it('respects quotas over all of its operations', async () => {
     const strict = await open({ datastore: url, workspaces: url, limits: { dataDocumentsPerUserMax: 3 } });
     expect(await strict.commit.commit(ada, { operations: sets('a', 4) })).toMatchObject({
       ok: false,
@@ -391,7 +391,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     expect((await strict.data.listKeys(ada, 'default')).items).toHaveLength(2);
   });
 
-  it('that fails leaves the counts of reads as they are', async () => {
+  it('that fails does not change read counts', async () => {
     await stoa.data.set(ada, 'default', 'read', 1);
     await stoa.data.get(ada, 'default', 'read');
     expect(
@@ -430,7 +430,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
     });
   });
 
-  it('keeps private rooms shut, and takes the signature of an agent of its own', async () => {
+  it('refuses private rooms without their key, and accepts the signature of an agent', async () => {
     const token: Caller = { ...ada, kind: 'user' };
     const room = await stoa.messaging.rooms.create(
       token,
@@ -525,7 +525,7 @@ describe.each(places)('a commit in PostgreSQL, with messages in $messages', ({ m
       await expect(commit({ operations: [post] })).rejects.toThrow('nonce already used');
     });
 
-    it('is not in the way of the second attempt after a conflict in the database', async () => {
+    it('can be used by the retry after a conflict in the database', async () => {
       const database = await openPostgres(new URL(url), { connectionsMax: 1 });
       try {
         await query(database, 'CREATE SEQUENCE attempts');
@@ -708,9 +708,9 @@ describe('the outbox', () => {
   });
   afterEach(() => sql.end());
 
-  /** Holds the global room's place as a server would that is stuck in the middle of a delivery. */
+  /** Holds the lock of the global room, like a server that hangs in a delivery. */
   async function holdRoom(store: string): Promise<() => Promise<void>> {
-    // The driver hands out a connection that is open; of one that it would have to open, it never tells.
+    // The driver returns an open connection; it does not report one that it would have to open.
     await sql.unsafe('SELECT 1');
     const held = await sql.reserve();
     await held.unsafe('SELECT pg_advisory_lock(hashtextextended($1, 6))', [`${store} room ${globalRoomId}`]);
@@ -720,7 +720,7 @@ describe('the outbox', () => {
     };
   }
 
-  it('says what is queued, and delivers it in order when it can', async () => {
+  it('reports queued messages, and delivers them in order', async () => {
     const stoa = await open({ datastore: url, workspaces: url, limits: { commitDeliveryWaitSeconds: 0.2 } });
     const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
     const release = await holdRoom(stoa.kernel.manifest.id);
@@ -741,7 +741,7 @@ describe('the outbox', () => {
     await release();
     await until(async () => (await stoa.commit.outbox()).waiting === 0);
     expect(await saidIn(stoa)).toEqual(['later', 'second', 'third']);
-    // The repeat tells what has become of it.
+    // The repeat shows the state of the message.
     const [message] = (await stoa.messaging.port.messages(globalRoomId, { afterMs: 0, limit: 1 })).items;
     expect(await stoa.commit.commit(ada, both, idempotency)).toMatchObject({
       ok: true,
@@ -749,7 +749,7 @@ describe('the outbox', () => {
     });
   });
 
-  it('is emptied by another server when the one that committed is gone', async () => {
+  it('is emptied by another server if the server that committed is gone', async () => {
     await flushRedis();
     const options = {
       datastore: url,
@@ -798,7 +798,7 @@ describe('the outbox', () => {
     );
   });
 
-  it('tries again while messaging is away; what is behind waits for its turn', async () => {
+  it('retries while messaging is unavailable; later messages wait', async () => {
     await migrateCommitsUp(sql);
     await migrateAnswers(sql);
     const taken: string[] = [];
@@ -856,7 +856,7 @@ describe('the outbox', () => {
     );
   });
 
-  it('gives up after its time, and forgets what is long done', async () => {
+  it('gives up after the configured time, and deletes old rows', async () => {
     await migrateCommitsUp(sql);
     await migrateAnswers(sql);
     const port = {
@@ -888,7 +888,7 @@ describe('the outbox', () => {
     expect(await impatient.facts()).toMatchObject({ waiting: 0, undeliverable: 0 });
   });
 
-  it('forgets many of them in small steps', async () => {
+  it('deletes many old rows in small steps', async () => {
     await migrateCommitsUp(sql);
     await migrateAnswers(sql);
     for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
@@ -924,7 +924,7 @@ describe('the outbox', () => {
     ).toEqual([{ messages: 0, answers: 0 }]);
   });
 
-  it('records what can never be delivered, and goes on behind it', async () => {
+  it('marks undeliverable messages and continues with the next', async () => {
     const stoa = await open({ datastore: url, workspaces: url });
     const outcome = await stoa.commit.commit(ada, both);
     expect(outcome).toMatchObject({ ok: true });
@@ -986,7 +986,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('waits no longer for a server that hangs inside a commit than the database lets it', async () => {
+  it('stops waiting for a server that hangs inside a commit when the database ends its transaction', async () => {
     const stoa = await open({ datastore: url, workspaces: url });
     const hanging = await openPostgres(new URL(url), { connectionsMax: 1, idleTransactionSecondsMax: 0.5 });
     let committed: Promise<unknown> | undefined;

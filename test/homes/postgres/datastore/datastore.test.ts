@@ -89,7 +89,7 @@ test('many processes may open it at once, and the tables are made once', async (
   await Promise.all(ports.map((port) => port.close()));
 });
 
-test('a schema of its own is chosen in the URL', async () => {
+test('the URL selects the schema', async () => {
   await sql`CREATE SCHEMA own`;
   const port = await openPostgresDataStore(new URL(`${gate.url}?schema=own`), {
     limits: limitsWith(),
@@ -122,7 +122,7 @@ test('quotas hold against writers in parallel', async () => {
   expect((await one.listKeys(user, 'n')).items).toHaveLength(5);
 });
 
-test('what is kept about namespaces is exact while many write, delete and list, also for rows of another program', async () => {
+test('counts of namespaces are exact during concurrent writes, deletions and lists, also for rows of another program', async () => {
   const [one, two] = [await open(), await open()];
   const user = operatorCaller('counted', 'agent');
   await Promise.all(
@@ -182,7 +182,7 @@ test('documents that have expired and are not swept yet count nowhere', async ()
   expect((await data.listNamespaces(user)).items).toEqual(before);
 });
 
-test('a table from before the counts were kept is counted once, at the first start', async () => {
+test('a table without kept counts is counted once, at the first start', async () => {
   await sql`CREATE SCHEMA before_counts`;
   const old = await openPostgres(new URL(`${gate.url}?schema=before_counts`));
   await migrate(old, 'datastore', dataMigrations.slice(0, 1));
@@ -204,7 +204,7 @@ test('a table from before the counts were kept is counted once, at the first sta
   ]);
 });
 
-test('a database that falls silent is a clear error in time for every verb, and serves again when it speaks', async () => {
+test('a silent database is a clear error in time for every verb, and works again when it answers', async () => {
   const quiet = await startGate((await sharedPostgres()).url);
   const options = {
     limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }),

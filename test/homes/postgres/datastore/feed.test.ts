@@ -1,4 +1,7 @@
-/** Documents in a real PostgreSQL, and what the change feed tells of them: everything once, also when servers are killed. */
+/**
+ * Documents in a real PostgreSQL and their changes in the feed: each exactly once, also when servers are
+ * killed.
+ */
 import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openPostgres } from '../../../../src/homes/postgres/connection.js';
@@ -80,7 +83,7 @@ function toldIn(stoa: Stoa, namespace: string): unknown[] {
   );
 }
 
-test('every kind of change is told once, commit by commit, and the outbox is empty afterwards', async () => {
+test('every kind of change is announced once, commit by commit, and the outbox is empty afterwards', async () => {
   const datastore = await ownSchema('kinds');
   let nowMs = Date.now();
   const stoa = await openStoa({ data: 'unused', engine: 'memory', datastore, clock: () => nowMs });
@@ -139,7 +142,7 @@ test('every kind of change is told once, commit by commit, and the outbox is emp
   await stoa.close();
 });
 
-test('a write stands while the feed cannot be told, and is told when it can, in order', async () => {
+test('a write succeeds while the feed is unavailable, and is announced later, in order', async () => {
   const datastore = new URL(await ownSchema('broken'));
   const [gate, faults] = [new MemoryGate(), [] as unknown[]];
   const options = {
@@ -156,7 +159,7 @@ test('a write stands while the feed cannot be told, and is told when it can, in 
   for (let value = 1; value <= 5; value += 1) await data.set(ada, 'n', 'k', value);
   expect([await data.get(ada, 'n', 'k'), gate.told, faults.length > 0]).toEqual([5, [], true]);
   await data.close();
-  // The server never came to it again: another start finds what the first one left.
+  // The server did not handle it again: another start finds the rest of the first one.
   gate.isBroken = false;
   const again = await openPostgresDataStore(datastore, options);
   expect(gate.told.flatMap(({ changes }) => changes.map(({ version }) => version))).toEqual([1, 2, 3, 4, 5]);
@@ -164,7 +167,7 @@ test('a write stands while the feed cannot be told, and is told when it can, in 
   expect(await sql`SELECT * FROM feed_broken.agent_data_store_outbox`).toHaveLength(0);
 });
 
-test('users whose writes share a statement are told of apart, and a feed that refuses one of them keeps the other from nothing', async () => {
+test('users whose writes share a statement are announced separately, and a refused announcement does not affect the other user', async () => {
   const datastore = new URL(await ownSchema('shared'));
   const [gate, faults] = [new MemoryGate(), [] as unknown[]];
   const carry = gate.carry.bind(gate);
@@ -183,7 +186,7 @@ test('users whose writes share a statement are told of apart, and a feed that re
   await Promise.all([data.set(ada, 'n', 'k', 1), data.set(operatorCaller('bob'), 'n', 'k', 1)]);
   expect(await sql`SELECT * FROM feed_shared.agent_data_store_outbox`).toHaveLength(1);
   await port.settleFeed();
-  // A gate without marks hears of ada twice; the real one knows her number.
+  // A gate without marks gets ada's change twice; the real one recognises its number.
   expect(
     gate.told
       .map(({ changes }) => changes.map(({ user }) => user))
@@ -195,7 +198,7 @@ test('users whose writes share a statement are told of apart, and a feed that re
   expect(await sql`SELECT * FROM feed_shared.agent_data_store_outbox`).toHaveLength(0);
 });
 
-test('an outbox of the first layout is carried by a program that has the second', async () => {
+test('an outbox of the first layout is emptied by a program with the second layout', async () => {
   const datastore = new URL(await ownSchema('older'));
   const gate = new MemoryGate();
   const options = { limits: limitsWith(), nowMs: Date.now, gate };
@@ -230,7 +233,7 @@ test('an outbox of the first layout is carried by a program that has the second'
   await port.close();
 });
 
-test('writers of one key never find their changes in the feed in another order', async () => {
+test('changes of one key are in the feed in the order of the writes', async () => {
   const stoa = await openStoa({ data: 'unused', engine: 'memory', datastore: await ownSchema('order') });
   const notes = stoa.data.open(ada, 'busy');
   await Promise.all(
@@ -255,7 +258,7 @@ test('writers of one key never find their changes in the feed in another order',
   await stoa.close();
 });
 
-test('a watch that begins among writers is told nothing twice and misses nothing', async () => {
+test('a watch that starts during writes misses nothing and repeats nothing', async () => {
   const running = await Running.start({ datastore: await ownSchema('watch') });
   const client = new Client({ url: running.url, token: running.alice, agent: 'tester' });
   const notes = client.data<number>('busy');
@@ -290,7 +293,7 @@ test('a watch that begins among writers is told nothing twice and misses nothing
   expect(faults).toEqual([]);
 }, 120_000);
 
-test('servers that are killed at any moment have told of every write, and of none twice', async () => {
+test('servers that are killed at any moment announce every write exactly once', async () => {
   const datastore = await ownSchema('killed');
   const written = new Map<string, number>();
   const write = async ({ url: server, token }: RunningServer, writer: number): Promise<void> => {

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll } from 'vitest';
+import * as vitest from 'vitest';
 import { Redis } from 'ioredis';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
-import { messagingConformance } from '../../../messaging/conformance.js';
+import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
 import { Desk, roomy } from '../../../messaging/kit.js';
 
 let redis: TestServer;
@@ -29,4 +30,4 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   });
 }
 
-messagingConformance({ name: 'PostgreSQL and Redis', open });
+messagingConformance(vitest, { name: 'PostgreSQL and Redis', open });

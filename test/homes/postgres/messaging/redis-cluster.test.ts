@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import * as vitest from 'vitest';
 import { Cluster } from 'ioredis';
 import { newUlid } from '../../../../src/messaging/ulid.js';
 import { globalRoomId } from '../../../../src/messaging/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
-import { messagingConformance } from '../../../messaging/conformance.js';
+import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
 import { Desk, roomy } from '../../../messaging/kit.js';
 
 let redis: TestServer;
@@ -37,7 +38,7 @@ async function found(desk: Desk, word: string): Promise<string[]> {
   return results.map(({ id }: { id: string }) => id);
 }
 
-it('on a cluster, what must lie together has its id in braces, and every key a time to live', async () => {
+it('on a cluster, keys that belong together have their id in braces, and every key has a time to live', async () => {
   const desk = await open();
   const client = new Cluster(redis.url.split(','));
   try {
@@ -79,7 +80,7 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
   };
   const client = new Cluster(redis.url.split(','));
   const postUnindexed = async (desk: Desk, word: string): Promise<string> => {
-    // A list of a word that is none keeps Redis from adding to it, as a node would that is away.
+    // A key of another type makes Redis refuse the list of the word, like an unreachable node.
     await client.set(`search:words:${word}`, 'no list', 'EX', 60);
     const { id } = await (await desk.agent()).post('global', `${word} of mine`);
     await client.del(`search:words:${word}`);
@@ -134,4 +135,4 @@ it('on a cluster, a server that looks for such messages ends while others go on 
   }
 });
 
-messagingConformance({ name: 'PostgreSQL and a Redis cluster of three masters', open });
+messagingConformance(vitest, { name: 'PostgreSQL and a Redis cluster of three masters', open });

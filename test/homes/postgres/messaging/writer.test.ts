@@ -1,4 +1,4 @@
-/** Messaging on PostgreSQL and Redis: one step is one write, after a look at the lease. */
+/** Messaging on PostgreSQL and Redis: one step is one write, after a check of the lease. */
 import { expect, it } from 'vitest';
 import { RedisStep, RedisWriter } from '../../../../src/homes/postgres/messaging/writer.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
@@ -30,7 +30,7 @@ it('refuses what needs a transaction before anything happens', async () => {
   expect(ran).toBe(0);
 });
 
-it('does not run the step of a caller whose lease has passed on', async () => {
+it('does not run the step of a caller whose lease passed to another holder', async () => {
   let ran = 0;
   const writer = new RedisWriter(() => {
     throw new StoaError('fenced', 'The lease has passed on.');

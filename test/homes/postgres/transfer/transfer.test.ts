@@ -11,7 +11,7 @@ import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from '../../../transfer/kit.js';
-import { writtenPort } from '../../../messaging/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
 let directory: string;
 let redis: TestServer;
@@ -80,7 +80,7 @@ describe('an import into PostgreSQL and Redis', () => {
     target = await openPostgres();
   });
 
-  it('brings everything, and exports the same lines again', async () => {
+  it('stores everything, and exports the same lines again', async () => {
     const report = await run(target, whole);
     expect(report).toMatchObject({ replaced: 0, skipped: 0, conflicts_total: 0, bad_total: 0 });
     expect(comparable(await linesOf(target, { withSecrets: true }))).toEqual(
@@ -125,7 +125,7 @@ describe('an import into PostgreSQL and Redis', () => {
     }
   }, 60_000);
 
-  it('brings what works: secrets, counters, leases, dependencies, threads, search, inboxes', async () => {
+  it('stores working secrets, counters, leases, dependencies, threads, search and inboxes', async () => {
     await run(target, whole);
     const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
     expect(workspace).toMatchObject({ name: 'site', active_tasks: 2 });
@@ -134,7 +134,7 @@ describe('an import into PostgreSQL and Redis', () => {
     const [session] = (await target.workspaces.listSessions(ada, project?.id as string)).items;
     const tasks = (await target.workspaces.listTasks(ada, session?.id as string)).items;
     const running = tasks.find(({ status }) => status === 'running');
-    // The claim goes on: its holder completes it here, and what waited for it is ready.
+    // The claim is still valid: its holder completes the task here, and its dependants are ready.
     await target.workspaces.completeTask(operatorCaller('ada', 'worker'), running?.id as string, {
       fence: 1,
     });
@@ -182,7 +182,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(comparable(await linesOf(target))).toEqual(before);
   });
 
-  it('with new ids makes a second copy that holds together', async () => {
+  it('with new ids makes a second, consistent copy', async () => {
     await run(target, plain, { ids: 'map' });
     const [original] = (await source.workspaces.listWorkspaces(ada)).items;
     const [copy] = (await target.workspaces.listWorkspaces(ada)).items;
@@ -228,7 +228,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
   });
 
-  it('into the same database from two files at once leaves whole records', async () => {
+  it('of two files at once leaves complete records', async () => {
     await Promise.all([
       run(target, plain, { onConflict: 'skip' }),
       run(target, plain, { onConflict: 'skip' }),
@@ -236,7 +236,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(comparable(await linesOf(target))).toEqual(comparable(await linesOf(source)));
   });
 
-  it('of one user exports that user alone', async () => {
+  it('of one user exports only that user', async () => {
     await run(target, plain);
     const text = (await linesOf(target, { user: 'bob' })).join('');
     expect(text).toContain('"other"');

@@ -9,7 +9,7 @@ import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js
 import { openSecrets } from '../../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../../src/workspaces/service.js';
 import { sharedPostgres } from '../../../servers/shared.js';
-import type { Bench, ChangeSeen } from '../../../workspaces/fixture.js';
+import type { Bench, ChangeSeen } from '../../../../src/workspaces/conformance/bench.js';
 
 export interface PostgresBench extends Bench {
   port: PostgresWorkspaces;

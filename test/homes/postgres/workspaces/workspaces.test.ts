@@ -1,5 +1,6 @@
 /** The conformance suite of workspaces on PostgreSQL, and what only several servers on one database show. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as vitest from 'vitest';
 import { openPostgres, query } from '../../../../src/homes/postgres/connection.js';
 import {
   type TableMigration,
@@ -7,19 +8,11 @@ import {
 } from '../../../../src/homes/postgres/workspaces/schema.js';
 import type { WorkspacesService } from '../../../../src/workspaces/service.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
-import { describeHolders } from '../../../workspaces/conformance-holders.js';
-import { describeSecrets } from '../../../workspaces/conformance-secrets.js';
-import { describeSessions } from '../../../workspaces/conformance-sessions.js';
-import { describeTasks } from '../../../workspaces/conformance-tasks.js';
-import { describeWrites } from '../../../workspaces/conformance-writes.js';
-import { makePlace, makeTasks, userCaller } from '../../../workspaces/fixture.js';
+import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
+import { workspacesConformance } from '../../../../src/workspaces/conformance/index.js';
 import { type PostgresBench, openPostgresBench } from './fixture.js';
 
-describeHolders('PostgreSQL', openPostgresBench);
-describeSessions('PostgreSQL', openPostgresBench);
-describeTasks('PostgreSQL', openPostgresBench);
-describeSecrets('PostgreSQL', openPostgresBench);
-describeWrites('PostgreSQL', openPostgresBench);
+workspacesConformance(vitest, { name: 'PostgreSQL', open: (limits) => openPostgresBench(limits) });
 
 describe('workspaces of several servers on one PostgreSQL', () => {
   let benches: PostgresBench[];
@@ -40,7 +33,7 @@ describe('workspaces of several servers on one PostgreSQL', () => {
     expect((await waiting)?.task.id).toBe(task.id);
   });
 
-  it('the tables are real: a foreign key holds what the records say', async () => {
+  it('the tables have foreign keys that PostgreSQL enforces', async () => {
     await makePlace(first, userCaller('eve'));
     const sql = await openPostgres(benches[0]!.url, { connectionsMax: 1 });
     try {
@@ -60,7 +53,7 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
 });
 
-it('tables of a newer program are refused, and stay as they are', async () => {
+it('tables of a newer program are refused and not changed', async () => {
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
   try {
@@ -76,7 +69,7 @@ it('tables of a newer program are refused, and stay as they are', async () => {
   }
 });
 
-it('a second version is made of tables of the first, once, whoever opens them, and not at all where it fails', async () => {
+it('tables of the first version are migrated once, and not at all if the migration fails', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
@@ -118,7 +111,7 @@ it('a second version is made of tables of the first, once, whoever opens them, a
   }
 });
 
-it('a second version that changes rows does it step by step, goes on where it was cut off, and keeps older programs out meanwhile', async () => {
+it('a migration of rows runs in steps, continues after an interruption, and refuses older programs meanwhile', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
@@ -150,7 +143,8 @@ it('a second version that changes rows does it step by step, goes on where it wa
     await makeTasks(bench.service, ada, sessionId, 20);
     await bench.close();
     const limits = { migrationStepRowsMax: 3 };
-    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is killed.
+    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is
+    // killed.
     await query(sql, 'ALTER TABLE workspaces.tasks ADD COLUMN stuck integer NOT NULL DEFAULT 1');
     await query(
       sql,
@@ -181,7 +175,7 @@ it('a second version that changes rows does it step by step, goes on where it wa
   }
 });
 
-it('a purge that the end of a server cuts off goes on at the next one', async () => {
+it('a purge that a stopped server interrupted continues on the next server', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench({ workspaceStepRowsMax: 3 });
   const { projectId, sessionId } = await makePlace(bench.service, ada);
@@ -209,7 +203,7 @@ it('a purge that the end of a server cuts off goes on at the next one', async ()
   }
 });
 
-it('a server of before that still runs reads on and writes nothing more, once a newer one has changed the tables', async () => {
+it('an older server that still runs can read but not write after a newer one changed the tables', async () => {
   const ada = userCaller('ada');
   const faults: unknown[] = [];
   const older = await openPostgresBench({}, undefined, undefined, (error) => faults.push(error));
@@ -233,7 +227,7 @@ it('a server of before that still runs reads on and writes nothing more, once a 
   }
 });
 
-it('answers to repeats that are over go in small steps', async () => {
+it('expired kept answers are deleted in small steps', async () => {
   const bench = await openPostgresBench({ sweepStepMax: 3 });
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
   try {
@@ -267,7 +261,7 @@ function sealedTexts(dump: string): string[] {
 }
 
 describe('a re-keying on PostgreSQL that is cut off', () => {
-  it('leaves every secret readable, and goes on by itself where it was', async () => {
+  it('leaves every secret readable, and continues automatically', async () => {
     const bench = await openPostgresBench({ workspaceStepRowsMax: 10 });
     try {
       const { service, sealer } = bench;
@@ -298,7 +292,7 @@ describe('a re-keying on PostgreSQL that is cut off', () => {
       ).rejects.toBe(cut);
       expect((await keysInUse()).size).toBe(2);
       await allReadable();
-      // Another server, with another key of its own, leaves it alone; so does one that starts later.
+      // Another server with a different key does not continue it; neither does one that starts later.
       const stranger = await openPostgresBench({ workspaceStepRowsMax: 10 }, bench.url);
       await stranger.sweep();
       expect((await keysInUse()).size).toBe(2);
@@ -306,7 +300,7 @@ describe('a re-keying on PostgreSQL that is cut off', () => {
       const key = sealer.ring.currentId;
       const { resealed } = await sealedFrom(bench, () => bench.sweep());
       expect([...(await keysInUse())]).toEqual([key]);
-      // Two steps were done before: it did not begin anew.
+      // Two steps were done before: it did not start again.
       expect(resealed).toBe(35 + 1 - 2 * 10);
       await allReadable();
       await bench.rekey();

@@ -1,0 +1,13 @@
+/**
+ * The conformance suites: what every home and every store must do, domain by domain. They bring no test runner of
+ * their own; pass the functions of yours.
+ */
+export { dataStoreConformance as dataStore } from './datastore/conformance/index.js';
+export type { ConformanceTarget, OpenOptions, RegisterTest } from './datastore/conformance/index.js';
+export { registryConformance as registry, startMs } from './registry/conformance/index.js';
+export type { OpenRegistry, RegistryBench, RegistryTarget } from './registry/conformance/index.js';
+export { workspacesConformance as workspaces } from './workspaces/conformance/index.js';
+export type { Bench, ChangeSeen, OpenBench } from './workspaces/conformance/index.js';
+export { Desk, messagingConformance as messaging, roomy } from './messaging/conformance/index.js';
+export type { Backend, DeskOptions, DeskStoa } from './messaging/conformance/index.js';
+export type { Assertion, Expect, Matchers, TestRunner } from './core/test-runner.js';

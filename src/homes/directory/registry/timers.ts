@@ -1,0 +1,17 @@
+/** The timers of an agent: one of each kind at most, set for the time that the agent's rows say. */
+import { idBytes } from '../../../registry/ids.js';
+import type { StoredAgent } from '../../../registry/model.js';
+import type { Transaction } from '../kernel/transaction.js';
+
+export function setTimer(
+  tx: Transaction,
+  kind: string,
+  { record }: Pick<StoredAgent, 'record'>,
+  beforeMs: number | null,
+  afterMs: number | null,
+): void {
+  if (beforeMs === afterMs) return;
+  const reference = idBytes(record.agent_id);
+  if (beforeMs !== null) tx.unschedule({ atMs: beforeMs, kind, reference });
+  if (afterMs !== null) tx.schedule({ atMs: afterMs, kind, reference });
+}

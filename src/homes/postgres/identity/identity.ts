@@ -1,0 +1,206 @@
+/** Tokens in PostgreSQL: any number of servers share them. */
+import { operatorCaller, type Caller } from '../../../core/caller.js';
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { type Writer, writeOne } from '../../../core/write.js';
+import { tokenChange } from '../../../identity/announcements.js';
+import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
+import { type TokenRecord, isExpired, tooManyTokens } from '../../../identity/tokens.js';
+import { type PostgresSql, query } from '../connection.js';
+import { type Row, inMs, maybe, number, text, time } from '../registry/rows.js';
+import { Spellings } from '../registry/spellings.js';
+import { userIdOf } from '../registry/users.js';
+import { PostgresStep } from '../step.js';
+import type { Work } from '../work.js';
+import { Removals } from './removals.js';
+
+export interface PostgresIdentityOptions {
+  readonly sql: PostgresSql;
+  readonly limits: Limits;
+  /** Called with each token that was revoked or has expired, through this server or another. */
+  readonly onRemoved: (id: string) => void;
+  /** Called after a connection was lost: tokens may have been removed that this server has not heard of. */
+  readonly onMissed: () => void;
+  /** Faults that no caller waits for. */
+  readonly onError: (error: unknown) => void;
+  /** Milliseconds since 1970, instead of the database's clock; for tests. */
+  readonly clock?: () => number;
+}
+
+const columns = `token_id, user_name, name, hash, can_write, namespaces, ${inMs('created_at')}, ${inMs('expires_at')}, ${inMs('last_used_at')}`;
+
+/** The tables are those of the registry: open that one first. */
+export async function openPostgresIdentity(options: PostgresIdentityOptions): Promise<PostgresIdentity> {
+  const identity = new PostgresIdentity(options);
+  await identity.removals.open();
+  return identity;
+}
+
+export class PostgresIdentity implements IdentityPort {
+  readonly removals: Removals;
+  readonly #sql: PostgresSql;
+  readonly #options: PostgresIdentityOptions;
+  readonly #spellings: Spellings;
+
+  constructor(options: PostgresIdentityOptions) {
+    this.#sql = options.sql;
+    this.#options = options;
+    this.#spellings = new Spellings(options.limits.tokensCachedMax);
+    this.removals = new Removals(options);
+  }
+
+  hearsRemovals(): boolean {
+    return this.removals.isHeard();
+  }
+
+  checkUser(user: string): void | Promise<void> {
+    return this.#spellings.check(this.#sql, user);
+  }
+
+  createToken(record: TokenRecord, perUserMax: number): PostgresStep<TokenRecord> {
+    const userId = userIdOf(record.user);
+    return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
+      await this.#spellings.check(work.sql, record.user);
+      // A user without a write has no row to lock.
+      await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 8))', [userId]);
+      const [held] = await work.rows<Row>(
+        'SELECT count(*) AS tokens FROM (SELECT 1 FROM registry.tokens WHERE user_id = $1 LIMIT $2) AS found',
+        [userId, perUserMax],
+      );
+      if (held === undefined || number(held, 'tokens') >= perUserMax) throw tooManyTokens(perUserMax);
+      await work.rows('INSERT INTO registry.owners (id, user_id) VALUES ($1, $2)', [
+        tokenOwnerId(record.id),
+        userId,
+      ]);
+      await work.rows(
+        `INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, namespaces, created_at, expires_at)
+          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+        [
+          userId,
+          record.id,
+          record.user,
+          record.name,
+          record.hash,
+          record.scopes.write,
+          record.scopes.namespaces === null ? null : JSON.stringify(record.scopes.namespaces),
+          time(record.createdAtMs),
+          time(record.expiresAtMs),
+        ],
+      );
+      work.announce(tokenChange('token.created', record));
+      return record;
+    });
+  }
+
+  async findToken(id: string): Promise<TokenRecord | undefined> {
+    const [row] = await query<Row>(
+      this.#sql,
+      `SELECT ${columns} FROM registry.tokens WHERE token_id = $1 AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
+      [id, tokenOwnerId(id)],
+    );
+    return row === undefined ? undefined : tokenOf(row);
+  }
+
+  async listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]> {
+    await this.checkUser(user);
+    const rows = await query<Row>(
+      this.#sql,
+      `SELECT ${columns} FROM registry.tokens WHERE user_id = $1 AND token_id > $2 ORDER BY token_id LIMIT $3`,
+      [userIdOf(user), afterId ?? '', limit],
+    );
+    return rows.map((row) => ({
+      record: tokenOf(row),
+      lastUsedAtMs: maybe(row, 'last_used_at') ?? undefined,
+    }));
+  }
+
+  revokeTokens(user: string, id: string | undefined): PostgresStep<string[]> {
+    const userId = userIdOf(user);
+    return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
+      const gone = await work.rows<Row>(
+        `DELETE FROM registry.tokens WHERE user_id = $1 AND user_name = $2 AND ($3::text IS NULL OR token_id = $3) RETURNING ${columns}`,
+        [userId, user, id ?? null],
+      );
+      return this.#removed(work, gone, 'token.revoked');
+    });
+  }
+
+  /** A token that was revoked meanwhile leaves nothing behind. */
+  recordUses(uses: ReadonlyMap<string, number>): PostgresStep<void> {
+    // In one order for all servers, so that two of them do not wait for each other.
+    const ids = [...uses.keys()].toSorted();
+    return new PostgresStep([], async (work) => {
+      await work.rows(
+        `UPDATE registry.tokens t SET last_used_at = greatest(t.last_used_at, used.at)
+          FROM unnest($1::text[], $2::timestamptz[], $3::text[]) AS used (id, at, owner)
+          WHERE t.token_id = used.id AND t.user_id = (SELECT user_id FROM registry.owners o WHERE o.id = used.owner)`,
+        [ids, ids.map((id) => time(uses.get(id) ?? 0)), ids.map(tokenOwnerId)],
+      );
+    });
+  }
+
+  /** Refuses a write whose token was revoked or has expired, whatever this server remembers. The token cannot go before the write ends. */
+  async checkCallerToken(work: Work, { tokenId }: Pick<Caller, 'tokenId'>): Promise<void> {
+    if (tokenId === null) return;
+    const [row] = await work.rows<Row>(
+      `SELECT ${columns} FROM registry.tokens WHERE token_id = $1 AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2) FOR SHARE`,
+      [tokenId, tokenOwnerId(tokenId)],
+    );
+    if (row !== undefined && !isExpired(tokenOf(row), this.#options.clock?.() ?? work.nowMs)) return;
+    throw new StoaError('unauthenticated', 'The bearer token was revoked or has expired.', {
+      fix: 'Make a new one with "stoa token create".',
+    });
+  }
+
+  /** Removes tokens that have expired, a few in each write. */
+  async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
+    const { sweepStepMax } = this.#options.limits;
+    const step = new PostgresStep([], async (work) => {
+      const gone = await work.rows<Row>(
+        `DELETE FROM registry.tokens WHERE (user_id, token_id) IN (SELECT user_id, token_id FROM registry.tokens
+          WHERE expires_at <= (SELECT coalesce($1::timestamptz, clock_timestamp())) LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING ${columns}`,
+        [this.#options.clock === undefined ? null : time(this.#options.clock()), sweepStepMax],
+      );
+      return this.#removed(work, gone, 'token.expired');
+    });
+    const caller = operatorCaller();
+    while (!isOver() && (await writeOne(writer, { caller }, step)).length === sweepStepMax);
+  }
+
+  async #removed(
+    work: Work,
+    gone: readonly Row[],
+    kind: 'token.revoked' | 'token.expired',
+  ): Promise<string[]> {
+    const records = gone.map(tokenOf);
+    const ids = records.map(({ id }) => id);
+    if (ids.length === 0) return [];
+    await work.rows('DELETE FROM registry.owners WHERE id = ANY($1::text[])', [ids.map(tokenOwnerId)]);
+    await this.removals.tell(work, ids);
+    work.announce(...records.map((record) => tokenChange(kind, record)));
+    // This server forgets them before the answer, not when its own notice comes back.
+    work.afterCommit(() => ids.forEach(this.#options.onRemoved));
+    return ids;
+  }
+}
+
+/** The name of a token among the ids of which the owner is noted. */
+function tokenOwnerId(id: string): string {
+  return `token:${id}`;
+}
+
+function tokenOf(row: Row): TokenRecord {
+  return {
+    id: text(row, 'token_id'),
+    user: text(row, 'user_name'),
+    name: text(row, 'name'),
+    hash: text(row, 'hash'),
+    scopes: {
+      write: row['can_write'] === true,
+      // The column holds what `createToken` wrote.
+      namespaces: row['namespaces'] === null ? null : (JSON.parse(text(row, 'namespaces')) as string[]),
+    },
+    createdAtMs: number(row, 'created_at'),
+    expiresAtMs: maybe(row, 'expires_at'),
+  };
+}

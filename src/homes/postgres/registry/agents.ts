@@ -1,0 +1,224 @@
+/** Agents and their leases in PostgreSQL: made, changed, moved through their table, deleted. */
+import { versionFailure } from '../../../core/version-failure.js';
+import { agentChange } from '../../../registry/announcements.js';
+import { type AgentChange, checkAgentQuota, checkVersion, newAgent } from '../../../registry/changes.js';
+import { checkFence, settled } from '../../../registry/lease.js';
+import { applied, checkNewPut, moved, onActivityTimer, putChange } from '../../../registry/lifecycle.js';
+import { type Lease, type StoredAgent, sessionStatusBytes, stateOf } from '../../../registry/model.js';
+import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
+import { firstLease, heartbeat as beat, onLeaseTimer, release } from '../../../registry/presence.js';
+import { agentExists, agentNotFound, leaseNumberDiffers } from '../../../registry/refusals.js';
+import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
+import { linkOwnerId } from './links.js';
+import { number, text } from './rows.js';
+import { type LockedUser, ensureUser, lockUser } from './users.js';
+import type { RegistryWork } from './work.js';
+
+/** Under an id that was never used before there is no lease yet. */
+export async function createAgent(
+  work: RegistryWork,
+  agentId: string,
+  input: CreateAgent,
+): Promise<StoredAgent> {
+  return addAgent(work, await ensureUser(work, input.user), { ...input, agentId }, null);
+}
+
+export async function putAgent(work: RegistryWork, input: PutAgent, guard: WriteGuard): Promise<StoredAgent> {
+  const user = await ensureUser(work, input.user);
+  const [owner] = await work.rows('SELECT user_id FROM registry.owners WHERE id = $1', [input.agentId]);
+  if (owner === undefined) {
+    checkNewPut(input, guard);
+    return addAgent(work, user, input, firstLease(user.deletedFence));
+  }
+  if (text(owner, 'user_id') !== user.record.user_id) throw agentNotFound(input.agentId);
+  const before = await guarded(work, user.record.user_id, input.agentId, guard);
+  return work.store(before, applied(before, putChange(before, input), work.times));
+}
+
+export async function updateAgent(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  change: AgentChange,
+  guard: WriteGuard,
+): Promise<StoredAgent> {
+  const before = await guarded(work, userId, agentId, guard);
+  return work.store(before, applied(before, change, work.times));
+}
+
+export async function moveAgent(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  verb: AgentVerb,
+  guard: WriteGuard,
+): Promise<StoredAgent> {
+  const before = await guarded(work, userId, agentId, guard);
+  return work.store(before, moved(before, verb, work.times));
+}
+
+/** Answers whether too many sessions for one write may be left. */
+export async function thinSessions(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  guard: WriteGuard,
+): Promise<boolean> {
+  const agent = await guarded(work, userId, agentId, guard);
+  checkDeletable(stateOf(agent.record));
+  const limit = work.limits.sessionsDeletedAtOnceMax;
+  const found = await work.rows(
+    'SELECT session_id, status FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 ORDER BY session_id LIMIT $3',
+    [agent.record.user_id, agentId, limit + 1],
+  );
+  if (found.length <= limit) return false;
+  const ids = found.map((row) => text(row, 'session_id'));
+  await work.rows(
+    'DELETE FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 AND session_id = ANY($3::text[])',
+    [agent.record.user_id, agentId, ids],
+  );
+  await work.leave(ids);
+  const active = found.filter((row) => number(row, 'status') === sessionStatusBytes.active).length;
+  const left = { ...agent, activeSessions: agent.activeSessions - active };
+  if (active > 0) await work.store(agent, { agent: left, changes: [] });
+  return true;
+}
+
+/** Removes the agent with its sessions and links. The row of the user is locked first, as where agents are made. */
+export async function deleteAgent(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  guard: WriteGuard,
+): Promise<void> {
+  const owner = userId ?? (await ownerOf(work, agentId));
+  if (owner === null || (await lockUser(work, owner)) === undefined) throw agentNotFound(agentId);
+  const agent = await guarded(work, owner, agentId, guard);
+  checkDeletable(stateOf(agent.record));
+  if (agent.lease !== null && agent.lease.holder !== null) await work.presenceEnded(agent);
+  const sessions = await work.rows(
+    'DELETE FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 RETURNING session_id',
+    [owner, agentId],
+  );
+  const links = await work.rows(
+    'DELETE FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 RETURNING identity',
+    [owner, agentId],
+  );
+  await work.rows('DELETE FROM registry.agents WHERE user_id = $1 AND agent_id = $2', [owner, agentId]);
+  await work.rows(
+    'UPDATE registry.users SET agents = agents - 1, deleted_fence = greatest(deleted_fence, $2) WHERE user_id = $1',
+    [owner, agent.lease?.fence ?? 0],
+  );
+  await work.leave([
+    agentId,
+    ...sessions.map((row) => text(row, 'session_id')),
+    ...links.map((row) => linkOwnerId(text(row, 'identity'))),
+  ]);
+  work.announce(agentChange('agent.deleted', agent));
+}
+
+export async function requireAgentVersion(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  version: number,
+): Promise<void> {
+  const current = (await work.findLocked(userId, agentId))?.meta.version ?? 0;
+  if (current !== version) throw versionFailure(`The agent ${agentId}`, current, version);
+}
+
+export async function heartbeat(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  holder: string,
+  guard: WriteGuard,
+): Promise<Lease> {
+  const agent = await work.requireLocked(userId, agentId);
+  const outcome = beat(agent, holder, guard, work.leaseTimes, work.limits, work.nowMs);
+  await work.storePresence(agent, outcome);
+  return outcome.lease;
+}
+
+export async function releaseLease(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  holder: string | null,
+  guard: WriteGuard,
+): Promise<void> {
+  const agent = await work.requireLocked(userId, agentId);
+  const outcome = release(agent, holder, guard, work.leaseTimes, work.nowMs);
+  if (outcome !== null) await work.storePresence(agent, outcome);
+}
+
+export async function requireLease(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  fence: number,
+): Promise<void> {
+  const lease = (await work.findLocked(userId, agentId))?.lease ?? null;
+  // As it is by now: the sweeper may not have reached a lease that is over.
+  const current = lease === null ? 0 : settled(lease, work.leaseTimes, work.nowMs).fence;
+  if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
+}
+
+/** Does what is due for some leases; answers how many there were. */
+export async function sweepLeases(work: RegistryWork, limit: number): Promise<number> {
+  const due = await work.lockDue('lease_timer_at', limit);
+  for (const agent of due) {
+    const outcome = onLeaseTimer(agent, work.leaseTimes, work.nowMs);
+    if (outcome !== null) await work.storePresence(agent, outcome);
+  }
+  return due.length;
+}
+
+/** The same for agents without a sign of life. */
+export async function sweepActivity(work: RegistryWork, limit: number): Promise<number> {
+  const due = await work.lockDue('activity_timer_at', limit);
+  for (const agent of due) {
+    const outcome = onActivityTimer(agent, work.times);
+    if (outcome !== null) await work.store(agent, outcome);
+  }
+  return due.length;
+}
+
+/** The agent under lock, where the caller's fencing number and version hold. */
+export async function guarded(
+  work: RegistryWork,
+  userId: string | null,
+  agentId: string,
+  guard: WriteGuard,
+): Promise<StoredAgent> {
+  const agent = await work.requireLocked(userId, agentId);
+  checkFence(agent.lease, guard.fence, work.leaseTimes, work.nowMs);
+  checkVersion(agent.meta.version, guard.ifVersion);
+  return agent;
+}
+
+async function addAgent(
+  work: RegistryWork,
+  user: LockedUser,
+  input: CreateAgent & { agentId: string },
+  lease: Lease | null,
+): Promise<StoredAgent> {
+  const userId = user.record.user_id;
+  checkAgentQuota(user.agents, user.agentsMax ?? work.limits.agentsPerUserMax);
+  if (!(await work.enter(input.agentId, userId))) {
+    // Another user's agent is not there for this one.
+    throw (await ownerOf(work, input.agentId)) === userId
+      ? agentExists(input.agentId)
+      : agentNotFound(input.agentId);
+  }
+  const agent = { ...newAgent({ ...input, userId }, work.nowMs), lease };
+  await work.insert(agent);
+  await work.rows('UPDATE registry.users SET agents = agents + 1 WHERE user_id = $1', [userId]);
+  work.announce(agentChange('agent.created', agent));
+  return agent;
+}
+
+async function ownerOf(work: RegistryWork, id: string): Promise<string | null> {
+  const [row] = await work.rows('SELECT user_id FROM registry.owners WHERE id = $1', [id]);
+  return row === undefined ? null : text(row, 'user_id');
+}

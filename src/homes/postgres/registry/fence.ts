@@ -1,0 +1,27 @@
+/** Fencing numbers in the transactions of every domain. */
+import type { Caller } from '../../../core/caller.js';
+import { StoaError } from '../../../core/errors.js';
+import { checkFence, leaseTimesOf } from '../../../registry/lease.js';
+import type { Work } from '../work.js';
+import { type Row, agentOf, nowColumn, number, selectAgents } from './rows.js';
+import { userIdOf } from './users.js';
+
+/** Shared with other writes of the agent, and against everything that changes its lease. */
+const lockLease = `WITH locked AS MATERIALIZED (
+    SELECT a.*, u.name AS user_name FROM registry.agents a JOIN registry.users u ON u.user_id = a.user_id
+      WHERE a.user_id = $1 AND a.agent_id = $2 FOR SHARE OF a)
+  ${selectAgents('locked', [nowColumn])}`;
+
+/** Refuses a caller whose lease has passed on. The lease cannot pass on before this transaction ends. */
+export async function checkCallerFence(
+  work: Work,
+  { user, agentId, fence }: Pick<Caller, 'user' | 'agentId' | 'fence'>,
+  clock?: () => number,
+): Promise<void> {
+  if (agentId === null || fence === null) return;
+  const [row] = await work.rows<Row>(lockLease, [userIdOf(user), agentId]);
+  if (row === undefined)
+    throw new StoaError('fenced', `The agent ${agentId} is gone, and its lease with it.`);
+  const nowMs = clock?.() ?? number(row, 'now_ms');
+  checkFence(agentOf(row).lease, fence, leaseTimesOf(work.limits, []), nowMs);
+}

@@ -1,0 +1,80 @@
+/** Reads of agents in PostgreSQL: one by its id, and pages of those that pass every filter. */
+import { agentStateBytes, type StoredAgent, type StoredUser } from '../../../registry/model.js';
+import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
+import { type Parameter, type Queryable, query } from '../connection.js';
+import { type Row, agentOf, agentsOfUsers, selectAgents, userColumns, userOf } from './rows.js';
+
+const userIdDigits = 64;
+
+const oneAgent = `${selectAgents(agentsOfUsers)}
+  WHERE agent_id = $1 AND user_id = coalesce($2, (SELECT user_id FROM registry.owners WHERE id = $1))`;
+
+export async function findAgent(
+  sql: Queryable,
+  userId: string | null,
+  agentId: string,
+): Promise<StoredAgent | undefined> {
+  const [row] = await query<Row>(sql, oneAgent, [agentId, userId]);
+  return row === undefined ? undefined : agentOf(row);
+}
+
+const linked = `${selectAgents(agentsOfUsers)}
+  WHERE (user_id, agent_id) = (SELECT l.user_id, l.agent_id FROM registry.identity_links l
+    WHERE l.identity = $1 AND l.user_id = (SELECT user_id FROM registry.owners WHERE id = $2))`;
+
+export async function findLinkedAgent(
+  sql: Queryable,
+  identity: string,
+  ownerId: string,
+): Promise<StoredAgent | undefined> {
+  const [row] = await query<Row>(sql, linked, [identity, ownerId]);
+  return row === undefined ? undefined : agentOf(row);
+}
+
+/** In the order of user id and agent id, whose digits together are the key. */
+export async function listAgents(
+  sql: Queryable,
+  userId: string | null,
+  { status, name, label }: AgentFilter,
+  { after, limit }: KeyedPageRequest,
+): Promise<KeyedPage<StoredAgent>> {
+  const parameters: Parameter[] = [];
+  const given = (value: Parameter): string => `$${parameters.push(value)}`;
+  const conditions = [
+    ...(userId === null ? [] : [`user_id = ${given(userId)}`]),
+    ...(status === undefined ? [] : [`status = ${agentStateBytes[status]}`]),
+    ...(name === undefined ? [] : [`name = ${given(name)}`]),
+    ...(label === undefined
+      ? []
+      : label.value === null
+        ? [`labels::jsonb ? ${given(label.name)}`]
+        : [`labels::jsonb @> ${given(JSON.stringify({ [label.name]: label.value }))}::jsonb`]),
+    ...(after === null
+      ? []
+      : [
+          `(user_id, agent_id) > (${given(after.slice(0, userIdDigits))}, ${given(after.slice(userIdDigits))})`,
+        ]),
+  ];
+  const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
+  const rows = await query<Row>(
+    sql,
+    `${selectAgents(agentsOfUsers)} ${where} ORDER BY user_id, agent_id LIMIT ${given(limit + 1)}`,
+    parameters,
+  );
+  const items = rows.slice(0, limit).map(agentOf);
+  const last = rows.length > limit ? items.at(-1)?.record : undefined;
+  return { items, nextKey: last === undefined ? null : `${last.user_id}${last.agent_id}` };
+}
+
+export async function listUsers(
+  sql: Queryable,
+  { after, limit }: KeyedPageRequest,
+): Promise<KeyedPage<StoredUser>> {
+  const rows = await query<Row>(
+    sql,
+    `SELECT ${userColumns} FROM registry.users WHERE user_id > $1 ORDER BY user_id LIMIT $2`,
+    [after ?? '', limit + 1],
+  );
+  const items = rows.slice(0, limit).map(userOf);
+  return { items, nextKey: rows.length > limit ? (items.at(-1)?.record.user_id ?? null) : null };
+}

@@ -1,0 +1,344 @@
+/** The registry in PostgreSQL: each write verb of the port is a step; any number of servers share the tables. */
+import { type Caller, operatorCaller } from '../../../core/caller.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { type Writer, writeOne } from '../../../core/write.js';
+import { userKey } from '../../../identity/user-key.js';
+import type { AgentChange } from '../../../registry/changes.js';
+import { NanosecondClock, makeAgentId, makeSessionId } from '../../../registry/ids.js';
+import { type CountedLease, checkFence, counted, leaseTimesOf } from '../../../registry/lease.js';
+import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
+import type {
+  AgentFilter,
+  AgentView,
+  CreateAgent,
+  KeyedPage,
+  KeyedPageRequest,
+  PutAgent,
+  RegistryPort,
+  UserChange,
+  UserScope,
+  WriteGuard,
+} from '../../../registry/port.js';
+import { agentNotFound } from '../../../registry/refusals.js';
+import type { AgentVerb } from '../../../registry/transitions.js';
+import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { DatabaseClock } from '../database-clock.js';
+import { PostgresStep, type RowName } from '../step.js';
+import type { Work } from '../work.js';
+import * as agents from './agents.js';
+import { checkCallerFence } from './fence.js';
+import * as links from './links.js';
+import * as lists from './lists.js';
+import { migrateRegistry } from './schema.js';
+import * as sessions from './sessions.js';
+import { Spellings } from './spellings.js';
+import * as users from './users.js';
+import { type PresenceEndedHook, RegistryWork } from './work.js';
+
+export interface PostgresRegistryOptions {
+  readonly sql: PostgresSql;
+  readonly limits: Limits;
+  /** Milliseconds since 1970, instead of the database's clock; for tests. */
+  readonly clock?: () => number;
+}
+
+/** Makes the tables where they are missing. */
+export async function openPostgresRegistry(options: PostgresRegistryOptions): Promise<PostgresRegistry> {
+  await migrateRegistry(options.sql);
+  const registry = new PostgresRegistry(options);
+  await registry.keepTime();
+  return registry;
+}
+
+/** Writes that no caller asked for: lapsed leases, silent agents. */
+const background = operatorCaller();
+
+export class PostgresRegistry implements RegistryPort {
+  /** What else happens when an agent's presence ends: lost, released or deleted. */
+  readonly onPresenceEnded: PresenceEndedHook[] = [];
+  readonly #sql: PostgresSql;
+  readonly #options: PostgresRegistryOptions;
+  readonly #databaseClock: DatabaseClock;
+  readonly #nanoseconds = new NanosecondClock();
+  readonly #spellings: Spellings;
+
+  constructor(options: PostgresRegistryOptions) {
+    this.#sql = options.sql;
+    this.#options = options;
+    this.#databaseClock = new DatabaseClock(options.sql);
+    this.#spellings = new Spellings(options.limits.agentsCachedMax);
+  }
+
+  nowMs(): number {
+    return this.#options.clock?.() ?? this.#databaseClock.nowMs();
+  }
+
+  /** Compares this server's clock with the database's, where that was long ago. */
+  keepTime(): Promise<void> {
+    return this.#databaseClock.keepRight();
+  }
+
+  createAgent(input: CreateAgent): PostgresStep<AgentView> {
+    const user = userKey(input.user);
+    const agentId = makeAgentId(user, input.name, this.#nanoseconds.next(this.nowMs()));
+    return this.#step([userRow(input.user)], (work) => agents.createAgent(work, agentId, input)).map(
+      this.#view,
+    );
+  }
+
+  putAgent(input: PutAgent, guard: WriteGuard): PostgresStep<AgentView> {
+    const rows = [userRow(input.user), agentRow(input.agentId)];
+    return this.#step(rows, (work) => agents.putAgent(work, input, guard)).map(this.#view);
+  }
+
+  async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
+    const agent = await lists.findAgent(this.#sql, await this.#reach(scope), agentId);
+    return agent === undefined ? undefined : this.#view(agent);
+  }
+
+  async listAgents(
+    scope: UserScope,
+    filter: AgentFilter,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<AgentView>> {
+    const found = await lists.listAgents(this.#sql, await this.#reach(scope), filter, page);
+    return { ...found, items: found.items.map(this.#view) };
+  }
+
+  async countAgents(user: string): Promise<number> {
+    await this.#reach(user);
+    return (await users.getUser(this.#sql, user))?.agents ?? 0;
+  }
+
+  updateAgent(
+    scope: UserScope,
+    agentId: string,
+    change: AgentChange,
+    guard: WriteGuard,
+  ): PostgresStep<AgentView> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.updateAgent(work, userId, agentId, change, guard),
+    ).map(this.#view);
+  }
+
+  moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): PostgresStep<AgentView> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.moveAgent(work, userId, agentId, verb, guard),
+    ).map(this.#view);
+  }
+
+  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard): PostgresStep<boolean> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.thinSessions(work, userId, agentId, guard),
+    );
+  }
+
+  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): PostgresStep<void> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.deleteAgent(work, userId, agentId, guard),
+    );
+  }
+
+  requireAgentVersion(scope: UserScope, agentId: string, version: number): PostgresStep<void> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.requireAgentVersion(work, userId, agentId, version),
+    );
+  }
+
+  heartbeat(
+    scope: UserScope,
+    agentId: string,
+    holder: string,
+    guard: WriteGuard,
+  ): PostgresStep<CountedLease> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.heartbeat(work, userId, agentId, holder, guard),
+    ).map((lease) => counted(lease, this.#leaseTimes()));
+  }
+
+  releaseLease(
+    scope: UserScope,
+    agentId: string,
+    holder: string | null,
+    guard: WriteGuard,
+  ): PostgresStep<void> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.releaseLease(work, userId, agentId, holder, guard),
+    );
+  }
+
+  requireLease(scope: UserScope, agentId: string, fence: number): PostgresStep<void> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      agents.requireLease(work, userId, agentId, fence),
+    );
+  }
+
+  async checkFence(user: string, agentId: string, fence: number | null): Promise<void> {
+    const agent = await this.getAgent(user, agentId);
+    checkFence(agent?.lease ?? null, fence, this.#leaseTimes(), this.nowMs());
+  }
+
+  /** The same inside of a write, which the lease cannot outrun: it is locked. */
+  checkCallerFence(work: Work, caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Promise<void> {
+    return checkCallerFence(work, caller, this.#options.clock);
+  }
+
+  openSession(
+    scope: UserScope,
+    agentId: string,
+    sessionId: string | null,
+    guard: WriteGuard,
+  ): PostgresStep<SessionRecord> {
+    const id = sessionId ?? makeSessionId(this.nowMs());
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      sessions.openSession(work, userId, agentId, id, guard),
+    );
+  }
+
+  async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
+    return sessions.findSession(this.#sql, await this.#reach(scope), sessionId);
+  }
+
+  async listSessions(
+    scope: UserScope,
+    agentId: string,
+    status: SessionStatus | undefined,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<SessionRecord>> {
+    return sessions.listSessions(this.#sql, await this.#ownerOf(scope, agentId), status, page);
+  }
+
+  closeSession(
+    scope: UserScope,
+    agentId: string | null,
+    sessionId: string,
+    guard: WriteGuard,
+  ): PostgresStep<SessionRecord> {
+    const rows = agentId === null ? [] : [agentRow(agentId)];
+    return this.#scoped(scope, rows, (work, userId) =>
+      sessions.closeSession(work, userId, agentId, sessionId, guard),
+    );
+  }
+
+  putUser(user: string, change: UserChange): PostgresStep<StoredUser> {
+    return this.#step([userRow(user)], (work) => users.putUser(work, user, change));
+  }
+
+  async getUser(user: string): Promise<StoredUser | undefined> {
+    await this.#reach(user);
+    return users.getUser(this.#sql, user);
+  }
+
+  listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>> {
+    return lists.listUsers(this.#sql, page);
+  }
+
+  sawUser(user: string): PostgresStep<void> {
+    return this.#step([userRow(user)], (work) => users.sawUser(work, user));
+  }
+
+  linkIdentity(scope: UserScope, agentId: string, identity: string): PostgresStep<void> {
+    return this.#agentStep(scope, agentId, (work, userId) =>
+      links.linkIdentity(work, userId, agentId, identity),
+    );
+  }
+
+  unlinkIdentity(scope: UserScope, identity: string): PostgresStep<void> {
+    return this.#scoped(scope, [], (work, userId) => links.unlinkIdentity(work, userId, identity));
+  }
+
+  async listIdentities(
+    scope: UserScope,
+    agentId: string,
+    page: KeyedPageRequest,
+  ): Promise<KeyedPage<string>> {
+    return links.listIdentities(this.#sql, await this.#ownerOf(scope, agentId), page);
+  }
+
+  async linkedAgent(identity: string): Promise<AgentView | undefined> {
+    const agent = await lists.findLinkedAgent(this.#sql, identity, links.linkOwnerId(identity));
+    return agent === undefined ? undefined : this.#view(agent);
+  }
+
+  async isLinked(user: string, agentId: string, identity: string): Promise<boolean> {
+    const linked = await query(
+      this.#sql,
+      'SELECT 1 FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity = $3',
+      [users.userIdOf(user), agentId, identity],
+    );
+    return linked.length > 0;
+  }
+
+  identitiesOf(user: string, agent: string): Promise<readonly string[]> {
+    return links.identitiesOf(this.#sql, users.userIdOf(user), agent);
+  }
+
+  /** Refuses a second spelling of a known user. */
+  checkUser(user: string): void | Promise<void> {
+    return this.#spellings.check(this.#sql, user);
+  }
+
+  /** Does what is due for leases and silent agents, a few in each write. Rows that another server is at are left to it. */
+  async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
+    await this.keepTime();
+    const { sweepStepMax } = this.#options.limits;
+    for (const sweep of [agents.sweepLeases, agents.sweepActivity]) {
+      const step = this.#step([], (work) => sweep(work, sweepStepMax));
+      while (!isOver() && (await writeOne(writer, { caller: background }, step)) === sweepStepMax);
+    }
+  }
+
+  readonly #part = (work: Work): RegistryWork =>
+    new RegistryWork(work, { clock: this.#options.clock, hooks: this.onPresenceEnded });
+
+  #step<T>(rows: readonly RowName[], run: (work: RegistryWork) => Promise<T>): PostgresStep<T> {
+    return new PostgresStep(rows, (work) => run(work.part(this.#part)));
+  }
+
+  #agentStep<T>(
+    scope: UserScope,
+    agentId: string,
+    run: (work: RegistryWork, userId: string | null) => Promise<T>,
+  ): PostgresStep<T> {
+    return this.#scoped(scope, [agentRow(agentId)], run);
+  }
+
+  /** A step on what the scope reaches. */
+  #scoped<T>(
+    scope: UserScope,
+    rows: readonly RowName[],
+    run: (work: RegistryWork, userId: string | null) => Promise<T>,
+  ): PostgresStep<T> {
+    return this.#step(rows, async (work) => run(work, await this.#reach(scope, work.sql)));
+  }
+
+  /** The 64 digits of the user that a scope names, or null for all users. */
+  async #reach(scope: UserScope, sql: Queryable = this.#sql): Promise<string | null> {
+    if (scope === null) return null;
+    await this.#spellings.check(sql, scope);
+    return users.userIdOf(scope);
+  }
+
+  async #ownerOf(scope: UserScope, agentId: string): Promise<{ userId: string; agentId: string }> {
+    const agent = await this.getAgent(scope, agentId);
+    if (agent === undefined) throw agentNotFound(agentId);
+    return { userId: agent.record.user_id, agentId };
+  }
+
+  #leaseTimes(): ReturnType<typeof leaseTimesOf> {
+    return leaseTimesOf(this.#options.limits, []);
+  }
+
+  readonly #view = (agent: StoredAgent): AgentView => ({
+    ...agent,
+    lease: agent.lease && counted(agent.lease, this.#leaseTimes()),
+  });
+}
+
+function userRow(user: string): RowName {
+  return { table: 'users', key: users.userIdOf(user) };
+}
+
+function agentRow(agentId: string): RowName {
+  return { table: 'agents', key: agentId };
+}

@@ -1,0 +1,108 @@
+/** The tables of the registry and of tokens in PostgreSQL. Keys begin with the owner, so that the tables can be distributed by it. */
+import type { PostgresSql } from '../connection.js';
+import { migrate } from '../migrate.js';
+
+/**
+ * An agent is one row, its lease included: a lock on the row holds all of it, and one statement reads it as it is
+ * under the lock. Heartbeats change no column that an index has (the timer of a lease stays where it was set), so
+ * that PostgreSQL writes the new row beside the old one and touches no index.
+ */
+const tables = `
+  CREATE SCHEMA IF NOT EXISTS registry;
+
+  CREATE TABLE registry.users (
+    user_id text COLLATE "C" PRIMARY KEY,
+    -- The readable id.
+    name text NOT NULL,
+    email text NOT NULL,
+    created_at timestamptz NOT NULL,
+    last_seen_at timestamptz NOT NULL,
+    agents integer NOT NULL DEFAULT 0 CHECK (agents >= 0),
+    -- Null where the general quota holds.
+    agents_max integer,
+    -- The highest fencing number of deleted agents: none is given out again.
+    deleted_fence bigint NOT NULL DEFAULT 0
+  );
+
+  -- Whose an id is: of an agent, a session, an identity or a token. Stays on one node, or is copied to every node.
+  CREATE TABLE registry.owners (
+    id text COLLATE "C" PRIMARY KEY,
+    user_id text COLLATE "C" NOT NULL
+  );
+
+  CREATE TABLE registry.agents (
+    user_id text COLLATE "C" NOT NULL REFERENCES registry.users (user_id),
+    agent_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    status smallint NOT NULL,
+    cpu_millicores bigint NOT NULL,
+    memory_mb bigint NOT NULL,
+    runtime_version text NOT NULL,
+    labels json NOT NULL,
+    error_message text,
+    version bigint NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    last_heartbeat_at timestamptz,
+    status_since timestamptz NOT NULL,
+    active_at timestamptz NOT NULL,
+    activity_timer_at timestamptz,
+    active_sessions integer NOT NULL CHECK (active_sessions >= 0),
+    -- Null where nobody has held the lease yet.
+    lease_fence bigint,
+    lease_holder text,
+    lease_renewed_at timestamptz,
+    lease_expires_at timestamptz,
+    lease_timer_at timestamptz,
+    lease_lost boolean,
+    PRIMARY KEY (user_id, agent_id)
+  );
+  CREATE INDEX agents_name ON registry.agents (user_id, name);
+  CREATE INDEX agents_status ON registry.agents (status, user_id, agent_id);
+  CREATE INDEX agents_labels ON registry.agents USING gin ((labels::jsonb));
+  CREATE INDEX agents_activity_timer ON registry.agents (activity_timer_at) WHERE activity_timer_at IS NOT NULL;
+  CREATE INDEX agents_lease_timer ON registry.agents (lease_timer_at) WHERE lease_timer_at IS NOT NULL;
+
+  CREATE TABLE registry.sessions (
+    user_id text COLLATE "C" NOT NULL,
+    agent_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    status smallint NOT NULL,
+    created_at timestamptz NOT NULL,
+    closed_at timestamptz,
+    PRIMARY KEY (user_id, agent_id, session_id),
+    FOREIGN KEY (user_id, agent_id) REFERENCES registry.agents (user_id, agent_id)
+  );
+  CREATE INDEX sessions_id ON registry.sessions (user_id, session_id);
+  CREATE INDEX sessions_status ON registry.sessions (user_id, agent_id, status, session_id);
+
+  CREATE TABLE registry.identity_links (
+    user_id text COLLATE "C" NOT NULL,
+    agent_id text COLLATE "C" NOT NULL,
+    identity text COLLATE "C" NOT NULL,
+    PRIMARY KEY (user_id, agent_id, identity),
+    FOREIGN KEY (user_id, agent_id) REFERENCES registry.agents (user_id, agent_id)
+  );
+  CREATE UNIQUE INDEX identity_links_identity ON registry.identity_links (user_id, identity);
+
+  CREATE TABLE registry.tokens (
+    user_id text COLLATE "C" NOT NULL,
+    token_id text COLLATE "C" NOT NULL,
+    -- The readable id of the user.
+    user_name text NOT NULL,
+    name text NOT NULL,
+    -- SHA-256 of the whole token.
+    hash text NOT NULL,
+    can_write boolean NOT NULL,
+    namespaces json,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz,
+    last_used_at timestamptz,
+    PRIMARY KEY (user_id, token_id)
+  );
+  CREATE INDEX tokens_expiry ON registry.tokens (expires_at) WHERE expires_at IS NOT NULL`;
+
+/** Brings the tables of the registry and of tokens to the newest version. */
+export function migrateRegistry(sql: PostgresSql): Promise<void> {
+  return migrate(sql, 'registry', [tables]);
+}

@@ -1,0 +1,34 @@
+/** Requests and refusals that several suites share. */
+import { Agent, type Answer, type Desk } from './desk.js';
+import { writtenPort } from './written-port.js';
+
+export const unknownId = '11111111-2222-4333-8444-555555555555';
+export const secret = 'a key of sixteen or more';
+
+export function refusal(answer: Answer): [number, unknown] {
+  return [answer.status, answer.json];
+}
+
+export function postOnce(agent: Agent): Promise<Answer> {
+  return agent.ask('POST', '/room/global', { body: { body: 'x' } });
+}
+
+export async function send(from: Agent, to: string, body: unknown): Promise<[number, unknown]> {
+  return refusal(await from.ask('POST', `/dm/${to}`, { body }));
+}
+
+export function forwardedFrom(address: string): Record<string, string> {
+  return { 'x-forwarded-for': address };
+}
+
+/** A new agent, without a request for it. */
+export async function registered(desk: Desk): Promise<Agent> {
+  const agent = new Agent(desk);
+  const { identity } = await writtenPort(desk.stoa.messaging).register({
+    publicKey: agent.publicKey,
+    name: null,
+    email: null,
+    proven: false,
+  });
+  return Object.assign(agent, { id: identity.id });
+}

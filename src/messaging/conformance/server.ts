@@ -1,0 +1,191 @@
+/** The server around messaging: headers, pages, health, feed, kept identities. */
+import { isDeepStrictEqual } from 'node:util';
+import { verifySignature } from '../../identity/signatures.js';
+import { operatorCaller } from '../../core/caller.js';
+import { type TestRunner, eventually } from '../../core/test-runner.js';
+import { Agent, type Backend, type Desk } from './desk.js';
+import { secret } from './requests.js';
+
+export function serverTests(
+  { afterAll, beforeAll, describe, expect, it }: TestRunner,
+  backend: Backend,
+): void {
+  describe(`the server around it on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      ann = await desk.agent('Ann');
+    });
+    afterAll(() => desk.close());
+
+    it('puts CORS and security headers on every answer', async () => {
+      const answers = [
+        await desk.ask('GET', '/api'),
+        await desk.ask('GET', '/room/nowhere'),
+        await desk.ask('PUT', '/room/global'),
+        await desk.ask('GET', '/room/a/b/c/d'),
+        await desk.ask('POST', '/register', { raw: 'x'.repeat(70_000) }),
+        await desk.ask('POST', '/register', { raw: 'x', headers: { 'content-type': 'text/plain' } }),
+        await desk.ask('OPTIONS', '/room/global'),
+        await desk.ask('GET', '/health'),
+        await desk.ask('GET', '/nowhere'),
+        await desk.ask('GET', '/room/%'),
+        await desk.ask('POST', '/room/global', { raw: '{}' }),
+        await desk.ask('GET', '/'),
+        await desk.ask('GET', '/docs'),
+        await ann.ask('DELETE', `/room/global/${(await ann.post('global', 'to be deleted')).id}`),
+      ];
+      expect(answers.map(({ status }) => status)).toEqual([
+        200, 400, 405, 404, 413, 415, 204, 200, 404, 400, 401, 200, 200, 204,
+      ]);
+      for (const { headers } of answers) {
+        expect(headers.get('access-control-allow-origin')).toBe('*');
+        expect(headers.get('x-content-type-options')).toBe('nosniff');
+        expect(headers.get('x-frame-options')).toBe('DENY');
+        expect(headers.get('referrer-policy')).toBe('no-referrer');
+        expect(headers.get('strict-transport-security')).toMatch(/max-age/);
+        expect(headers.get('content-security-policy')).toMatch(/default-src 'none'/);
+      }
+      const stream = await fetch(`${desk.url}/room/global/stream`);
+      await stream.body?.cancel();
+      expect([
+        stream.headers.get('access-control-allow-origin'),
+        stream.headers.get('x-frame-options'),
+      ]).toEqual(['*', 'DENY']);
+      // What never became a request is answered on the bare socket.
+      for (const bytes of [
+        'NONSENSE\r\n\r\n',
+        `GET /room/global HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`,
+      ]) {
+        const answer = await desk.talk(bytes);
+        expect(answer).toMatch(/^HTTP\/1\.1 4\d\d /);
+        for (const header of [
+          'access-control-allow-origin: *',
+          'x-content-type-options: nosniff',
+          "content-security-policy: default-src 'none'",
+        ])
+          expect(answer).toContain(header);
+      }
+    });
+
+    it('tells clients what it is', async () => {
+      expect((await desk.ask('GET', '/api')).json).toEqual({
+        name: 'AICQ',
+        version: expect.any(String),
+        docs: '/docs',
+      });
+      expect((await desk.ask('GET', '/docs')).text).toContain('# Onboarding');
+      expect((await desk.ask('GET', '/docs/openapi.yaml')).text).toContain('/room/{room}:');
+      expect((await desk.ask('GET', '/')).text).toContain('AICQ');
+      expect((await desk.ask('GET', '/metrics')).text).toMatch(/^aicq_http_requests_total\{/m);
+      const pass = { status: 'pass', latency: expect.stringMatching(/^\d+\.\d\dms$/) };
+      expect((await desk.ask('GET', '/health')).json).toEqual({
+        status: 'healthy',
+        version: expect.any(String),
+        checks: { postgres: pass, redis: pass },
+        timestamp: expect.stringMatching(/^\d{4}-.*Z$/),
+      });
+    });
+
+    it('counts what happened', async () => {
+      const before = (await desk.ask('GET', '/stats')).json;
+      const eve = await desk.agent('Eve');
+      const { id, ts } = await eve.post('global', '😀'.repeat(300));
+      await desk.room(eve, 'open');
+      await eve.post(await desk.room(eve, 'den', secret), 'inside', {}, { 'x-aicq-room-key': secret });
+      const after = (await desk.ask('GET', '/stats')).json;
+      expect(Object.keys(after)).toEqual([
+        'total_agents',
+        'total_channels',
+        'total_messages',
+        'last_activity',
+        'top_channels',
+        'recent_messages',
+      ]);
+      expect([after.total_agents, after.total_messages, after.total_channels]).toEqual([
+        before.total_agents + 1,
+        before.total_messages + 2,
+        before.total_channels + 1,
+      ]);
+      expect(after.last_activity).toBe('just now');
+      expect(after.recent_messages[0]).toEqual({
+        id,
+        agent_id: eve.id,
+        agent_name: 'Eve',
+        body: '😀'.repeat(200),
+        timestamp: ts,
+      });
+      const { text } = await desk.ask('GET', '/metrics');
+      for (const [name, total] of [
+        ['agents', after.total_agents],
+        ['public_rooms', after.total_channels],
+        ['messages_posted', after.total_messages],
+        ['blocked_addresses', 0],
+      ] as const) {
+        expect(text).toMatch(new RegExp(`^aicq_${name} ${total}$`, 'm'));
+      }
+    });
+
+    it('tells the change feed of identities and rooms, of private ones the operator alone', async () => {
+      const eve = await desk.agent('Eve');
+      const [open, hidden] = [await desk.room(eve), await desk.room(eve, 'den', secret)];
+      await eve.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Eva' } });
+      const next = new Agent(desk);
+      await eve.ask('POST', `/who/${eve.id}/key`, {
+        body: {
+          public_key: next.publicKey,
+          proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
+        },
+      });
+      const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'watcher', {}, null);
+      const told = async (bearer: string) => {
+        const { items } = (
+          await desk.ask('GET', '/v1/changes?topics=messaging&limit=1000', {
+            headers: { authorization: `Bearer ${bearer}` },
+          })
+        ).json as { items: { kind: string; id: string }[] };
+        return items
+          .filter(({ id }) => [eve.id, open, hidden].includes(id))
+          .map(({ kind, id }) => `${kind} ${id}`);
+      };
+      const ofEve = ['registered', 'updated', 'rotated'].map((event) => `identity.${event} ${eve.id}`);
+      const all = [`room.created ${open}`, `room.created ${hidden}`, ...ofEve].toSorted();
+      await eventually(
+        async () => (await told(desk.stoa.operatorToken)).toSorted(),
+        (seen) => isDeepStrictEqual(seen, all),
+        30,
+      );
+      expect((await told(token)).toSorted()).toEqual(all.filter((each) => !each.includes(hidden)));
+    });
+
+    it('posts for a bearer token as an identity that it keeps, and says so', async () => {
+      const headers = {
+        authorization: `Bearer ${desk.stoa.operatorToken}`,
+        'stoa-user': 'ada',
+        'stoa-agent': 'scout',
+      };
+      const room = await desk.room(ann);
+      const post = () => desk.ask('POST', `/room/${room}`, { body: { body: 'from the operator' }, headers });
+      expect((await post()).status).toBe(201);
+      expect((await post()).status).toBe(201);
+      const { messages } = (await desk.ask('GET', `/room/${room}?verify=1`)).json;
+      expect(messages[0]).toMatchObject({ server_signed: true, from: messages[1].from });
+      expect(
+        verifySignature(
+          Buffer.from(messages[0].proof.public_key, 'base64'),
+          messages[0].proof.signed_text,
+          Buffer.from(messages[0].sig, 'base64'),
+        ),
+      ).toBe(true);
+      expect((await desk.ask('GET', `/who/${messages[0].from}`)).json).toMatchObject({
+        name: 'scout',
+        server_kept: true,
+      });
+      await desk.stoa.secrets.rekey();
+      expect((await post()).status).toBe(201);
+      expect((await desk.ask('GET', `/room/${room}?limit=1`)).json.messages[0].from).toBe(messages[0].from);
+    });
+  });
+}

@@ -1,0 +1,497 @@
+/** Details of AICQ's protocol on every backend: spellings, limits, defaults and permissions. */
+import { randomUUID } from 'node:crypto';
+import type { TestRunner } from '../../core/test-runner.js';
+import { operatorCaller } from '../../core/caller.js';
+import { globalRoomId } from '../uuid.js';
+import { type Backend, Agent, type Answer, type Desk, roomy } from './desk.js';
+import { Stream } from './stream.js';
+import { writtenPort } from './written-port.js';
+
+/** Everything that may be read, with and without a signature. */
+const reads = [
+  '/',
+  '/api',
+  '/docs',
+  '/docs/openapi.yaml',
+  '/metrics',
+  '/health',
+  '/stats',
+  '/channels',
+  '/find?q=word',
+  '/room/global',
+  '/dm',
+];
+
+/** The limits that AICQ's clients are written for. */
+const defaults: readonly (readonly [
+  endpoint: string,
+  limit: string,
+  window: 'minute' | 'hour',
+  ask: (desk: Desk, agent: Agent) => Promise<Answer>,
+])[] = [
+  [
+    'register',
+    '10',
+    'hour',
+    (desk, agent) => desk.ask('POST', '/register', { body: { public_key: agent.publicKey } }),
+  ],
+  ['who', '100', 'minute', (desk, agent) => desk.ask('GET', `/who/${agent.id}`)],
+  ['channels', '60', 'minute', (desk) => desk.ask('GET', '/channels')],
+  ['find', '30', 'minute', (desk) => desk.ask('GET', '/find?q=word')],
+  ['make a room', '10', 'hour', (_desk, agent) => agent.ask('POST', '/room', { body: { name: 'den' } })],
+  ['read a room', '120', 'minute', (_desk, agent) => agent.ask('GET', '/room/global')],
+  ['post', '30', 'minute', (_desk, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
+  ['send', '60', 'minute', (_desk, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
+  ['read letters', '60', 'minute', (_desk, agent) => agent.ask('GET', '/dm')],
+  [
+    'delete',
+    '30',
+    'minute',
+    (_desk, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH'),
+  ],
+];
+
+function spellingsOf(id: string): string[] {
+  return [id, id.toUpperCase(), id.replaceAll('-', ''), `urn:uuid:${id}`, `{${id}}`].map(encodeURIComponent);
+}
+
+/** A body whose every character is written as an escape of six. */
+function escaped(text: string): string {
+  return `{"body":"${Array.from(text, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"}`;
+}
+
+/** A message of one character in a request of so many bytes. */
+function padded(bytes: number): string {
+  return `{"body":"x"${' '.repeat(bytes - 12)}}`;
+}
+
+/** A server for one test. */
+async function withDesk(
+  backend: Backend,
+  options: Parameters<Backend['open']>[0],
+  work: (desk: Desk, agent: Agent) => Promise<void>,
+): Promise<void> {
+  const desk = await backend.open(options);
+  try {
+    await work(desk, await desk.agent());
+  } finally {
+    await desk.close();
+  }
+}
+
+export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRunner, backend: Backend): void {
+  describe(`AICQ's wire on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      ann = await desk.agent('Ann');
+    });
+    afterAll(() => desk.close());
+
+    const send = async (path: string, raw: string) => (await ann.ask('POST', path, { raw })).status;
+    const make = async (roomKey: string) =>
+      (await ann.ask('POST', '/room', { body: { name: 'den', is_private: true, key: roomKey } })).json;
+    const refusal = async (method: string, path: string, body?: unknown) => {
+      const { status, json } = await ann.ask(method, path, body === undefined ? {} : { body });
+      return [status, json];
+    };
+
+    it('takes an id in every spelling on every route', async () => {
+      const room = await desk.room(ann);
+      const word = `w${randomUUID().slice(0, 8)}`;
+      const { id } = await ann.post(room, word);
+      for (const spelling of spellingsOf(room)) {
+        expect((await desk.ask('GET', `/room/${spelling}`)).json.room.id).toBe(room);
+        expect((await desk.ask('GET', `/room/${spelling}/${id}`)).json.id).toBe(id);
+        expect((await desk.ask('GET', `/find?q=${word}&room=${spelling}`)).json.total).toBe(1);
+        expect((await ann.ask('POST', `/room/${spelling}`, { body: { body: 'said' } })).status).toBe(201);
+      }
+      for (const spelling of spellingsOf(ann.id)) {
+        expect((await desk.ask('GET', `/who/${spelling}`)).json.id).toBe(ann.id);
+        expect((await ann.ask('POST', `/dm/${spelling}`, { body: { body: 'letter' } })).status).toBe(201);
+      }
+      expect((await ann.ask('GET', '/dm')).json.messages).toHaveLength(5);
+      expect((await desk.ask('GET', `/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({
+        id: globalRoomId,
+        name: 'global',
+      });
+    });
+
+    for (const path of reads)
+      it(`GET ${path} takes an empty body of JSON, and {}`, async () => {
+        for (const [body, length] of [
+          ['', ''],
+          ['', 'Content-Length: 0\r\n'],
+          ['{}', 'Content-Length: 2\r\n'],
+        ] as const) {
+          const headers = Object.entries(ann.headers(body)).map(([name, value]) => `${name}: ${value}\r\n`);
+          const answer = await desk.talk(
+            `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n${length}${headers.join('')}\r\n${body}`,
+          );
+          expect(answer, `${path} with "${body}"`).toMatch(/^HTTP\/1\.1 200 /);
+        }
+      });
+
+    it('falls back where paging values are bad', async () => {
+      const room = await desk.room(ann);
+      for (let index = 0; index < 3; index += 1) await ann.post(room, `n${index}`);
+      for (const bad of ['-1', '0', 'x', '1e3', '', '1.5', '9'.repeat(30), '%00']) {
+        expect(
+          (await desk.ask('GET', `/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages,
+          bad,
+        ).toHaveLength(3);
+        expect((await desk.ask('GET', `/channels?limit=${bad}&offset=${bad}`)).status, bad).toBe(200);
+        expect((await desk.ask('GET', `/find?q=n1x&limit=${bad}&after=${bad}`)).status, bad).toBe(200);
+      }
+    });
+
+    it('measures messages, direct messages and requests to the byte, also if they are escaped', async () => {
+      expect([
+        await send('/room/global', escaped('x'.repeat(4096))),
+        await send('/room/global', escaped('x'.repeat(4097))),
+      ]).toEqual([201, 422]);
+      expect([
+        await send('/room/global', JSON.stringify({ body: 'é'.repeat(2048) })),
+        await send('/room/global', JSON.stringify({ body: `${'é'.repeat(2048)}x` })),
+      ]).toEqual([201, 422]);
+      expect([
+        await send(`/dm/${ann.id}`, escaped('x'.repeat(8192))),
+        await send(`/dm/${ann.id}`, escaped('x'.repeat(8193))),
+      ]).toEqual([201, 422]);
+      expect([
+        await send('/room/global', padded(65_536)),
+        await send('/room/global', padded(65_537)),
+      ]).toEqual([201, 413]);
+    });
+
+    it('measures room keys to the byte', async () => {
+      expect(await make('k'.repeat(15))).toEqual({ error: 'private rooms require key (min 16 chars)' });
+      expect(await make('k'.repeat(73))).toEqual({ error: 'room key too long (max 72 bytes)' });
+      expect(await make('é'.repeat(37))).toEqual({ error: 'room key too long (max 72 bytes)' });
+      for (const roomKey of ['k'.repeat(16), 'k'.repeat(72)]) {
+        const { id } = await make(roomKey);
+        expect(
+          (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status,
+        ).toBe(200);
+        // Bytes beyond bcrypt's limit are part of the key too.
+        expect(
+          (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status,
+        ).toBe(403);
+      }
+    });
+
+    it('accepts a room key beyond ASCII as UTF-8 bytes and as browsers send it', async () => {
+      const roomKey = 'clé de la pièce: é';
+      const { id } = await make(roomKey);
+      const open = async (encoding: 'utf8' | 'latin1', key: string) =>
+        (
+          await desk.talk(
+            Buffer.concat([
+              Buffer.from(`GET /room/${id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-AICQ-Room-Key: `),
+              Buffer.from(key, encoding),
+              Buffer.from('\r\n\r\n'),
+            ]),
+          )
+        ).slice(0, 12);
+      expect(await open('utf8', roomKey)).toBe('HTTP/1.1 200');
+      expect(await open('latin1', roomKey)).toBe('HTTP/1.1 200');
+      expect(await open('utf8', roomKey.replace('é', 'è'))).toBe('HTTP/1.1 403');
+    });
+
+    it('refuses invalid requests on the added routes with their own sentences', async () => {
+      expect(await refusal('POST', '/dm/ack', { ids: [] })).toEqual([400, { error: 'ids is required' }]);
+      expect(await refusal('POST', '/dm/ack', { ids: Array.from({ length: 1_001 }, () => 'x') })).toEqual([
+        400,
+        { error: 'too many ids' },
+      ]);
+      expect(await refusal('GET', '/stream')).toEqual([
+        400,
+        { error: "query parameter 'rooms' is required" },
+      ]);
+      expect(
+        await refusal('GET', `/stream?rooms=${Array.from({ length: 51 }, () => randomUUID()).join(',')}`),
+      ).toEqual([400, { error: 'too many rooms in one stream' }]);
+    });
+
+    it('shows a direct message to its recipient only: not in search, statistics, rooms, metrics, or the feeds and streams of others', async () => {
+      const [eve, mallory] = [await desk.agent(), await desk.agent()];
+      const word = `letter${randomUUID().replaceAll('-', '')}`;
+      const streams = await Promise.all([
+        Stream.open(`${desk.url}/dm/stream`, mallory.headers()),
+        Stream.open(`${desk.url}/room/global/stream`),
+      ]);
+      await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
+      const { json: letter } = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: word } });
+      expect((await eve.ask('GET', '/dm')).text).toContain(word);
+      const { token } = await desk.stoa.identity.createToken(
+        operatorCaller(),
+        `u${word.slice(0, 12)}`,
+        {},
+        null,
+      );
+      const answers = [
+        ...(await Promise.all(
+          [
+            `/find?q=${word}`,
+            '/stats',
+            '/room/global?limit=200',
+            '/metrics',
+            `/room/global/${letter.id as string}`,
+          ].map((path) => desk.ask('GET', path)),
+        )),
+        await desk.ask('GET', '/v1/changes?limit=1000', { headers: { authorization: `Bearer ${token}` } }),
+        await mallory.ask('GET', '/dm?pending=1&verify=1'),
+        await mallory.ask('POST', '/dm/ack', { body: { ids: [letter.id] } }),
+      ];
+      for (const { text } of answers.slice(1)) expect(text).not.toContain(word);
+      expect(answers[0]?.json.results).toEqual([]);
+      for (const { text } of answers.filter((_, index) => index !== 4)) expect(text).not.toContain(letter.id);
+      expect(answers.at(-1)?.json).toEqual({ acknowledged: 0 });
+      // A message that both must get, so that earlier ones have arrived.
+      await ann.post('global', 'for all');
+      await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'for mallory' } });
+      await Promise.all(streams.map((stream) => stream.until(1)));
+      for (const stream of streams) {
+        expect(JSON.stringify(stream.events)).not.toContain(word);
+        stream.close();
+      }
+    });
+
+    it('rotates to one of several keys that are sent at once', async () => {
+      const eve = await desk.agent();
+      const offered = Array.from({ length: 6 }, () => new Agent(desk));
+      const answers = await Promise.all(
+        offered.map((next) =>
+          eve.ask('POST', `/who/${eve.id}/key`, {
+            body: {
+              public_key: next.publicKey,
+              proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
+            },
+          }),
+        ),
+      );
+      const rotated = answers.filter(({ status }) => status === 200);
+      expect(rotated).toHaveLength(1);
+      // Too late by a moment, or by so much that the old key no longer signs, or that the proof names a key
+      // that is gone.
+      for (const { status, json } of answers.filter((answer) => answer.status !== 200)) {
+        expect([
+          [409, 'the key was rotated meanwhile'],
+          [401, 'invalid signature'],
+          [400, 'invalid proof: the new key must sign the rotation'],
+        ]).toContainEqual([status, json.error]);
+      }
+      expect((await desk.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(rotated[0]?.json.public_key);
+      expect((await desk.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
+    });
+
+    it('reads a room and an inbox from their beginning with after=0, and back from the newest with before=0', async () => {
+      const eve = await desk.agent();
+      const room = await desk.room(eve);
+      for (const body of ['one', 'two', 'three']) {
+        await eve.post(room, body);
+        await eve.ask('POST', `/dm/${eve.id}`, { body: { body } });
+      }
+      const bodies = async (path: string) =>
+        (await eve.ask('GET', path)).json.messages.map(({ body }: { body: string }) => body);
+      for (const path of [`/room/${room}`, '/dm']) {
+        expect(await bodies(`${path}?after=0&limit=2`)).toEqual(['two', 'one']);
+        expect(await bodies(`${path}?before=0&limit=2`)).toEqual(['three', 'two']);
+        expect(await bodies(`${path}?after=x&limit=2`)).toEqual(['three', 'two']);
+      }
+      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=0`);
+      await stream.until(3);
+      stream.close();
+    });
+
+    it('returns a search page by page, each message once, also within one millisecond', async () => {
+      let nowMs = Date.now();
+      await withDesk(backend, { clock: () => nowMs }, async (own, eve) => {
+        const word = `paged${randomUUID().slice(0, 8)}`;
+        const post = (room: string, body: string) => {
+          const raw = JSON.stringify({ body });
+          return own.ask('POST', `/room/${room}`, { raw, headers: eve.headers(raw, { timestamp: nowMs }) });
+        };
+        const rooms: string[] = [];
+        for (let count = 0; count < 5; count += 1) {
+          const raw = JSON.stringify({ name: `page-${count}` });
+          const headers = eve.headers(raw, { timestamp: nowMs });
+          rooms.push((await own.ask('POST', '/room', { raw, headers })).json.id);
+        }
+        for (let round = 0; round < 2; round += 1) {
+          nowMs += 10;
+          for (const room of rooms) expect((await post(room, `${word} ${round} ${room}`)).status).toBe(201);
+        }
+        for (const limit of [1, 3, 9]) {
+          const found: string[] = [];
+          let cursor = '';
+          for (;;) {
+            const { json } = await own.ask('GET', `/find?q=${word}&limit=${limit}${cursor}`);
+            found.push(...json.results.map(({ body }: { body: string }) => body));
+            expect(json.results.length).toBe(Math.min(limit, 10 - (found.length - json.results.length)));
+            if (json.next_cursor === undefined) break;
+            cursor = `&cursor=${json.next_cursor}`;
+          }
+          expect(new Set(found).size).toBe(10);
+          expect(found).toHaveLength(10);
+        }
+        expect((await own.ask('GET', `/find?q=${word}&limit=10`)).json.next_cursor).toBeUndefined();
+      });
+    });
+
+    it('refuses cursors of other routes and of times that no message can have', async () => {
+      const cursors = ['s281474976710656', 's999999999999999', 'b281474976710655', 'a1', 's1 x', 's'];
+      for (const text of cursors) {
+        const answer = await desk.ask(
+          'GET',
+          `/find?q=word&cursor=${Buffer.from(text).toString('base64url')}`,
+        );
+        expect([text, answer.status]).toEqual([text, 400]);
+      }
+      for (const text of ['s1', 'b281474976710656', 'a999999999999999']) {
+        const cursor = Buffer.from(text).toString('base64url');
+        expect([text, (await desk.ask('GET', `/room/global?cursor=${cursor}`)).status]).toEqual([text, 400]);
+      }
+      for (const path of ['/room/global?before=', '/room/global?after=', '/find?q=word&after='])
+        expect((await desk.ask('GET', `${path}999999999999999`)).status).toBe(200);
+    });
+
+    it('names an author without a name Unknown Agent in the statistics', async () => {
+      const nameless = await desk.agent();
+      const { id } = await nameless.post('global', 'who am I');
+      expect((await desk.ask('GET', '/stats')).json.recent_messages[0]).toMatchObject({
+        id,
+        agent_id: nameless.id,
+        agent_name: 'Unknown Agent',
+      });
+    });
+  });
+
+  describe(`settings of messaging on ${backend.name}`, () => {
+    it("have AICQ's rates unless they say otherwise", async () => {
+      await withDesk(backend, { limits: {} }, async (desk, agent) => {
+        for (const [endpoint, limit, window, ask] of defaults) {
+          const { headers } = await ask(desk, agent);
+          const seconds = Number(headers.get('x-ratelimit-reset')) - Date.now() / 1000;
+          expect([endpoint, headers.get('x-ratelimit-limit'), seconds > 61 ? 'hour' : 'minute']).toEqual([
+            endpoint,
+            limit,
+            window,
+          ]);
+        }
+      });
+    });
+
+    it("have AICQ's pages unless a request says otherwise, and the busiest rooms in AICQ's order", async () => {
+      await withDesk(backend, {}, async (desk, agent) => {
+        const port = writtenPort(desk.stoa.messaging);
+        const post = (roomId: string, count: number) =>
+          Promise.all(
+            Array.from({ length: count }, () =>
+              port.post({
+                roomId,
+                from: agent.id,
+                body: 'many words',
+                parentId: null,
+                proof: null,
+                serverSigned: false,
+              }),
+            ),
+          );
+        const rooms = await Promise.all(
+          Array.from({ length: 100 }, (_, index) =>
+            port.createRoom({ name: `room${index}`, isPrivate: false, keyHash: null, createdBy: agent.id }),
+          ),
+        );
+        await post(globalRoomId, 201);
+        await Promise.all(
+          Array.from({ length: 101 }, () =>
+            port.send({ to: agent.id, from: agent.id, body: 'x', proof: null, serverSigned: false }),
+          ),
+        );
+        const size = async (path: string, list: 'messages' | 'channels' | 'results') => {
+          const { json } = await (path.startsWith('/dm') ? agent.ask('GET', path) : desk.ask('GET', path));
+          return [json[list].length, json.has_more];
+        };
+        expect([
+          await size('/room/global', 'messages'),
+          await size('/room/global?limit=9999', 'messages'),
+        ]).toEqual([
+          [50, true],
+          [200, true],
+        ]);
+        expect([await size('/dm', 'messages'), await size('/dm?limit=9999', 'messages')]).toEqual([
+          [100, true],
+          [100, true],
+        ]);
+        expect([await size('/channels', 'channels'), await size('/channels?limit=9999', 'channels')]).toEqual(
+          [
+            [20, undefined],
+            [100, undefined],
+          ],
+        );
+        expect([
+          await size('/find?q=words', 'results'),
+          await size('/find?q=words&limit=9999', 'results'),
+        ]).toEqual([
+          [20, undefined],
+          [100, undefined],
+        ]);
+        expect((await desk.ask('GET', '/find?q=many+words')).json.total).toBe(20);
+        // Each a little later than the one before.
+        for (const [index, room] of rooms.slice(0, 5).entries()) {
+          await post(room.id, index === 2 ? 3 : 2);
+          const postedMs = Date.now();
+          while (Date.now() === postedMs) await new Promise((resolve) => setImmediate(resolve));
+        }
+        const { top_channels: top, recent_messages: recent } = (await desk.ask('GET', '/stats')).json;
+        expect(top).toEqual([
+          { id: globalRoomId, name: 'global', message_count: 201 },
+          ...[2, 4, 3, 1].map((index) => ({
+            id: rooms[index]?.id,
+            name: `room${index}`,
+            message_count: index === 2 ? 3 : 2,
+          })),
+        ]);
+        expect(recent).toHaveLength(5);
+      });
+    });
+
+    it('limit requests by address before a signature is verified', async () => {
+      await withDesk(
+        backend,
+        { limits: { ...roomy, addressRequestsPerMinuteMax: 4 } },
+        async (desk, agent) => {
+          const forged = { ...agent.headers('{}'), 'x-aicq-signature': 'AAAA' };
+          const statuses = [];
+          for (let index = 0; index < 5; index += 1)
+            statuses.push((await desk.ask('GET', '/dm', { headers: forged })).status);
+          // The registration was the first of the four.
+          expect(statuses).toEqual([401, 401, 401, 429, 429]);
+          expect((await agent.ask('GET', '/dm')).json).toEqual({ error: 'rate limit exceeded' });
+          expect((await desk.ask('GET', '/health')).status).toBe(200);
+        },
+      );
+    });
+
+    it('can require RFC 9421 and then refuse other signatures', async () => {
+      await withDesk(
+        backend,
+        { messagingSettings: { requireMessageSignatures: true } },
+        async (desk, agent) => {
+          const body = '{"body":"x"}';
+          const post = async (headers: Record<string, string>) =>
+            (await desk.ask('POST', '/room/global', { raw: body, headers })).json;
+          expect(await post(agent.headers(body))).toEqual({
+            error: 'this server requires RFC 9421 message signatures',
+          });
+          expect(await post(agent.messageSignature('POST', '/room/global', body))).toMatchObject({
+            ts: expect.any(Number),
+          });
+        },
+      );
+    });
+  });
+}

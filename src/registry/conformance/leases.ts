@@ -1,0 +1,186 @@
+/** Leases: taken, renewed, lapsed, lost, given back. */
+import type { TestRunner } from '../../core/test-runner.js';
+import {
+  changesOf,
+  OneBench,
+  type RegistryTarget,
+  type RegistryBench,
+  agentIn,
+  alice,
+  startMs,
+  userCaller,
+} from './bench.js';
+
+const runningAgent = (bench: RegistryBench) => agentIn(bench, 'running');
+const kinds = async (bench: RegistryBench) => (await changesOf(bench)).map(({ kind }) => kind);
+
+export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): void {
+  const { describe, it, expect } = runner;
+
+  describe(`leases on ${name}`, () => {
+    const bench = new OneBench(runner, open);
+
+    it('are taken and renewed by heartbeats, which touch neither status, version nor updated_at', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      const before = await runningAgent(opened);
+      expect(await registry.heartbeat(alice, before.agent_id, { holder: 'node-1' })).toEqual({
+        lease: { holder: 'node-1', fence: 1, expires_at: startMs + 60_000 },
+      });
+      const announced = (await kinds(opened)).length;
+      await opened.pass(20);
+      expect(await registry.heartbeat(alice, before.agent_id, { holder: 'node-1' })).toEqual({
+        lease: { holder: 'node-1', fence: 1, expires_at: startMs + 80_000 },
+      });
+      const after = await registry.getAgent(alice, before.agent_id);
+      expect(after).toMatchObject({
+        status: 'running',
+        version: before.version,
+        updated_at: before.updated_at,
+        presence: 'live',
+        last_heartbeat_at: startMs + 20_000,
+      });
+      expect(await kinds(opened)).toHaveLength(announced);
+    });
+
+    it('show in the text of an agent, which is kept, as they are by now', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      const { agent_id } = await runningAgent(opened);
+      await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+      const seen: string[] = [];
+      for (const seconds of [0, 59, 1, 29, 1, 5]) {
+        await opened.pass(seconds);
+        const agent = await registry.getAgent(alice, agent_id);
+        expect(JSON.parse((await registry.agentText(alice, agent_id)).json)).toEqual(agent);
+        seen.push(agent.presence);
+      }
+      expect(seen).toEqual(['live', 'live', 'lapsed', 'lapsed', 'lost', 'lost']);
+      await registry.updateAgent(alice, agent_id, { labels: { team: 'b' } });
+      expect(JSON.parse((await registry.agentText(alice, agent_id)).json)).toEqual(
+        await registry.getAgent(alice, agent_id),
+      );
+    });
+
+    it('refuse a second holder until their time and grace are over', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      const { agent_id } = await runningAgent(opened);
+      await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+      await expect(registry.heartbeat(alice, agent_id, { holder: 'node-2' })).rejects.toMatchObject({
+        code: 'conflict',
+        details: { holder: 'node-1' },
+      });
+      await opened.pass(60);
+      expect((await registry.getAgent(alice, agent_id)).presence).toBe('lapsed');
+      await expect(registry.heartbeat(alice, agent_id, { holder: 'node-2' })).rejects.toMatchObject({
+        code: 'conflict',
+      });
+      expect((await registry.heartbeat(alice, agent_id, { holder: 'node-1' })).lease.fence).toBe(1);
+      await opened.pass(90);
+      expect((await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease.fence).toBe(2);
+    });
+
+    it('number on over the deletion of an agent whose id is used again', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      const agent_id = 'ab'.repeat(32);
+      await registry.putAgent(alice, { agent_id, name: 'first' });
+      await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+      await opened.pass(90);
+      const { fence } = (await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease;
+      await registry.updateAgentStatus(alice, agent_id, 'error');
+      await registry.deleteAgent(alice, agent_id);
+
+      await registry.putAgent(alice, { agent_id, name: 'second' });
+      expect(await registry.getAgent(alice, agent_id)).toMatchObject({
+        lease: null,
+        presence: 'none',
+        last_heartbeat_at: null,
+      });
+      await expect(
+        registry.updateAgent(userCaller('alice', { fence }), agent_id, { name: 'late' }),
+      ).rejects.toMatchObject({ code: 'fenced' });
+      expect((await registry.heartbeat(alice, agent_id, { holder: 'node-3' })).lease.fence).toBeGreaterThan(
+        fence,
+      );
+      const fresh = await registry.createAgent(alice, { name: 'under an id of its own' });
+      expect((await registry.heartbeat(alice, fresh.agent_id)).lease.fence).toBe(1);
+    });
+
+    it('lose the presence of a silent holder: the feed says so, hooks run in the same commit, late writes are refused', async () => {
+      const opened = await bench.open();
+      const { registry, lost } = opened;
+      const { agent_id } = await runningAgent(opened);
+      await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+      await opened.pass(89);
+      expect(lost).toEqual([]);
+      await opened.pass(1);
+      expect(lost).toEqual([agent_id]);
+      expect((await opened.commits()).at(-1)?.map(({ kind }) => kind)).toEqual([
+        'agent.lost',
+        'task.returned',
+      ]);
+      expect(await registry.getAgent(alice, agent_id)).toMatchObject({
+        presence: 'lost',
+        lease: null,
+        status: 'running',
+      });
+      const late = userCaller('alice', { fence: 1 });
+      for (const write of [
+        () => registry.updateAgent(late, agent_id, { name: 'late' }),
+        () => registry.stop(late, agent_id),
+        () => registry.heartbeat(late, agent_id, { holder: 'node-1' }),
+        () => registry.openSession(late, agent_id),
+        () => registry.putAgent(late, { agent_id, name: 'late' }),
+        () => registry.deleteAgent(late, agent_id),
+      ]) {
+        await expect(write()).rejects.toMatchObject({ code: 'fenced', status: 409 });
+      }
+      await opened.pass(1_000);
+      expect(lost).toEqual([agent_id]);
+      expect((await registry.heartbeat(alice, agent_id, { holder: 'node-1' })).lease.fence).toBe(2);
+      expect(
+        (await registry.updateAgent(userCaller('alice', { fence: 2 }), agent_id, { name: 'back' })).name,
+      ).toBe('back');
+    });
+
+    it('refuse late writes and run the hooks once also where the sweeper has not come yet', async () => {
+      const opened = await bench.open();
+      const { registry, lost } = opened;
+      const { agent_id } = await runningAgent(opened);
+      await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+      opened.clock.nowMs += 90_000;
+      await expect(
+        registry.updateAgent(userCaller('alice', { fence: 1 }), agent_id, { name: 'late' }),
+      ).rejects.toMatchObject({ code: 'fenced' });
+      expect((await registry.getAgent(alice, agent_id)).presence).toBe('lost');
+      expect((await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease).toMatchObject({
+        holder: 'node-2',
+        fence: 2,
+      });
+      await opened.pass(0);
+      expect(lost).toEqual([agent_id]);
+      expect((await kinds(opened)).filter((kind) => kind === 'agent.lost')).toHaveLength(1);
+    });
+
+    it('given back let the next holder in at once with a higher number', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      const { agent_id } = await runningAgent(opened);
+      await registry.heartbeat(alice, agent_id, { holder: 'node-1' });
+      await expect(registry.releaseLease(alice, agent_id, { holder: 'node-2' })).rejects.toMatchObject({
+        code: 'conflict',
+      });
+      await registry.releaseLease(alice, agent_id, { holder: 'node-1' });
+      await registry.releaseLease(alice, agent_id, { holder: 'node-1' });
+      expect((await registry.getAgent(alice, agent_id)).presence).toBe('none');
+      await expect(registry.stop(userCaller('alice', { fence: 1 }), agent_id)).rejects.toMatchObject({
+        code: 'fenced',
+      });
+      expect((await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease.fence).toBe(2);
+      await opened.pass(0);
+      expect(await kinds(opened)).not.toContain('agent.lost');
+    });
+  });
+}

@@ -1,0 +1,115 @@
+/** Users, and the identities that speak for their agents. */
+import { userKey } from '../../identity/user-key.js';
+import type { TestRunner } from '../../core/test-runner.js';
+import { OneBench, type RegistryTarget, alice, bob, operator, userCaller } from './bench.js';
+
+export function userTests(runner: TestRunner, { name, open }: RegistryTarget): void {
+  const { describe, it, expect } = runner;
+
+  describe(`users on ${name}`, () => {
+    const bench = new OneBench(runner, open);
+
+    it('have one spelling: hex and UUIDs in upper case are lowered, nonsense is refused', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      const id = 'AB'.repeat(32);
+      const { agent_id, user } = await registry.createAgent(userCaller(id), { name: 'scout' });
+      expect(user).toBe(id.toLowerCase());
+      expect((await registry.getAgent(userCaller(id.toLowerCase()), agent_id)).user).toBe(user);
+      for (const nonsense of ['', 'a\nb', 'x'.repeat(257)]) {
+        await expect(registry.createAgent(userCaller(nonsense), { name: 'scout' })).rejects.toMatchObject({
+          code: 'invalid_request',
+        });
+        await expect(registry.listAgents(userCaller(nonsense))).rejects.toMatchObject({
+          code: 'invalid_request',
+        });
+      }
+    });
+
+    it('exist from their first write, under the readable id', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      await expect(registry.getUser(operator, 'alice')).rejects.toMatchObject({ code: 'not_found' });
+      await registry.createAgent(userCaller('alice'), { name: 'scout' });
+      expect(await registry.getUser(operator, 'alice')).toMatchObject({
+        user: 'alice',
+        email: '',
+        agents: 1,
+        agents_max: 10,
+        user_id: userKey('alice').toString('hex'),
+      });
+      await registry.putUser(operator, 'bob', { email: 'bob@example.com' });
+      expect((await registry.listUsers(operator)).items.map(({ user }) => user).toSorted()).toEqual([
+        'alice',
+        'bob',
+      ]);
+      const first = await registry.listUsers(operator, { limit: 1 });
+      const second = await registry.listUsers(operator, { limit: 1, cursor: first.next_cursor as string });
+      expect([...first.items, ...second.items]).toHaveLength(2);
+      expect(second.next_cursor).toBeNull();
+      await expect(registry.listUsers(userCaller('alice'))).rejects.toMatchObject({ code: 'forbidden' });
+      await expect(registry.getUser(userCaller('alice'), 'bob')).rejects.toMatchObject({ code: 'not_found' });
+      await expect(
+        registry.putUser(userCaller('alice'), 'alice', { agents_max: 1_000 }),
+      ).rejects.toMatchObject({ code: 'forbidden' });
+      await expect(registry.putUser(operator, 'alice', { email: 'nonsense' })).rejects.toMatchObject({
+        code: 'invalid_request',
+      });
+    });
+
+    it('known by a readable id are not reached through the hash of it, nor the other way', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      await registry.createAgent(userCaller('alice'), { name: 'scout' });
+      const twin = userCaller(userKey('alice').toString('hex'));
+      await expect(registry.createAgent(twin, { name: 'x' })).rejects.toMatchObject({ code: 'conflict' });
+      await expect(registry.listAgents(twin)).rejects.toMatchObject({ code: 'conflict' });
+      await expect(registry.putUser(operator, twin.user)).rejects.toMatchObject({ code: 'conflict' });
+      await registry.createAgent(userCaller(userKey('bob').toString('hex')), { name: 'scout' });
+      await expect(registry.createAgent(userCaller('bob'), { name: 'x' })).rejects.toMatchObject({
+        code: 'conflict',
+      });
+    });
+
+    it('are seen lazily', async () => {
+      const opened = await bench.open();
+      const { registry, clock } = opened;
+      await registry.sawUser(alice);
+      await expect(registry.getUser(operator, 'alice')).rejects.toMatchObject({ code: 'not_found' });
+      const { last_seen_at } = await registry.putUser(operator, 'alice');
+      clock.nowMs += 59_000;
+      await registry.sawUser(alice);
+      expect((await registry.getUser(operator, 'alice')).last_seen_at).toBe(last_seen_at);
+      clock.nowMs += 1_000;
+      await registry.sawUser(alice);
+      expect((await registry.getUser(operator, 'alice')).last_seen_at).toBe(clock.nowMs);
+    });
+  });
+
+  describe(`identity links on ${name}`, () => {
+    const bench = new OneBench(runner, open);
+
+    it('lead from an identity to one agent and go with the agent', async () => {
+      const opened = await bench.open();
+      const { registry } = opened;
+      const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
+      const other = await registry.createAgent(bob, { name: 'spy' });
+      await registry.linkIdentity(alice, agent_id, 'key-1');
+      await registry.linkIdentity(alice, agent_id, 'key-1');
+      expect((await registry.linkedAgent('key-1'))?.agent_id).toBe(agent_id);
+      await expect(registry.linkIdentity(bob, other.agent_id, 'key-1')).rejects.toMatchObject({
+        code: 'already_exists',
+      });
+      await expect(registry.linkIdentity(bob, agent_id, 'key-2')).rejects.toMatchObject({
+        code: 'not_found',
+      });
+      await expect(registry.unlinkIdentity(bob, 'key-1')).rejects.toMatchObject({ code: 'not_found' });
+      await registry.unlinkIdentity(alice, 'key-1');
+      expect(await registry.linkedAgent('key-1')).toBeNull();
+      await registry.linkIdentity(bob, other.agent_id, 'key-1');
+      await registry.updateAgentStatus(bob, other.agent_id, 'error');
+      await registry.deleteAgent(bob, other.agent_id);
+      expect(await registry.linkedAgent('key-1')).toBeNull();
+    });
+  });
+}

@@ -1,0 +1,458 @@
+/** What workspaces and projects do on every backend. */
+import type { TestRunner } from '../../core/test-runner.js';
+import { operatorCaller } from '../../core/caller.js';
+import type { WorkspacesService } from '../service.js';
+import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './bench.js';
+
+export function holderTests(
+  { afterAll, beforeAll, describe, expect, it }: TestRunner,
+  backend: string,
+  open: OpenBench,
+): void {
+  describe(`workspaces and projects on ${backend}`, () => {
+    let bench: Bench;
+    let service: WorkspacesService;
+    const ada = userCaller('ada');
+
+    beforeAll(async () => {
+      bench = await open();
+      service = bench.service;
+    });
+    afterAll(() => bench.close());
+
+    it('a new workspace has the fields of the seed', async () => {
+      const made = await service.createWorkspace(ada, {
+        name: 'My Project',
+        project_path: '/home/user/projects/myproject',
+        claude_key: 'sk-plain',
+      });
+      expect(made).toEqual({
+        id: expect.stringMatching(/^ws_[0-9a-f-]{36}$/),
+        name: 'My Project',
+        project_path: '/home/user/projects/myproject',
+        status: 'active',
+        owner_id: 'ada',
+        claude_key: '********',
+        active_tasks: 0,
+        created_at: expect.stringMatching(/Z$/),
+        updated_at: made.created_at,
+        deleted_at: null,
+        version: 1,
+      });
+      expect(await service.getWorkspace(ada, made.id)).toEqual(made);
+    });
+
+    it('a new project has the fields of its record', async () => {
+      const workspace = await service.createWorkspace(ada, { name: 'for a project' });
+      const project = await service.createProject(ada, workspace.id, {
+        name: 'api',
+        path: '/src/api',
+        description: 'The API',
+        git_url: 'https://example.org/api.git',
+        git_branch: 'main',
+        language: 'go',
+        config: { environment: { NODE_ENV: 'test', API_KEY: 'sk-1' }, build_command: 'make' },
+        git_info: { is_clean: true, last_commit: 'abc' },
+      });
+      expect(project).toMatchObject({
+        workspace_id: workspace.id,
+        name: 'api',
+        status: 'active',
+        version: 1,
+        deleted_at: null,
+        git_info: { is_clean: true, last_commit: 'abc' },
+      });
+      expect(project.config).toEqual({
+        environment: { NODE_ENV: 'test', API_KEY: '********' },
+        build_command: 'make',
+      });
+      expect(await service.getProject(ada, project.id)).toEqual(project);
+    });
+
+    for (const name of [
+      '',
+      'a/b',
+      'a\\b',
+      'a:b',
+      'a;b',
+      'a|b',
+      'a?b',
+      'a*b',
+      'a<b',
+      'a>b',
+      'a&b',
+      'a"b',
+      "a'b",
+      'a\nb',
+      'a\u0000b',
+      'a\ud800b',
+      'x'.repeat(101),
+    ])
+      it(`the name ${JSON.stringify(name)} is refused`, async () => {
+        await expect(service.createWorkspace(ada, { name })).rejects.toMatchObject({
+          code: 'invalid_request',
+        });
+      });
+
+    it('a name of 100 characters counts characters, not bytes', async () => {
+      const name = '한'.repeat(90) + '😀'.repeat(10);
+      expect((await service.createWorkspace(ada, { name })).name).toBe(name);
+    });
+
+    it('an unknown field is named', async () => {
+      await expect(service.createWorkspace(ada, { name: 'x', colour: 'red' })).rejects.toMatchObject({
+        code: 'invalid_request',
+        message: expect.stringContaining('colour'),
+      });
+      await expect(service.createWorkspace(ada, { name: 'x', active_tasks: 7 })).rejects.toMatchObject({
+        code: 'invalid_request',
+        message: expect.stringContaining('active_tasks'),
+      });
+    });
+
+    it('a path has at most 1024 bytes, and a long one is found again', async () => {
+      const caller = userCaller('paths');
+      const path = `/${'%:한'.repeat(200)}`;
+      const workspace = await service.createWorkspace(caller, { name: 'long', project_path: path });
+      await service.createWorkspace(caller, { name: 'other', project_path: `${path}x` });
+      expect((await service.listWorkspaces(caller, { path })).items).toEqual([workspace]);
+      await expect(
+        service.createWorkspace(caller, { name: 'too long', project_path: 'x'.repeat(1025) }),
+      ).rejects.toMatchObject({ code: 'invalid_request' });
+    });
+
+    it('a name is unique among the live workspaces of one owner', async () => {
+      const first = await service.createWorkspace(ada, { name: 'twice' });
+      await expect(service.createWorkspace(ada, { name: 'twice' })).rejects.toMatchObject({
+        code: 'already_exists',
+        details: { id: first.id },
+      });
+      await service.createWorkspace(userCaller('bob'), { name: 'twice' });
+      const second = await service.createWorkspace(ada, { name: 'thrice' });
+      await expect(service.updateWorkspace(ada, second.id, { name: 'twice' })).rejects.toMatchObject({
+        code: 'already_exists',
+      });
+      await service.deleteWorkspace(ada, first.id);
+      expect((await service.updateWorkspace(ada, second.id, { name: 'twice' })).name).toBe('twice');
+      await expect(service.restoreWorkspace(ada, first.id)).rejects.toMatchObject({ code: 'already_exists' });
+      expect(await service.restoreWorkspace(ada, first.id, { name: 'back' })).toMatchObject({
+        name: 'back',
+        deleted_at: null,
+      });
+    });
+
+    it('two creations of one name at the same time make one workspace', async () => {
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 8 }, () => service.createWorkspace(userCaller('racer'), { name: 'same' })),
+      );
+      expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+      expect((await service.listWorkspaces(userCaller('racer'))).items).toHaveLength(1);
+    });
+
+    it('two spellings of one name in Unicode are one name', async () => {
+      await service.createWorkspace(userCaller('spelling'), { name: 'caf\u00e9' });
+      await expect(
+        service.createWorkspace(userCaller('spelling'), { name: 'cafe\u0301' }),
+      ).rejects.toMatchObject({ code: 'already_exists' });
+    });
+
+    it('an old version is a conflict, not a not_found', async () => {
+      const workspace = await service.createWorkspace(ada, { name: 'versions' });
+      const changed = await service.updateWorkspace(
+        ada,
+        workspace.id,
+        { status: 'inactive' },
+        { ifVersion: 1 },
+      );
+      expect(changed.version).toBe(2);
+      await expect(
+        service.updateWorkspace(ada, workspace.id, { status: 'active' }, { ifVersion: 1 }),
+      ).rejects.toMatchObject({ code: 'version_conflict', details: { version: 2 } });
+      await expect(service.deleteWorkspace(ada, workspace.id, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+    });
+
+    it('every change of every record can be tied to its version', async () => {
+      const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, sessionId, 1);
+      const stale = { ifVersion: 99 };
+      const refused = [
+        () => service.updateProject(ada, projectId, { language: 'go' }, stale),
+        () => service.deleteProject(ada, projectId, stale),
+        () => service.updateSession(ada, sessionId, { process_id: 1 }, stale),
+        () => service.deleteSession(ada, sessionId, stale),
+        () => service.updateTask(ada, task!.id, { priority: 1 }, stale),
+        () => service.deleteTask(ada, task!.id, stale),
+      ];
+      for (const attempt of refused)
+        await expect(attempt()).rejects.toMatchObject({
+          code: 'version_conflict',
+          details: { expected: 99 },
+        });
+      const deleted = await service.deleteProject(ada, projectId, { ifVersion: 1 });
+      await expect(service.restoreProject(ada, projectId, {}, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+      await expect(service.purgeProject(ada, projectId, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+      expect((await service.restoreProject(ada, projectId, {}, { ifVersion: deleted.version })).version).toBe(
+        deleted.version + 1,
+      );
+      await service.deleteWorkspace(ada, workspaceId, { ifVersion: 1 });
+      await expect(service.restoreWorkspace(ada, workspaceId, {}, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+      await expect(service.purgeWorkspace(ada, workspaceId, { ifVersion: 1 })).rejects.toMatchObject({
+        code: 'version_conflict',
+      });
+    });
+
+    it('records of another user are not found by any call', async () => {
+      const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, sessionId, 1);
+      const eve = userCaller('eve');
+      const calls: (() => Promise<unknown>)[] = [
+        () => service.getWorkspace(eve, workspaceId),
+        () => service.updateWorkspace(eve, workspaceId, { name: 'mine' }),
+        () => service.deleteWorkspace(eve, workspaceId),
+        () => service.restoreWorkspace(eve, workspaceId),
+        () => service.purgeWorkspace(eve, workspaceId),
+        () => service.listProjects(eve, workspaceId),
+        () => service.createProject(eve, workspaceId, { name: 'mine' }),
+        () => service.getProject(eve, projectId),
+        () => service.updateProject(eve, projectId, { name: 'mine' }),
+        () => service.deleteProject(eve, projectId),
+        () => service.restoreProject(eve, projectId),
+        () => service.purgeProject(eve, projectId),
+        () => service.listSessions(eve, projectId),
+        () => service.createSession(eve, projectId),
+        () => service.activeSession(eve, projectId),
+        () => service.listReadyTasks(eve, projectId),
+        () => service.claimTask(eve, projectId),
+        () => service.getSession(eve, sessionId),
+        () => service.updateSession(eve, sessionId, { status: 'active' }),
+        () => service.deleteSession(eve, sessionId),
+        () => service.listTasks(eve, sessionId),
+        () => service.createTask(eve, sessionId, { command: 'mine' }),
+        () => service.getTask(eve, task!.id),
+        () => service.updateTask(eve, task!.id, { priority: 1 }),
+        () => service.deleteTask(eve, task!.id),
+        () => service.heartbeatTask(eve, task!.id, { fence: 1 }),
+        () => service.completeTask(eve, task!.id, { fence: 1 }),
+        () => service.failTask(eve, task!.id, { fence: 1 }),
+        () => service.cancelTask(eve, task!.id),
+      ];
+      for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'not_found' });
+      expect(await service.getTask(operatorCaller(), task!.id)).toEqual(task);
+    });
+
+    it('a read-only caller is refused every write', async () => {
+      const reader = userCaller('ada', { scopes: { write: false, namespaces: null } });
+      await expect(service.createWorkspace(reader, { name: 'no' })).rejects.toMatchObject({
+        code: 'forbidden',
+      });
+      expect((await service.listWorkspaces(reader)).items.length).toBeGreaterThan(0);
+    });
+
+    it('an owner id with colons and percent signs lists its own rows only', async () => {
+      for (const owner of ['u', 'u:1', 'u%3A1', 'u:1:2'])
+        await service.createWorkspace(userCaller(owner), { name: 'one' });
+      for (const owner of ['u', 'u:1', 'u%3A1', 'u:1:2']) {
+        const { items } = await service.listWorkspaces(userCaller(owner));
+        expect(items.map(({ owner_id }) => owner_id)).toEqual([owner]);
+      }
+    });
+
+    it('lists come in pages, in the order of creation, 20 by default and 100 at most', async () => {
+      const caller = userCaller('pages');
+      const made: string[] = [];
+      for (let index = 0; index < 45; index += 1)
+        made.push((await service.createWorkspace(caller, { name: `w${index}` })).id);
+      const seen: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await service.listWorkspaces(caller, { cursor });
+        expect(page.items.length).toBeLessThanOrEqual(20);
+        seen.push(...page.items.map(({ id }) => id));
+        cursor = page.next_cursor ?? undefined;
+      } while (cursor !== undefined);
+      expect(seen).toEqual(made);
+      expect((await service.listWorkspaces(caller, { limit: 1000 })).items).toHaveLength(45);
+    });
+
+    it('a cursor of another list, or of none, is refused', async () => {
+      const caller = userCaller('pages');
+      const { next_cursor: cursor } = await service.listWorkspaces(caller, { limit: 1 });
+      await expect(service.listWorkspaces(caller, { cursor, status: 'active' })).rejects.toMatchObject({
+        code: 'invalid_cursor',
+      });
+      await expect(service.listWorkspaces(caller, { cursor: 'nonsense' })).rejects.toMatchObject({
+        code: 'invalid_cursor',
+      });
+    });
+
+    it('lists are filtered by status, name and path', async () => {
+      const caller = userCaller('filters');
+      const a = await service.createWorkspace(caller, { name: 'a', project_path: '/a' });
+      const b = await service.createWorkspace(caller, { name: 'b', project_path: '/b', status: 'archived' });
+      const ids = async (query: object): Promise<string[]> =>
+        (await service.listWorkspaces(caller, query)).items.map(({ id }) => id);
+      expect(await ids({ status: 'archived' })).toEqual([b.id]);
+      expect(await ids({ name: 'a' })).toEqual([a.id]);
+      expect(await ids({ path: '/b' })).toEqual([b.id]);
+      expect(await ids({ path: '/b', status: 'active' })).toEqual([]);
+      await service.updateWorkspace(caller, b.id, { status: 'active', project_path: '/a' });
+      expect(await ids({ path: '/a', status: 'active' })).toEqual([a.id, b.id]);
+    });
+
+    it('the operator who names no user lists all of them, page by page', async () => {
+      const all = new Set<string>();
+      let cursor: string | undefined;
+      do {
+        const page = await service.listWorkspaces(operatorCaller(), { cursor, limit: 7 });
+        for (const { owner_id } of page.items) all.add(owner_id);
+        cursor = page.next_cursor ?? undefined;
+      } while (cursor !== undefined);
+      expect([...all]).toEqual(expect.arrayContaining(['ada', 'bob', 'pages', 'u', 'u:1', 'filters']));
+    });
+
+    it('a deleted workspace hides its content, and a restore brings it back unchanged', async () => {
+      const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, sessionId, 1);
+      const gone = await service.createProject(ada, workspaceId, { name: 'gone before' });
+      await service.deleteProject(ada, gone.id);
+      await service.deleteWorkspace(ada, workspaceId);
+      const calls = [
+        () => service.getWorkspace(ada, workspaceId),
+        () => service.getProject(ada, projectId),
+        () => service.getSession(ada, sessionId),
+        () => service.getTask(ada, task!.id),
+        () => service.claimTask(ada, projectId),
+      ];
+      for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'not_found' });
+      expect((await service.listWorkspaces(ada, { limit: 100 })).items.map(({ id }) => id)).not.toContain(
+        workspaceId,
+      );
+      expect(
+        (await service.listWorkspaces(ada, { deleted: true, limit: 100 })).items.map(({ id }) => id),
+      ).toContain(workspaceId);
+      expect((await service.getWorkspace(ada, workspaceId, { deleted: true })).deleted_at).not.toBeNull();
+      await service.restoreWorkspace(ada, workspaceId);
+      expect(await service.getTask(ada, task!.id)).toEqual(task);
+      expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(1);
+      await expect(service.getProject(ada, gone.id)).rejects.toMatchObject({ code: 'not_found' });
+    });
+
+    it('active_tasks counts the open tasks of live projects, through deletion, restoring and moves', async () => {
+      const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
+      const other = await service.createWorkspace(ada, { name: `other of ${workspaceId}` });
+      const active = async (id: string): Promise<number> =>
+        (await service.getWorkspace(ada, id)).active_tasks;
+      const tasks = await makeTasks(service, ada, sessionId, 5);
+      expect(await active(workspaceId)).toBe(5);
+      const before = await service.getWorkspace(ada, workspaceId);
+      const claim = await service.claimTask(ada, projectId);
+      expect(await active(workspaceId)).toBe(5);
+      await service.completeTask(ada, claim!.task.id, { fence: claim!.lease.fence });
+      await service.cancelTask(ada, tasks[4]!.id);
+      expect(await active(workspaceId)).toBe(3);
+      await service.deleteTask(ada, tasks[3]!.id);
+      expect(await active(workspaceId)).toBe(2);
+      await service.deleteProject(ada, projectId);
+      expect(await active(workspaceId)).toBe(0);
+      await service.restoreProject(ada, projectId);
+      expect(await active(workspaceId)).toBe(2);
+      await service.updateProject(ada, projectId, { workspace_id: other.id });
+      expect([await active(workspaceId), await active(other.id)]).toEqual([0, 2]);
+      expect((await service.listProjects(ada, other.id)).items.map(({ id }) => id)).toEqual([projectId]);
+      expect((await service.listProjects(ada, workspaceId)).items).toEqual([]);
+      await service.deleteSession(ada, sessionId);
+      expect(await active(other.id)).toBe(0);
+      // Derived counters change neither the version nor updated_at.
+      expect(await service.getWorkspace(ada, workspaceId)).toEqual({ ...before, active_tasks: 0 });
+    });
+
+    it('a project does not move to the workspace of another owner', async () => {
+      const { projectId } = await makePlace(service, ada);
+      const theirs = await service.createWorkspace(userCaller('bob'), { name: 'theirs' });
+      await expect(service.updateProject(ada, projectId, { workspace_id: theirs.id })).rejects.toMatchObject({
+        code: 'not_found',
+      });
+      await expect(
+        service.updateProject(operatorCaller(), projectId, { workspace_id: theirs.id }),
+      ).rejects.toMatchObject({ code: 'not_found' });
+    });
+
+    it('a purge requires a deletion first, and leaves no rows', async () => {
+      const caller = userCaller('purger');
+      const { workspaceId, sessionId, projectId } = await makePlace(service, caller);
+      const second = await service.createProject(caller, workspaceId, { name: 'second' });
+      await service.deleteProject(caller, second.id);
+      const tasks = await makeTasks(service, caller, sessionId, 30);
+      await service.claimTask(caller, projectId);
+      await service.updateSession(caller, sessionId, { status: 'active' });
+      await expect(service.purgeWorkspace(caller, workspaceId)).rejects.toMatchObject({ code: 'conflict' });
+      await service.deleteWorkspace(caller, workspaceId);
+      await service.purgeWorkspace(caller, workspaceId);
+      await expect(service.getWorkspace(caller, workspaceId, { deleted: true })).rejects.toMatchObject({
+        code: 'not_found',
+      });
+      await expect(service.getTask(caller, tasks[0]!.id)).rejects.toMatchObject({ code: 'not_found' });
+      await bench.sweep();
+      const stored = await bench.dump();
+      for (const id of [workspaceId, projectId, second.id, sessionId, ...tasks.map((task) => task.id)])
+        expect(stored).not.toContain(id);
+    });
+
+    it('a purge deletes a project with its sessions and tasks; the rest of the workspace stays', async () => {
+      const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
+      const [task] = await makeTasks(service, ada, sessionId, 1);
+      await service.deleteProject(ada, projectId);
+      const namesake = await service.createProject(ada, workspaceId, { name: 'project' });
+      await expect(service.restoreProject(ada, projectId)).rejects.toMatchObject({ code: 'already_exists' });
+      await service.purgeProject(ada, projectId);
+      await bench.sweep();
+      const stored = await bench.dump();
+      for (const id of [projectId, sessionId, task!.id]) expect(stored).not.toContain(id);
+      expect((await service.listProjects(ada, workspaceId)).items.map(({ id }) => id)).toEqual([namesake.id]);
+    });
+
+    it('a repeated creation under one Idempotency-Key makes one workspace', async () => {
+      const idempotency = { scope: 'ada', key: 'k1', fingerprint: 'f1', seconds: 60 };
+      const first = await service.createWorkspace(ada, { name: 'once only' }, { idempotency });
+      expect(await service.createWorkspace(ada, { name: 'once only' }, { idempotency })).toEqual(first);
+      await expect(
+        service.createWorkspace(
+          ada,
+          { name: 'else' },
+          { idempotency: { ...idempotency, fingerprint: 'f2' } },
+        ),
+      ).rejects.toMatchObject({ code: 'idempotency_mismatch' });
+    });
+
+    it('every change is in the feed, with its owner', async () => {
+      const caller = userCaller('feed');
+      const { workspaceId, projectId, sessionId } = await makePlace(service, caller);
+      const [task] = await makeTasks(service, caller, sessionId, 1);
+      const claim = await service.claimTask(caller, projectId);
+      await service.completeTask(caller, task!.id, { fence: claim!.lease.fence });
+      await service.updateSession(caller, sessionId, { status: 'active' });
+      await service.deleteProject(caller, projectId);
+      await service.deleteWorkspace(caller, workspaceId);
+      const changes = (await bench.changes()).filter(({ user }) => user === 'feed');
+      expect(changes.map(({ kind }) => kind)).toEqual([
+        'workspace.created',
+        'project.created',
+        'session.created',
+        'task.created',
+        'task.claimed',
+        'task.completed',
+        'session.status_changed',
+        'project.deleted',
+        'workspace.deleted',
+      ]);
+    });
+  });
+}

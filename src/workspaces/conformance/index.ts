@@ -1,0 +1,22 @@
+/** The conformance suite of workspaces: what every home must do. */
+import type { TestRunner } from '../../core/test-runner.js';
+import type { OpenBench } from './bench.js';
+import { holderTests } from './holders.js';
+import { secretTests } from './secrets.js';
+import { sessionTests } from './sessions.js';
+import { taskTests } from './tasks.js';
+import { writeTests } from './writes.js';
+
+export type { Bench, ChangeSeen, OpenBench } from './bench.js';
+
+/** Opens a home for each group of tests; a home opened twice must not share anything. */
+export function workspacesConformance(
+  runner: TestRunner,
+  { name, open }: { name: string; open: OpenBench },
+): void {
+  holderTests(runner, name, open);
+  secretTests(runner, name, open);
+  sessionTests(runner, name, open);
+  taskTests(runner, name, open);
+  writeTests(runner, name, open);
+}

@@ -1,0 +1,85 @@
+/** Workspaces in a data directory, with a clock that the test turns. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  type DirectoryWorkspaces,
+  openDirectoryWorkspaces,
+  workspacesFamilies,
+} from '../../../../src/homes/directory/workspaces/workspaces.js';
+import { dataFamilies } from '../../../../src/homes/directory/datastore/rows.js';
+import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
+import type { EngineName } from '../../../../src/core/settings/store-config.js';
+import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
+import { openSecrets } from '../../../../src/secrets/secrets.js';
+import type { Bench } from '../../../../src/workspaces/conformance/bench.js';
+import { WorkspacesService } from '../../../../src/workspaces/service.js';
+
+export interface EmbeddedBench extends Bench {
+  kernel: Kernel;
+  port: DirectoryWorkspaces;
+}
+
+export async function openEmbedded(
+  engine: EngineName,
+  limits: Partial<Limits> = {},
+  shards = 1,
+): Promise<EmbeddedBench> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'stoa-workspaces-'));
+  const allLimits = limitsWith(limits);
+  let offsetMs = 0;
+  const clock = (): number => Date.now() + offsetMs;
+  const kernel = await openKernel({
+    dataDir,
+    engine,
+    shards,
+    // Answers that are kept count in the user's bytes, which the data store keeps.
+    families: [...workspacesFamilies, ...Object.values(dataFamilies)],
+    limits: allLimits,
+    clock,
+    sweepIntervalMs: 3_600_000,
+  });
+  const secrets = await openSecrets({ dataDir });
+  const { sealer } = secrets;
+  const port = await openDirectoryWorkspaces(kernel, { sealer });
+  const writer = new DirectoryWriter(kernel);
+  secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
+  return {
+    kernel,
+    port,
+    writer,
+    sealer,
+    service: new WorkspacesService({ writer, port, limits: allLimits, sealer }),
+    rekey: (onProgress) => secrets.rekey(onProgress),
+    pass: (seconds) => {
+      offsetMs += seconds * 1_000;
+    },
+    sweep: async () => {
+      await kernel.sweep();
+      await port.bulk.finish();
+    },
+    changes: async () =>
+      kernel.feed
+        .read()
+        .commits.flatMap(({ changes }) =>
+          changes.map(({ kind, id, user, facts = {} }) => ({ kind, id, user, facts })),
+        ),
+    dump: async () =>
+      kernel.stores
+        .flatMap((store) =>
+          workspacesFamilies.flatMap((family) =>
+            Array.from(
+              store.range(family, {}),
+              ({ key, value }) => `${family} ${key.toString()} ${value.toString()}`,
+            ),
+          ),
+        )
+        .join('\n'),
+    close: async () => {
+      await port.close();
+      await kernel.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}

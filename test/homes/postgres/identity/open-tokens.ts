@@ -1,0 +1,78 @@
+/** Tokens on a real PostgreSQL, with a clock that the test turns. */
+import { query } from '../../../../src/homes/postgres/connection.js';
+import {
+  type PostgresIdentity,
+  openPostgresIdentity,
+} from '../../../../src/homes/postgres/identity/identity.js';
+import { PostgresWriter } from '../../../../src/homes/postgres/writer.js';
+import { limitsWith } from '../../../../src/core/settings/limits.js';
+import { IdentityService } from '../../../../src/identity/service.js';
+import { newOperatorToken } from '../../../../src/identity/tokens.js';
+import { GatedIdentity, type OpenTokens, type TokenBench } from '../../../identity/token-suite.js';
+import { type PostgresRegistryBench, openPostgresRegistryBench } from '../registry/open-registry.js';
+
+export interface PostgresTokenBench extends TokenBench {
+  registry: PostgresRegistryBench;
+  home: PostgresIdentity;
+  writer: PostgresWriter;
+}
+
+const tables = ['registry.tokens', 'registry.owners', 'kept_answers', 'feed.incoming'];
+
+export async function openPostgresTokens(
+  given: Parameters<OpenTokens>[0] = { tokensCachedMax: 100, tokensPerUserMax: 100 },
+  url?: URL,
+): Promise<PostgresTokenBench> {
+  const limits = limitsWith(given);
+  const registry = await openPostgresRegistryBench({ limits, ...(url && { url }) });
+  const { sql, clock } = registry;
+  const home = await openPostgresIdentity({
+    sql,
+    limits,
+    clock: () => clock.nowMs,
+    onRemoved: (id) => identity.forget(id),
+    onMissed: () => identity.forgetAll(),
+    onError: () => undefined,
+  });
+  const port = new GatedIdentity(home);
+  const writer = new PostgresWriter({
+    sql,
+    limits,
+    nowMs: () => clock.nowMs,
+    checkFence: (caller, work) => home.checkCallerToken(work, caller),
+  });
+  const identity: IdentityService = new IdentityService({
+    writer,
+    port,
+    limits,
+    operatorToken: newOperatorToken(),
+    nowMs: () => clock.nowMs,
+    onError: (error) => {
+      throw error;
+    },
+  });
+  return {
+    registry,
+    home,
+    writer,
+    identity,
+    port,
+    clock,
+    sweep: () => home.sweep(writer),
+    dump: async () =>
+      (
+        await Promise.all(
+          tables.map((table) =>
+            query<{ row: string }>(sql, `SELECT row_to_json(t)::text AS row FROM ${table} t`),
+          ),
+        )
+      )
+        .flat()
+        .map(({ row }) => row)
+        .join('\n'),
+    close: async () => {
+      home.removals.close();
+      await registry.close();
+    },
+  };
+}

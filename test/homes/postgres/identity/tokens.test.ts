@@ -1,0 +1,74 @@
+/** Tokens on PostgreSQL, and what only several servers on one database show. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { operatorCaller } from '../../../../src/core/caller.js';
+import { describeTokens } from '../../../identity/token-suite.js';
+import { userCaller } from '../../../../src/registry/conformance/bench.js';
+import { type PostgresTokenBench, openPostgresTokens } from './open-tokens.js';
+
+describeTokens('PostgreSQL', openPostgresTokens);
+
+describe('tokens of several servers on one PostgreSQL', () => {
+  const operator = operatorCaller();
+  let benches: PostgresTokenBench[] = [];
+  afterEach(() => Promise.all(benches.map((bench) => bench.close())));
+
+  async function openTwo(): Promise<[PostgresTokenBench, PostgresTokenBench]> {
+    const first = await openPostgresTokens();
+    const second = await openPostgresTokens(undefined, first.registry.url);
+    benches = [first, second];
+    return [first, second];
+  }
+
+  test('one that was revoked through a server is refused by the others', async () => {
+    const [here, there] = await openTwo();
+    const { token, token_id } = await here.identity.createToken(operator, 'ada', {}, null);
+    expect(await there.identity.authenticate(token)).toMatchObject({ user: 'ada' });
+    await here.identity.revokeTokens(operator, 'ada', token_id);
+    await expect.poll(() => there.identity.isLive({ tokenId: token_id }), { timeout: 10_000 }).toBe(false);
+    await expect(async () => there.identity.authenticate(token)).rejects.toMatchObject({
+      code: 'unauthenticated',
+    });
+  });
+
+  test('what a server remembers does not count while it hears nothing', async () => {
+    const [here, there] = await openTwo();
+    const { token, token_id } = await here.identity.createToken(operator, 'ada', {}, null);
+    await there.identity.authenticate(token);
+    // Each server hears the beats of all.
+    for (const { home } of benches) home.removals.close();
+    await expect.poll(() => there.home.hearsRemovals(), { timeout: 10_000 }).toBe(false);
+    let lookedUp = 0;
+    const find = there.port.findToken.bind(there.port);
+    there.port.findToken = (id) => {
+      lookedUp += 1;
+      return find(id);
+    };
+    await there.identity.authenticate(token);
+    await there.identity.authenticate(token);
+    expect(lookedUp).toBe(2);
+    await here.identity.revokeTokens(operator, 'ada', token_id);
+    await expect(async () => there.identity.authenticate(token)).rejects.toMatchObject({
+      code: 'unauthenticated',
+    });
+  });
+
+  test('a write is refused whose token is gone, whatever the server remembers', async () => {
+    const [here, there] = await openTwo();
+    const { token_id } = await here.identity.createToken(operator, 'ada', {}, null);
+    const caller = userCaller('ada', { tokenId: token_id });
+    const { steps } = there.registry.registry;
+    await there.writer.write({ caller }, [steps.createAgent(caller, { name: 'first' })]);
+    await here.identity.revokeTokens(operator, 'ada', token_id);
+    await expect(
+      there.writer.write({ caller }, [steps.createAgent(caller, { name: 'second' })]),
+    ).rejects.toMatchObject({ code: 'unauthenticated' });
+    expect((await there.registry.registry.listAgents(userCaller('ada'))).items).toHaveLength(1);
+    const { token_id: expiring } = await here.identity.createToken(operator, 'ada', { expires_in: 60 }, null);
+    there.clock.nowMs += 61_000;
+    await expect(
+      there.writer.write({ caller: { ...caller, tokenId: expiring } }, [
+        steps.createAgent(caller, { name: 'third' }),
+      ]),
+    ).rejects.toMatchObject({ code: 'unauthenticated' });
+  });
+});

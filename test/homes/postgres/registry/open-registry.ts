@@ -1,0 +1,115 @@
+/** A registry on a real PostgreSQL, with a clock that the test turns. */
+import type { Change } from '../../../../src/core/change.js';
+import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
+import {
+  type PostgresSql,
+  boundStatements,
+  closePostgres,
+  openPostgres,
+  query,
+} from '../../../../src/homes/postgres/connection.js';
+import { migrateFeed } from '../../../../src/homes/postgres/feed/schema.js';
+import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
+import {
+  type PostgresRegistry,
+  openPostgresRegistry,
+} from '../../../../src/homes/postgres/registry/registry.js';
+import { PostgresWriter } from '../../../../src/homes/postgres/writer.js';
+import { type RegistryBench, startMs } from '../../../../src/registry/conformance/bench.js';
+import { RegistryService } from '../../../../src/registry/service.js';
+import { sharedPostgres } from '../../../servers/shared.js';
+
+export interface PostgresRegistryBench extends RegistryBench {
+  url: URL;
+  sql: PostgresSql;
+  port: PostgresRegistry;
+  writer: PostgresWriter;
+}
+
+export interface PostgresBenchOptions {
+  limits?: Partial<Limits>;
+  /** Another server on the database of a bench. */
+  url?: URL;
+  /** The database's own clock decides, as it does outside of tests. */
+  realClock?: boolean;
+}
+
+export async function openPostgresRegistryBench(
+  options: PostgresBenchOptions = {},
+): Promise<PostgresRegistryBench> {
+  const url = options.url ?? new URL((await sharedPostgres()).url);
+  const limits = limitsWith(options.limits ?? {});
+  const clock = { nowMs: startMs };
+  const sql = await openPostgres(url, { limits, connectionsMax: 8 });
+  await migrateAnswers(sql);
+  await migrateFeed(sql);
+  const port = await openPostgresRegistry({
+    sql,
+    limits,
+    ...(options.realClock !== true && { clock: () => clock.nowMs }),
+  });
+  boundStatements(sql, limits);
+  const lost: string[] = [];
+  port.onPresenceEnded.push(async (work, { record, meta }) => {
+    work.announce({ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 });
+    work.afterCommit(() => void lost.push(record.agent_id));
+  });
+  const writer = new PostgresWriter({
+    sql,
+    limits,
+    nowMs: () => port.nowMs(),
+    checkFence: (caller, work) => port.checkCallerFence(work, caller),
+  });
+  return {
+    url,
+    sql,
+    port,
+    writer,
+    registry: new RegistryService({ writer, port, limits }),
+    clock,
+    lost,
+    commits: async () =>
+      (await query<{ changes: string }>(sql, 'SELECT changes FROM feed.incoming ORDER BY write_order')).map(
+        // The table holds nothing but changes.
+        ({ changes }) => JSON.parse(changes) as Change[],
+      ),
+    pass: async (seconds) => {
+      clock.nowMs += seconds * 1_000;
+      await port.sweep(writer);
+    },
+    agentRows: async () =>
+      (
+        await query<{ row: string }>(
+          sql,
+          `SELECT 'agent ' || agent_id AS row FROM registry.agents UNION ALL SELECT 'session ' || session_id FROM registry.sessions
+            UNION ALL SELECT 'link ' || identity FROM registry.identity_links UNION ALL SELECT 'owner ' || id FROM registry.owners
+            UNION ALL SELECT 'count ' || user_id FROM registry.users WHERE agents <> 0`,
+        )
+      ).map(({ row }) => row),
+    findings: async () => [
+      ...(await query(
+        sql,
+        `SELECT 'agents of a user' AS wrong, u.user_id AS id FROM registry.users u
+          WHERE u.agents <> (SELECT count(*) FROM registry.agents a WHERE a.user_id = u.user_id)
+        UNION ALL SELECT 'active sessions of an agent', a.agent_id FROM registry.agents a
+          WHERE a.active_sessions <> (SELECT count(*) FROM registry.sessions s
+            WHERE s.user_id = a.user_id AND s.agent_id = a.agent_id AND s.status = 1)
+        UNION ALL SELECT 'owner of an id', o.id FROM registry.owners o FULL JOIN (
+            SELECT agent_id AS id, user_id FROM registry.agents UNION ALL SELECT session_id, user_id FROM registry.sessions
+            UNION ALL SELECT 'identity:' || identity, user_id FROM registry.identity_links) things USING (id)
+          WHERE o.user_id IS DISTINCT FROM things.user_id
+        UNION ALL SELECT 'a lease without a timer', agent_id FROM registry.agents
+          WHERE lease_holder IS NOT NULL AND lease_timer_at IS NULL`,
+      )),
+    ],
+    close: () => closePostgres(sql, 5),
+  };
+}
+
+/** Takes all rows away, so that the next bench begins on an empty home without a database of its own. */
+export async function emptyTables(sql: PostgresSql): Promise<void> {
+  await query(
+    sql,
+    'TRUNCATE registry.users, registry.owners, registry.agents, registry.sessions, registry.identity_links, registry.tokens, kept_answers, feed.incoming',
+  );
+}
