@@ -7,7 +7,7 @@ import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/uuid.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
-import { erased, orphan } from '../../../transfer/judging.js';
+import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities.js';
 import { announceDirectImported, storeDirect } from '../messaging/inboxes.js';

@@ -4,7 +4,7 @@ import type { Entry } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/judging.js';
+import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/compare-records.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 
