@@ -44,7 +44,7 @@ import { OperationsService } from './operations/service.js';
 import { RegistryService } from './registry/service.js';
 import { type Secrets, openSecrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
-import { erased } from './transfer/judging.js';
+import { erased } from './transfer/compare-records.js';
 import type { RecordStore } from './transfer/port.js';
 import { TransferService } from './transfer/service.js';
 import type { WorkspacesService } from './workspaces/service.js';

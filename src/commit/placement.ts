@@ -1,4 +1,4 @@
-/** Which home a commit runs in: the one that keeps every domain it touches. */
+/** Chooses the home of a commit: the one that stores every domain of the commit. */
 import type { Caller } from '../core/caller.js';
 import type { Step, Writer } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
@@ -10,13 +10,13 @@ export type CommitDomain = (typeof domains)[number];
 
 /** Where the records of a domain are kept. */
 export interface DomainPlace {
-  /** For messages: `embedded`, `postgres`, `couchdb` … */
+  /** For errors: `embedded`, `postgres`, `couchdb` … */
   readonly backend: string;
   /** Two domains with the same place share a transaction. */
   readonly place: string;
 }
 
-/** A message that is prepared: its step, and what must hold before any step runs, like a nonce that is new. */
+/** A prepared message: its step, and the checks before any step runs, such as that a nonce is new. */
 export interface MessageStep {
   readonly checks: readonly Step<void>[];
   readonly step: Step<unknown>;
@@ -25,21 +25,21 @@ export interface MessageStep {
 /** One home that commits can run in. */
 export interface CommitHome {
   readonly writer: Writer;
-  /** Messages go along wherever they are kept, through an outbox. */
+  /** Whether messages can be stored elsewhere: they are then delivered through an outbox. */
   readonly hasOutbox: boolean;
   /** Prepares the messages of one commit, in order. */
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep>;
-  /** What became of messages that were delivered after the write. */
+  /** The results of messages that were delivered after the write. */
   delivered?(operations: readonly Operation[], results: readonly unknown[]): Promise<unknown[]>;
 }
 
 export interface Placement {
   readonly places: Readonly<Record<CommitDomain, DomainPlace>>;
-  /** By place; a place that is missing takes no part in commits. */
+  /** By place; a place that is missing does not support commits. */
   readonly homes: ReadonlyMap<string, CommitHome>;
 }
 
-/** The home of everything that a commit touches. Refuses before anything has happened where there is no such home. */
+/** The home of all domains of a commit. If there is none, it throws before anything has happened. */
 export function homeOf(
   { places, homes }: Placement,
   checks: readonly Check[],
@@ -49,7 +49,7 @@ export function homeOf(
   const [first = 'messaging', ...others] = touched.filter((domain) => domain !== 'messaging');
   const outside = touched.find((domain) => !homes.has(places[domain].place));
   const home = homes.get(places[first].place);
-  // Said first: committed apart, it would be refused again.
+  // This error comes first: a commit of this domain alone would be refused too.
   if (outside !== undefined || home === undefined) throw cannot(outside ?? first, places);
   const other = others.find((domain) => places[domain].place !== places[first].place);
   if (other !== undefined) throw refusal(first, other, places);
@@ -62,9 +62,9 @@ function cannot(domain: CommitDomain, places: Placement['places']): StoaError {
   const { backend } = places[domain];
   return new StoaError(
     'unsupported',
-    `${named[domain]} is kept in ${backend}, which cannot take part in a commit.`,
+    `${named[domain]} is stored in ${backend}, which does not support commits.`,
     {
-      fix: `Keep ${named[domain].toLowerCase()} embedded or in PostgreSQL, or write to it apart from the commit.`,
+      fix: `Store ${named[domain].toLowerCase()} embedded or in PostgreSQL, or write to it outside of the commit.`,
       details: { domain, backend },
     },
   );
@@ -72,10 +72,10 @@ function cannot(domain: CommitDomain, places: Placement['places']): StoaError {
 
 function refusal(one: CommitDomain, other: CommitDomain, places: Placement['places']): StoaError {
   const [first, second] = [places[one].backend, places[other].backend];
-  const where = first === second ? 'another database of it' : second;
+  const where = first === second ? 'another database' : second;
   return new StoaError(
     'unsupported',
-    `One commit cannot hold both: ${named[one].toLowerCase()} is kept in ${first}, ${named[other].toLowerCase()} in ${where}.`,
+    `The commit has operations in two places: ${named[one].toLowerCase()} is stored in ${first}, ${named[other].toLowerCase()} in ${where}.`,
     {
       fix: fixFor(one, other, first === second),
       details: { [one]: first, [other]: second },
@@ -83,14 +83,14 @@ function refusal(one: CommitDomain, other: CommitDomain, places: Placement['plac
   );
 }
 function fixFor(one: CommitDomain, other: CommitDomain, isOtherDatabase: boolean): string {
-  if (isOtherDatabase) return 'Give both domains the same URL, or commit them apart.';
+  if (isOtherDatabase) return 'Use the same URL for both domains, or send two commits.';
   if (one === 'registry')
-    return `Commit them apart, or keep ${named[other].toLowerCase()} in the data directory, where the registry is.`;
+    return `Send two commits, or store ${named[other].toLowerCase()} in the data directory, where the registry is.`;
   if (other === 'registry')
-    return `Commit them apart, or keep ${named[one].toLowerCase()} in the data directory, where the registry is.`;
+    return `Send two commits, or store ${named[one].toLowerCase()} in the data directory, where the registry is.`;
   if (other === 'messaging')
-    return `Commit them apart, or keep ${named[one].toLowerCase()} in PostgreSQL too: then messages go along through an outbox.`;
-  return 'Commit them apart, or keep both domains in the same place.';
+    return `Send two commits, or store ${named[one].toLowerCase()} in PostgreSQL too, where messages are delivered through an outbox.`;
+  return 'Send two commits, or store both domains in the same place.';
 }
 
 const named: Readonly<Record<CommitDomain, string>> = {

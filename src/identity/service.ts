@@ -44,7 +44,7 @@ export interface IdentityServiceOptions {
 
 interface VerifiedToken {
   token: string;
-  /** Null for a token of which only its end is known: one that was removed, or that a stream asked for. */
+  /** Null where only the token's expiry is known: the token was removed, or only a stream asked for it. */
   principal: ProvenPrincipal | null;
   /** 0 for a token that was removed. */
   expiresAtMs: number;
@@ -87,7 +87,10 @@ export class IdentityService {
     this.#onError = options.onError;
   }
 
-  /** The principal of a bearer token, at once where the token is known already. Throws `unauthenticated` for one that is unknown, revoked or expired. */
+  /**
+   * The principal of a bearer token, without a promise where the token is cached. Throws `unauthenticated`
+   * for a token that is unknown, revoked or expired.
+   */
   authenticate(token: string): ProvenPrincipal | Promise<ProvenPrincipal> {
     const nowMs = this.#nowMs();
     const known = this.#verified.get(publicPart(token));
@@ -103,12 +106,18 @@ export class IdentityService {
     return known.principal;
   }
 
-  /** Refuses a second spelling of a known user. Code that takes a user from outside asks here, before anything of that user is read. */
+  /**
+   * Refuses a second spelling of a known user. Code that takes a user from outside asks here, before anything
+   * of that user is read.
+   */
   checkUser(user: string): void | Promise<void> {
     return this.#port.checkUser(user);
   }
 
-  /** Whether the token behind a caller is still good: a stream lives longer than the request that proved it. A token that fell out of memory is looked up for the next time. */
+  /**
+   * Whether the token behind a caller is still good: a stream lives longer than the request that proved it. A
+   * token that fell out of memory is looked up for the next time.
+   */
   isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
     if (tokenId === null) return true;
     const known = this.#verified.get(publicPartOf(tokenId));
@@ -153,12 +162,15 @@ export class IdentityService {
     };
   }
 
-  /** Revokes one token of a user, or all; a missing token is `not_found`. They are refused from this moment on. */
+  /**
+   * Revokes one token of a user, or all; a missing token is `not_found`. They are refused from this moment
+   * on.
+   */
   async revokeTokens(caller: Caller, user: string, tokenId: string | undefined): Promise<string[]> {
     return writeOne(this.#writer, { caller }, this.steps.revokeTokens(caller, user, tokenId));
   }
 
-  /** Drops what is remembered of a token that was removed. */
+  /** Removes a revoked or expired token from the cache. */
   forget(tokenId: string): void {
     this.#removals += 1;
     this.#remember(publicPartOf(tokenId), { token: '', principal: null, expiresAtMs: 0 });

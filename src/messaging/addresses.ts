@@ -1,4 +1,4 @@
-/** Addresses of callers: ranges, proxies that may speak for others, and one spelling for each. */
+/** Addresses of callers: ranges, trusted proxies, and one spelling for each address. */
 import { BlockList, isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import { StoaError } from '../core/errors.js';
@@ -56,7 +56,7 @@ export class AddressRanges {
   /** Never dropped for its age, as the ranges do not change. Behind a proxy it saves 4 µs for each request, 7 % of a GET. */
   readonly #answers = new LRUCache<string, boolean>({ max: answersMax });
 
-  /** Throws `invalid_config` for what is neither an address nor a range. */
+  /** Throws `invalid_config` for an entry that is neither an address nor a range. */
   constructor(ranges: readonly string[], setting: string) {
     for (const range of ranges) this.#add(range.trim(), setting);
     this.#empty = ranges.length === 0;
@@ -87,8 +87,8 @@ export class AddressRanges {
     ) {
       throw new StoaError(
         'invalid_config',
-        `"${range}" in ${setting} is neither an address nor a CIDR range.`,
-        { fix: 'Write for example 10.0.0.0/8 or 2001:db8::/32, separated by commas.' },
+        `Invalid address "${range}" in ${setting}. Expected an IP address or a CIDR range.`,
+        { fix: 'Separate addresses by commas, for example 10.0.0.0/8,2001:db8::/32.' },
       );
     }
     this.#list.addSubnet(address, length, family === 4 ? 'ipv4' : 'ipv6');
@@ -101,8 +101,8 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Who is calling. `X-Forwarded-For` counts only when the peer is a configured proxy, and then only
- * back to the first hop that is not one: whatever stands left of that was written by the caller.
+ * The address of the caller. `X-Forwarded-For` counts only when the peer is a configured proxy, and only back
+ * to the first hop that is not a proxy: the caller wrote everything left of it.
  */
 export function callerAddress(
   peer: string,

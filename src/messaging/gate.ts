@@ -23,7 +23,10 @@ export interface GateOptions {
 }
 
 const minute = 60;
-/** How long an address that was not blocked passes without another look; a block on another server is news within that time. */
+/**
+ * How long an address that was not blocked passes without another look; a block on another server is news
+ * within that time.
+ */
 const unblockedMs = 5_000;
 const addressesKeptMax = 10_000;
 const blockList = 'blocks';
@@ -73,7 +76,9 @@ export class Gate {
     );
   }
 
-  /** On doors that count no requests by address: an answer holds for a few seconds, or until news of a block. */
+  /**
+   * On doors that count no requests by address: an answer holds for a few seconds, or until news of a block.
+   */
   checkBlocked(address: string): void | Promise<void> {
     if (this.isExempt(address)) return undefined;
     const counted = countedAddress(address);
@@ -98,7 +103,10 @@ export class Gate {
     if ((await this.#port.blockOf(counted)) !== undefined) throw refuse('blocked');
   }
 
-  /** Counts a request under its endpoint: by agent where one is verified or named, else by address; the operator's not at all. */
+  /**
+   * Counts a request under its endpoint: by agent where one is verified or named, else by address; the
+   * operator's not at all.
+   */
   take(limit: RateLimit, address: string, caller: Caller | null): Promise<RateDecision> | undefined {
     if (caller?.kind === 'operator' || this.isExempt(address)) return undefined;
     if (limit.by === 'agent' && caller !== null) {
@@ -160,8 +168,8 @@ export class Gate {
     const network = /^(.+)\/64$/.exec(address)?.[1];
     const plain = plainAddress(network ?? address);
     if (isIP(plain) === 0 || (network !== undefined && isIP(plain) !== 6))
-      throw new StoaError('invalid_request', `"${address}" is not an IP address.`, {
-        fix: 'Use an address as GET /v1/blocks lists it, such as 203.0.113.7 or 2001:db8::/64.',
+      throw new StoaError('invalid_request', `Invalid IP address "${address.slice(0, 60)}".`, {
+        fix: 'Use an address from GET /v1/blocks, such as 203.0.113.7 or 2001:db8::/64.',
         details: { field: 'ip' },
       });
     return this.#port.unblock(countedAddress(plain));

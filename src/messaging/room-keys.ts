@@ -14,7 +14,7 @@ const cost = 10;
 const minute = 60;
 const rememberedMax = 10_000;
 
-/** Who gives a key, over whichever door: wrong ones count for the address, and for the caller where one is proven. */
+/** Who sends a key. Wrong keys count for the address, and for the caller if it is authenticated. */
 export interface KeyGiver {
   caller: Caller | null;
   address: string | undefined;
@@ -52,14 +52,17 @@ export class RoomKeys {
     return hash(key, cost);
   }
 
-  /** Returns when the key opens the room; a public room needs none. With `keyHash`, it is that hash which the key fits. */
+  /**
+   * Returns when the key opens the room; a public room needs none. With `keyHash`, it is that hash which the
+   * key fits.
+   */
   async check(room: Room, key: string | undefined, giver: KeyGiver, keyHash?: string | null): Promise<void> {
     if (!room.isPrivate) return;
     if (key === undefined || key === '') throw refuse('roomKeyRequired');
     const tag = createHmac('sha256', this.#secret).update(`${room.id}|${key}`).digest('base64');
     const guess: Guess = { room, key, keyHash, tag, counters: countersOf(giver) };
     while (!this.#isKnown(guess)) {
-      // Counted before it is checked, so that a hundred guesses at once, on whichever servers, are a hundred guesses.
+      // Counted before the check, so that a hundred parallel guesses on any servers count as a hundred.
       const full = await this.#count(guess.counters);
       if (full === undefined) {
         if (await this.#track(guess.counters, this.#try(guess))) return;
@@ -72,7 +75,7 @@ export class RoomKeys {
     }
   }
 
-  /** Counts a guess in all counters, or in none: then answers the one that is full. */
+  /** Counts a guess in all counters, or in none; then returns the counter that is full. */
   async #count(
     counters: readonly RateKey[],
   ): Promise<{ counter: RateKey; decision: RateDecision } | undefined> {

@@ -1,9 +1,8 @@
-/** Notes lazily that users call, so that a request never waits for it. */
-import { LRUCache } from 'lru-cache';
+/** Records when users called, in the background, so that a request never waits for it. */
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 
-/** Users whose last note is remembered. */
+/** Users in memory. Above this number the memory is cleared, which costs a few reads. */
 const usersMax = 10_000;
 
 export class LastSeen {
@@ -18,7 +17,7 @@ export class LastSeen {
   }
 
   saw(caller: Caller): void {
-    // An identity that is linked to nobody has no user.
+    // An identity without a link has no user.
     if (caller.kind === 'operator' || caller.user === '') return;
     const nowMs = Date.now();
     const noted = this.#notedAtMs.get(caller.user);
@@ -26,6 +25,6 @@ export class LastSeen {
     this.#notedAtMs.set(caller.user, nowMs);
     this.#stoa.registry
       .sawUser(caller)
-      .catch((error: unknown) => this.#stoa.onError(error, 'noting that a user called'));
+      .catch((error: unknown) => this.#stoa.onError(error, 'recording that a user called'));
   }
 }

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Scope } from '../datastore/model.js';
 
 export interface AgentsStore {
-  /** Adds to what is kept; adding twice is the same as once. */
+  /** Adds to the stored agents. Adding twice has no further effect. */
   add(scope: Scope, agents: readonly string[]): Promise<void>;
   remove(scope: Scope): Promise<void>;
 }
@@ -11,7 +11,10 @@ export interface AgentsStore {
 export interface NamespaceAgentsOptions {
   store: AgentsStore;
   nowMs: () => number;
-  /** How long an agent counts as kept before it is written again: another process may have cleared the namespace. */
+  /**
+   * How long an agent counts as kept before it is written again: another process may have cleared the
+   * namespace.
+   */
   knownSeconds: number;
 }
 
@@ -19,8 +22,8 @@ export interface NamespaceAgentsOptions {
 const knownMax = 10_000;
 
 /**
- * Writes an agent once and then remembers it. A failure takes nothing from the write that it
- * follows: the agent waits here and goes along with the next one.
+ * Writes an agent once and then remembers it. A failure does not fail the document's write: the agent waits
+ * here and is written with the next one.
  */
 export class NamespaceAgents {
   readonly #options: NamespaceAgentsOptions;
@@ -78,7 +81,7 @@ export class NamespaceAgents {
   }
 }
 
-/** Names have no control characters, so a line break cannot stand inside one. */
+/** Names contain no control characters, so a line break can separate them. */
 function idOf(scope: Scope, ...more: readonly string[]): string {
   return [scope.user, scope.namespace, ...more].join('\n');
 }

@@ -499,7 +499,7 @@ describe('a mistyped directory', () => {
   ])('%s %s says that there is nothing and how to make it, and makes nothing', async (...command) => {
     const { status, stderr } = await stoa([...command, '--data', path('mistyped')]);
     expect(status).toBe(4);
-    expect(stderr).toContain(`There is no Stoa data in ${path('mistyped')}.`);
+    expect(stderr).toContain(`The directory ${path('mistyped')} has no Stoa data.`);
     expect(stderr).toContain(`stoa up --data ${path('mistyped')}`);
     await expect(access(path('mistyped'))).rejects.toThrow('ENOENT');
   });
@@ -507,7 +507,7 @@ describe('a mistyped directory', () => {
   test('becomes a store by a command that writes new records, which reports it', async () => {
     const { status, stderr } = await stoa(['data', 'set', 'plan', 'go', '--data', path('brought')]);
     expect(status).toBe(0);
-    expect(stderr).toContain(`A new store was made in ${path('brought')}.`);
+    expect(stderr).toContain(`Created a new store in ${path('brought')}.`);
     const second = await stoa(['data', 'get', 'plan', '--data', path('brought')]);
     expect(second).toMatchObject({ status: 0, stderr: '' });
   });

@@ -61,7 +61,7 @@ describe('stoa data against a running server', () => {
     expect((await data('get', 'from/stdin')).json()).toEqual({ lines: 3, more: 4 });
     expect(
       (await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{' })).stderr,
-    ).toContain('Standard input does not hold JSON');
+    ).toContain('Standard input is not JSON');
     expect(
       (
         await stoa(['data', 'set', 'from/stdin', '--file', '-', '--text', '--data', path('served')], {
@@ -163,7 +163,7 @@ test('an export can be imported exactly, and bad lines refuse the whole import',
   const refused = await stoa(['import', '--documents', path('bad.ndjson'), '--data', two]);
   expect(refused.status).toBe(2);
   expect(refused.stderr).toMatch(/Line 3: .*"namespace" is missing|Line 3: .*missing/);
-  expect(refused.stderr).toContain('Line 4: it is not JSON');
+  expect(refused.stderr).toContain('Line 4: the line is not JSON');
   expect((await stoa(['export', '--documents', '--data', two])).stdout).toBe('');
   const kept = await stoa([
     'import',
@@ -231,7 +231,7 @@ test('lines of an import end with a line feed and are UTF-8', async () => {
   ]);
   expect([kept.json(), kept.stderr]).toEqual([
     { imported: 1, lines: 3, bad: 2, firstBad: 3, skipped: 1 },
-    expect.stringMatching(/Line 3: it is not UTF-8[\s\S]*Line 4: it is not UTF-8/),
+    expect.stringMatching(/Line 3: the line is not UTF-8[\s\S]*Line 4: the line is not UTF-8/),
   ]);
   expect((await stoa(['data', 'get', 'one', '-n', 'n', '--user', 'u', '--data', path('bytes')])).stdout).toBe(
     '"a\u2028b"\n',
@@ -403,7 +403,7 @@ test('an interrupted move continues, and an unknown backend is refused', async (
   expect(resumed.json()).toMatchObject({ documents: 230, copied: 130, verified: true, others: 0 });
   await stoa(['data', 'set', 'kept', '1', '--data', to]);
   const again = await stoa(['move', '--from', from, '--to', to]);
-  expect(again.stderr).toMatch(/both hold 230 documents .* holds 1 more/);
+  expect(again.stderr).toMatch(/both have 230 documents .* has 1 more/);
   await writeFile(path('broken.json'), '{');
   expect((await stoa(['move', '--from', from, '--to', to, '--state', path('broken.json')])).stderr).toContain(
     'is not the state of a move',
@@ -422,5 +422,5 @@ test('several values are stored and read in one step', async () => {
   const read = await stoa(['data', 'get-many', 'b', 'a', 'gone', '-n', 'notes', '--data', data, '--json']);
   expect(read.json()).toEqual({ a: 1, b: { c: [2] } });
   const refused = await stoa(['data', 'set-many', '[1]', '--data', data]);
-  expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining('must be a JSON object')]);
+  expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining('is not a JSON object')]);
 });

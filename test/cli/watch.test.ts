@@ -145,7 +145,7 @@ test('watches of the feed and of a room continue when the server returns on anot
   const seen = told().length;
   await server.end('SIGKILL');
   await vi.waitFor(
-    () => expect(feed.stderr()).toMatch(/The server is away; going on after \d+ when it is back\./),
+    () => expect(feed.stderr()).toMatch(/The server is unreachable; continuing after \d+ when it is back\./),
     { timeout: 30_000 },
   );
   expect(await ending.ended()).toBe(6);
@@ -155,7 +155,7 @@ test('watches of the feed and of a room continue when the server returns on anot
   await vi.waitFor(() => expect([told().slice(seen), said().at(-1)]).toEqual([['after'], 'after']), {
     timeout: 30_000,
   });
-  expect(feed.stderr()).toContain('The server is back.');
+  expect(feed.stderr()).toContain('The server is reachable again.');
   for (const command of [feed, room]) expect(await command.end()).toBe(0);
   const { status } = await program.stoa(['watch', 'changes', '--url', server.url, '--token', 'wrong']);
   expect(status).toBe(3);

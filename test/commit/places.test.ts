@@ -154,7 +154,7 @@ describe.each(mixtures.map((mixture) => ({ title: titleOf(mixture), mixture })))
       expect(error.message.toLowerCase()).toContain(nouns[domain]);
       expect(error.message).toContain(placeOf(mixture, domain).replace(/-2$/, ''));
     }
-    expect(error.fix).toMatch(/apart/);
+    expect(error.fix).toMatch(/two commits|outside of the commit/);
     expect(error.details).toEqual(
       refused.length === 1
         ? { domain: refused[0], backend: placeOf(mixture, refused[0] as Domain) }

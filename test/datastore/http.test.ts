@@ -152,7 +152,7 @@ test('numbers are incremented, lists appended to, and objects merged only by the
 });
 
 test.each([
-  ['{"incremnt":1}', /incremnt: is not known here/],
+  ['{"incremnt":1}', /incremnt: is unknown/],
   ['{"increment":"1"}', /increment: .*expected number/],
   ['{"append":1}', /append: .*expected array/],
   ['{"increment":1,"append":[1]}', /increment or append, one of them/],

@@ -213,7 +213,7 @@ describe('a link', () => {
     await remove(agentId);
     expect((await read(ann, '/v1/data')).json).toMatchObject({
       code: 'forbidden',
-      detail: 'The agent that this identity is linked to is gone.',
+      detail: 'The agent that this identity is linked to was deleted.',
     });
     expect((await ann.ask('GET', '/dm')).status).toBe(200);
   });
@@ -224,7 +224,7 @@ describe('a link', () => {
     await desk.stoa.registry.putAgent(ada, { agent_id: agentId, name: 'another' });
     expect((await read(ann, '/v1/data')).json).toMatchObject({
       code: 'forbidden',
-      detail: 'The agent that this identity is linked to is gone.',
+      detail: 'The agent that this identity is linked to was deleted.',
     });
     const token = bearer(await newToken());
     expect((await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, token)).status).toBe(

@@ -127,7 +127,7 @@ test.each([
     ...(body !== undefined && { body }),
   });
   expect(reply.status, reply.text).toBe(400);
-  expect(reply.json.detail).toMatch(/takes no If-Match/);
+  expect(reply.json.detail).toMatch(/does not support If-Match/);
 });
 
 test.each([
@@ -141,7 +141,7 @@ test.each([
     ...(body !== undefined && { body }),
   });
   expect(reply.status, reply.text).toBe(400);
-  expect(reply.json.detail).toMatch(/takes no If-None-Match/);
+  expect(reply.json.detail).toMatch(/does not support If-None-Match/);
 });
 
 test('a creation accepts If-None-Match: *', async () => {
@@ -164,5 +164,5 @@ test('a body with an unsupported Content-Encoding is refused', async () => {
     body: { name: 'packed' },
   });
   expect(reply.status, reply.text).toBe(415);
-  expect(reply.json.fix).toBe('Send the body as it is.');
+  expect(reply.json.fix).toBe('Send the body without encoding.');
 });

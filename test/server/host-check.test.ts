@@ -113,7 +113,7 @@ test('duplicate credentials count as none', async () => {
 test("a request without Host is a 400 in messaging's own shape, and good in HTTP/1.0", async () => {
   const answer = await running.bytes('GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-  expect(answer).toContain('{"error":"The request has no Host."}');
+  expect(answer).toContain('{"error":"The request has no Host header."}');
   expect(await running.bytes('GET /livez HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
   expect(
     await running.bytes(`GET /v1/status HTTP/1.0\r\nAuthorization: Bearer ${running.operator}\r\n\r\n`),

@@ -95,7 +95,7 @@ test('a status that the route does not declare is a fault, not an answer', async
 test('an unknown path is 404, a wrong method 405 with Allow', async () => {
   expect((await running.ask('GET', '/v1/nothing')).json).toMatchObject({ code: 'not_found', status: 404 });
   const wrong = await running.ask('DELETE', '/v1/status', { as: running.operator });
-  expect(wrong.json).toMatchObject({ code: 'method_not_allowed', status: 405, fix: 'It takes GET, HEAD.' });
+  expect(wrong.json).toMatchObject({ code: 'method_not_allowed', status: 405, fix: 'Use GET, HEAD.' });
   expect(wrong.headers.get('allow')).toBe('GET, HEAD');
 });
 

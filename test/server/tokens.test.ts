@@ -224,7 +224,7 @@ test('a damaged operator token is refused at start, with a fix', async () => {
   writeFileSync(join(broken, 'operator.token'), 'hello');
   await expect(Running.start({ data: broken, engine: 'lmdb' })).rejects.toMatchObject({
     code: 'invalid_config',
-    fix: expect.stringContaining('Remove'),
+    fix: expect.stringContaining('Delete the file'),
   });
   rmSync(broken, { recursive: true, force: true });
 });

@@ -361,7 +361,7 @@ describe('documents', () => {
       .toSpliced(1, 0, `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${deep}}\n`);
     await expect(run(await open('deep'), await save(nested))).rejects.toMatchObject({
       code: 'invalid_request',
-      details: { bad: [{ line: 2 }, { line: project + 2, reason: 'it is nested too deeply' }] },
+      details: { bad: [{ line: 2 }, { line: project + 2, reason: 'the line is nested too deeply' }] },
     });
   });
 
@@ -399,27 +399,31 @@ describe('a damaged file', () => {
   const attempt = async (given: readonly string[]) => run(target, await save(given));
 
   it.each([
-    ['is cut off', (all: string[]) => all.slice(0, -1), 'cut off'],
+    ['is cut off', (all: string[]) => all.slice(0, -1), 'its last line is missing'],
     ['lacks a line', (all: string[]) => all.toSpliced(4, 1), 'but'],
     [
       'has a changed line',
       (all: string[]) => all.map((line) => line.replace('hello everybody', 'hullo everybody')),
-      'not those that were exported',
+      'not the exported ones',
     ],
-    ['has a line that is no JSON', (all: string[]) => all.with(3, '{"type":\n'), 'Line 4: it is not JSON'],
+    [
+      'has a line that is no JSON',
+      (all: string[]) => all.with(3, '{"type":\n'),
+      'Line 4: the line is not JSON',
+    ],
     [
       'has an unknown type',
       (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'),
-      'Line 4: the type "registry.robot" is not known',
+      'Line 4: the type "registry.robot" is unknown',
     ],
     [
       'has an unknown member',
       (all: string[]) => all.with(1, (all[1] as string).replace('{', '{"extra":1,')),
       'Line 2: extra',
     ],
-    ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'comes a second time'],
-    ['has no header', (all: string[]) => all.slice(1), 'Line 1: this is not an export'],
-    ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'more behind the last line'],
+    ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'is repeated'],
+    ['has no header', (all: string[]) => all.slice(1), 'Line 1: the first line is not the header'],
+    ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'continues after the last line'],
     [
       'is of a newer version',
       (all: string[]) => all.with(0, (all[0] as string).replace('"version":1', '"version":2')),
@@ -443,9 +447,7 @@ describe('a damaged file', () => {
       records: lines.length - 2,
       written: report.records - report.same,
     });
-    expect(report.bad.map(({ reason }) => reason)).toContainEqual(
-      expect.stringContaining('comes a second time'),
-    );
+    expect(report.bad.map(({ reason }) => reason)).toContainEqual(expect.stringContaining('is repeated'));
   });
 
   it('a file of more records than are allowed is refused before anything is written', async () => {

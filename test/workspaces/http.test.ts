@@ -59,7 +59,7 @@ it('a malformed id is 400, an unknown id is 404', async () => {
     'ws_%2e%2e',
   ]) {
     const { status, json } = await running.ask('GET', `/v1/workspaces/${id}`, { as: running.alice });
-    expect([status, json.detail]).toEqual([400, 'path.workspace_id: must be ws_ and a UUID.']);
+    expect([status, json.detail]).toEqual([400, 'path.workspace_id: is not ws_ followed by a UUID.']);
   }
   expect(
     (

@@ -1,4 +1,4 @@
-/** From the configuration to what `openStoa` takes. */
+/** Converts the configuration into the options of `openStoa`. */
 import { resolve } from 'node:path';
 import type { Config } from '../../core/settings/config.js';
 import type { StoaOptions } from '../../index.js';
@@ -15,7 +15,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
       sync_writes: config.syncWrites,
       block_cache_bytes: config.blockCacheBytes,
     },
-    // The one database server that holds workspaces; others serve the data store only.
+    // Only PostgreSQL supports workspaces; the other database servers support only the data store.
     workspaces: config.workspaces ?? (isPostgres(config.backend) ? config.backend : null),
     secretKeys: config.secretKeys,
     limits: config.limits,
@@ -32,7 +32,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
   };
 }
 
-/** Only the server keeps the schedule: a single command is over before anything is due. */
+/** Only the server runs the schedule: a single command ends before anything is due. */
 export function scheduleOf(config: Config): BackupSchedule | undefined {
   if (config.backupDirectory === null) return undefined;
   return {
@@ -43,7 +43,7 @@ export function scheduleOf(config: Config): BackupSchedule | undefined {
   };
 }
 
-/** `--backend` counts for messaging where it is a PostgreSQL and a Redis stands beside it. */
+/** `--backend` is used for messaging if it is PostgreSQL and Redis is configured. */
 function messagingUrl({ messaging, backend, redis }: Config): string | null {
   return messaging ?? (redis !== null && isPostgres(backend) ? backend : null);
 }

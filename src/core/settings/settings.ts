@@ -24,7 +24,7 @@ export interface Setting<Value> {
 const postgresSchemes = ['embedded', 'postgres', 'postgresql'];
 const datastoreSchemes = [...postgresSchemes, 'couchdb', 'couchdbs', 'dynamodb', 'firestore'];
 
-/** Whether a URL names a PostgreSQL. Schemes may be written in any case. */
+/** Whether a URL is for PostgreSQL. The scheme may be in any case. */
 export function isPostgres(url: string | null): boolean {
   return url !== null && /^postgres(ql)?:/i.test(url);
 }

@@ -1,4 +1,7 @@
-/** Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's bytes. */
+/**
+ * Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's
+ * bytes.
+ */
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
 import { StoaError } from '../../core/errors.js';
@@ -14,30 +17,32 @@ export interface KeptAnswer {
   expiresAtMs: number;
   /** Whose bytes it counts as, in hex. */
   user: string;
-  /** Missing where only the fact is kept. */
+  /** Missing where only the fact is stored that the request was carried out. */
   results?: unknown[];
-  /** Why only the fact is kept. */
+  /** Why the answer itself is not stored. */
   withheld?: Withheld;
 }
 
-/** It holds a secret, it is too large, or nobody knows whether a store beside the home did what was asked. */
+/**
+ * The answer contains a secret, is too large, or it is unknown whether a store beside the home did the write.
+ */
 type Withheld = 'secret' | 'size' | 'unknown';
 
 const refusals: Readonly<Record<Withheld, { message: string; fix: string }>> = {
   secret: {
     message:
-      'The request with this Idempotency-Key was carried out before. Its answer held a secret and was not kept.',
-    fix: 'List what exists. If the secret is lost, create it again with a new key.',
+      'The request with this Idempotency-Key was carried out before. Its answer contained a secret and was not stored.',
+    fix: 'List the existing records. If the secret is lost, create a new one with a new Idempotency-Key.',
   },
   size: {
     message:
-      'The request with this Idempotency-Key was carried out before. Its answer was too large to be kept.',
-    fix: 'Read what it wrote.',
+      'The request with this Idempotency-Key was carried out before. Its answer was too large to store.',
+    fix: 'Read the records that the request wrote.',
   },
   unknown: {
     message:
-      'The request with this Idempotency-Key was started before and did not end: the server stopped or the database failed. Whether it was carried out is not known.',
-    fix: 'Read what is there, and send what is missing with a new key.',
+      'The request with this Idempotency-Key was started before but did not finish, because the server stopped or the database failed. It is unknown whether it was carried out.',
+    fix: 'Read the current state, and send the missing changes with a new Idempotency-Key.',
   },
 };
 
@@ -46,7 +51,7 @@ export const keptAnswerTimer = 'kept-answer';
 /** Answers to deliveries of commits belong to no user: no quota applies to them. */
 export const deliveryOwner = Buffer.alloc(32);
 
-/** What was answered under the key before, or undefined. Throws where the key came with another request. */
+/** The answer stored under the key, or undefined. Throws where the key was used with a different request. */
 export function findAnswer(
   reader: Reader,
   idempotency: Idempotency | null | undefined,
@@ -68,7 +73,10 @@ export function findAnswer(
   throw new StoaError('idempotency_unrepeatable', message, { fix });
 }
 
-/** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
+/**
+ * Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the
+ * quota.
+ */
 export function keepAnswer(
   tx: Transaction,
   user: Buffer,
@@ -90,7 +98,10 @@ export function keepStart(tx: Transaction, user: Buffer, idempotency: Idempotenc
   put(tx, user, idempotency, { withheld: 'unknown' }, limits);
 }
 
-/** Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can be taken back. */
+/**
+ * Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can
+ * be taken back.
+ */
 export function keepEnd(
   tx: Transaction,
   user: Buffer,

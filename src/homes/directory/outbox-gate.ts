@@ -14,15 +14,15 @@ interface Mark {
 const userBytes = 32;
 
 /**
- * Changes are marked by user and number in the commit that puts them into the feed. The mark stays
- * until the outbox has let go of the number, and goes with a later commit: so what is brought again
- * after a crash is known, and marks do not gather.
+ * A change is marked by user and number in the commit that puts it into the feed. The mark stays until the
+ * outbox has deleted the number, and a later commit removes it. So a change that is brought again after a
+ * crash is recognised, and marks do not accumulate.
  */
 export class DirectoryOutboxGate implements OutboxGate {
   readonly feed: string;
   readonly #kernel: Kernel;
   readonly #users: UserVerbs;
-  /** Of each number, a mark a user. */
+  /** For each number, one mark per user. */
   readonly #marks = new Map<string, Mark[]>();
   readonly #surplus = new Map<Store, Buffer[]>();
 

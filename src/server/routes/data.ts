@@ -1,4 +1,4 @@
-/** The data store: what its operations do. */
+/** The handlers of the data store. */
 import { data, documents, mergePatchType } from '../../api/data/operations.js';
 import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/data/schemas.js';
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
@@ -21,7 +21,8 @@ const valueRoutes = routesOf('data', data, dataSchemas, {
       const page = { ...asked, signal: goneOf(reply) };
       if (values !== true) return stoa.data.listKeys(caller, params.namespace, page);
       const found = await stoa.data.listDocuments(caller, params.namespace, page);
-      // A reader who follows the feed from the position finds the changes of these documents in it, and knows them.
+      // A reader who follows the feed from this position must not see the changes that these documents
+      // already include.
       await stoa.data.settleFeed();
       return pageText(found);
     }),
@@ -101,7 +102,7 @@ function expected(ifVersion: number | undefined, ifExists: boolean): ExpectedVer
   return ifExists ? 'any' : (ifVersion ?? null);
 }
 
-/** 201 for a document that was not there before. */
+/** 201 for a new document. */
 function written<Result extends WriteResult>({
   created,
   ...body
@@ -109,7 +110,7 @@ function written<Result extends WriteResult>({
   return answer(created ? 201 : 200, body);
 }
 
-/** The texts of records that a backend keeps in memory; they last as long as those do. It saves 3 µs, 5 % of a GET. */
+/** The texts of records that a backend caches: they are dropped with the record. */
 const texts = new WeakMap<DocumentRecord, JsonText>();
 
 function documentAnswer(
@@ -125,8 +126,5 @@ function documentAnswer(
 }
 
 function missing({ namespace, key }: { namespace: string; key: string }): StoaError {
-  return new StoaError(
-    'not_found',
-    `There is no document under the key "${key}" in the namespace "${namespace}".`,
-  );
+  return new StoaError('not_found', `The namespace "${namespace}" has no document with the key "${key}".`);
 }

@@ -1,17 +1,19 @@
-/** The newest page of each room as it was last sent: rooms are read far more often than written. */
-import { LRUCache } from 'lru-cache';
+/** Caches the newest page of each room: rooms are read far more often than written. */
 import type { Room } from '../../messaging/model.js';
 import type { MessagingPort, Span } from '../../messaging/port.js';
 import type { MessagingService } from '../../messaging/service.js';
 
 interface KeptPage {
   revision: number;
-  /** When the oldest message on the page ends its life. */
+  /** When the oldest message on the page expires. */
   validUntilMs: number;
   json: string;
 }
 
-/** Of the pages of one store together. A page can be of megabytes, and a room has one for each limit that is asked for. */
+/**
+ * For all pages of one store together. A page can have megabytes, and a room has one for each requested
+ * limit.
+ */
 const charactersMax = 32_000_000;
 const pagesMax = 1_000;
 
@@ -19,7 +21,7 @@ export class RoomPages {
   /** A page holds until its room changes or its oldest message expires. Without it GET /room/{id} costs ten times as much. */
   readonly #pages = new WeakMap<MessagingPort, LRUCache<string, KeptPage>>();
 
-  /** The page, as long as nothing on it has changed since. */
+  /** The cached page, if nothing on it has changed. */
   find(port: MessagingPort, room: Room, span: Span): string | undefined {
     const kept = isNewest(span) ? this.#pages.get(port)?.get(keyOf(room, span)) : undefined;
     return kept !== undefined &&
@@ -29,7 +31,10 @@ export class RoomPages {
       : undefined;
   }
 
-  /** `revision` is the room's from before the page was read: a change meanwhile makes the page stale, never wrong. */
+  /**
+   * `revision` is the room's revision before the page was read: a change in between makes the page outdated,
+   * and it is not used.
+   */
   keep(
     { port, limits }: MessagingService,
     room: Room,

@@ -125,7 +125,7 @@ export class CouchDataStore implements DocumentStore {
     if (served !== undefined && served !== seedIndex.name) {
       throw new StoaError(
         'damaged_data',
-        `CouchDB would answer a list of namespaces from "${served}" instead of the index ${seedIndex.name}.`,
+        `CouchDB uses the index "${served}" to list namespaces. Expected ${seedIndex.name}.`,
         { fix: `Check the indexes of the database ${this.#database}.` },
       );
     }
@@ -177,7 +177,8 @@ export class CouchDataStore implements DocumentStore {
   ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const names = new Set<string>();
-    // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before ours can.
+    // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before
+    // ours can.
     for (let last: string | null = null; ;) {
       checkWanted(signal);
       const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last), signal);
@@ -185,7 +186,8 @@ export class CouchDataStore implements DocumentStore {
       last = String(next['namespace']);
       if (next['userId'] === user) names.add(last);
     }
-    // That order takes some names for one and the same, and steps over the second; what was written through Stoa is kept apart.
+    // That order takes some names for one and the same, and steps over the second; what was written through
+    // Stoa is kept apart.
     for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
     const wanted = [...names]
       .toSorted(compareCodePoints)
@@ -328,7 +330,7 @@ export class CouchDataStore implements DocumentStore {
     }
   }
 
-  /** What a write makes of the document that is there. */
+  /** What a write makes of the stored document. */
   #merged(
     scope: Scope,
     write: DocumentWrite,
@@ -372,7 +374,8 @@ export class CouchDataStore implements DocumentStore {
     const first = orderKey(prefix);
     const isAfter = after !== null && orderKey(after) >= first;
     return {
-      // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with the prefix.
+      // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with
+      // the prefix.
       selector: {
         userId: scope.user,
         namespace: scope.namespace,
@@ -430,7 +433,10 @@ export class CouchDataStore implements DocumentStore {
     });
   }
 
-  /** Of those that have documents: the view adds them up, and the agents are also those whose documents are gone. */
+  /**
+   * Of those that have documents: the view adds them up, and the agents are also those whose documents are
+   * gone.
+   */
   async #summaries(
     user: string,
     names: readonly string[],
@@ -455,7 +461,7 @@ export class CouchDataStore implements DocumentStore {
     return ids.map((id) => Buffer.from(id.slice(owner.length), 'base64url').toString());
   }
 
-  /** The name stays when the namespace is cleared; a list looks for itself what is in it. */
+  /** The name stays when the namespace is cleared. A list checks what is in it. */
   async #keepNamespace(scope: Scope): Promise<void> {
     if ((await this.#client.get(this.#namespaces, namespaceId(scope))) !== undefined) return;
     // Another process may keep it at the same moment, which is as good.

@@ -150,7 +150,7 @@ describe('a fixed limit is refused with its value', () => {
     await expect(set('short', { note: 'longer' })).rejects.toMatchObject({
       code: 'too_large',
       message: 'The metadata has 17 bytes of JSON, which exceeds 10 (metadataBytesMax).',
-      fix: 'Store large metadata as a document of its own.',
+      fix: 'Store large metadata as a separate document.',
     });
     // The operator can raise this one, and the error says so.
     await expect(set('longer than ten')).rejects.toMatchObject({
@@ -269,13 +269,15 @@ test('a setting that weakens durability causes a warning', () => {
     'can lose writes',
   );
   expect(loadConfig({ flags: { engine: 'memory' }, directory: null }).warnings.join()).toContain(
-    'keeps nothing',
+    'stores nothing',
   );
 });
 
 test('half a TLS pair, and a Redis that nothing would use, are refused', () => {
   expect(refusal({ flags: { tlsCert: 'cert.pem' } }).message).toContain('tls_key');
-  expect(refusal({ flags: { redis: 'redis://localhost' } }).message).toContain('nothing would use it');
+  expect(refusal({ flags: { redis: 'redis://localhost' } }).message).toContain(
+    'only messaging in PostgreSQL uses it',
+  );
 });
 
 test.each(['postgres://db/x', 'PostgreSQL://db/x'])(

@@ -21,7 +21,7 @@ export interface PendingWrite extends WriteOperation {
   readonly by: OpenTransaction;
   /** Its place among the writes of that transaction. */
   readonly place: number;
-  /** Where it stands in the overlay, and what stood there when that transaction began. */
+  /** The write's place in the overlay, and the entry that was there when the transaction began. */
   readonly familyNumber: number;
   readonly name: string;
   readonly before: PendingWrite | undefined;
@@ -153,14 +153,20 @@ export class OpenTransaction implements Transaction {
     this.delete(kernelFamilies.timers, timerKey(timer));
   }
 
-  /** Checks all that an engine would refuse: there it would fail the whole group, here it fails this transaction. */
+  /**
+   * Checks all that an engine would refuse: there it would fail the whole group, here it fails this
+   * transaction.
+   */
   #write(family: string, key: Buffer, value: Buffer | undefined): void {
     const number = this.#number(family);
     const { length } = key;
     if (!Buffer.isBuffer(key) || length === 0)
       throw new StoaError('internal', `A key of "${family}" is not a Buffer of at least one byte.`);
     if (length > keyBytesMax)
-      throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
+      throw new StoaError(
+        'too_large',
+        `A key of "${family}" has ${length} bytes, which exceeds ${keyBytesMax}.`,
+      );
     const name = overlayKey(key);
     const newest = this.#overlay.get(number, name);
     const [place, before] =
@@ -189,7 +195,7 @@ export class OpenTransaction implements Transaction {
   #number(family: string): number {
     this.#checkOpen();
     const number = this.#familyNumbers.get(family);
-    if (number === undefined) throw new StoaError('internal', `There is no family named "${family}".`);
+    if (number === undefined) throw new StoaError('internal', `Unknown family "${family}".`);
     return number;
   }
 }

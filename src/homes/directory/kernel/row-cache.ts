@@ -4,15 +4,15 @@ import type { WriteOperation } from './engine.js';
 import type { Store } from './store.js';
 
 /**
- * Fill it from plain reads only: those see what is durable, and so does the cache, because a commit
- * empties its places before anybody hears that it is done.
- *
- * What comes out is shared by all who ask: nobody may change it.
+ * Fill it from plain reads only. Those see durable rows, and so does the cache, because a commit removes its
+ * rows before its callers continue. Values are shared, so nobody may change them.
  */
 export class RowCache<T extends NonNullable<unknown>> {
   readonly #entries: LRUCache<string, T>;
 
-  /** `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance. */
+  /**
+   * `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance.
+   */
   constructor(
     stores: readonly Store[],
     sizeMax: number,

@@ -1,4 +1,7 @@
-/** Which index rows follow from the keys of an identity, a room, a message and a direct message. The index of words is not declared: it is filed later. */
+/**
+ * Which index rows follow from the keys of an identity, a room, a message and a direct message. The index of
+ * words is not declared: it is filed later.
+ */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
@@ -16,7 +19,7 @@ import {
 } from './rows.js';
 import { timeOf } from './words.js';
 
-/** A key of an identity's history. Retired keys stay in the index: nobody may register them again. */
+/** A key of an identity's history. Retired keys stay in the index, so that nobody can register them again. */
 export interface IdentityKeyRecord {
   agent: Buffer;
   publicKey: string;

@@ -1,4 +1,7 @@
-/** Rate windows over a restart and a crash: what has changed is written every few seconds and when the server stops. */
+/**
+ * Keeps rate-limit windows over a restart and a crash: changes are written every few seconds and when the
+ * server stops.
+ */
 import { keyBytesMax } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -15,7 +18,10 @@ interface KeptWindowsOptions {
   onError: (error: unknown, about: string) => void;
 }
 
-/** A write for each request would make every read a write: a crash forgets the requests of the last few seconds instead. */
+/**
+ * A write for each request would make every read a write: a crash forgets the requests of the last few
+ * seconds instead.
+ */
 export class KeptWindows {
   readonly #options: KeptWindowsOptions;
   /** Names of the rows that are there → when their windows count nothing any more. */
@@ -54,7 +60,7 @@ export class KeptWindows {
 
   async #keep(): Promise<void> {
     const { kernel, kinds, onError } = this.#options;
-    // Whoever writes hears why writes are refused; that windows are not written either is nothing new.
+    // Writers get the error that refuses writes. That windows are not written either is not reported again.
     if (kernel.root.stopped !== undefined) return;
     const nowMs = kernel.nowMs();
     const changed = Object.entries(kinds).map(([kind, windows]) => ({
@@ -72,7 +78,7 @@ export class KeptWindows {
       });
     } catch (error) {
       for (const { windows, kept } of changed) windows.putBack(kept.map(({ key }) => key));
-      onError(error, 'writing the rate windows; it is tried again');
+      onError(error, 'writing the rate-limit windows (the server tries again)');
     }
   }
 

@@ -98,12 +98,12 @@ export class DirectoryMessaging implements MessagingPort {
     joinsCommits: true,
     sharedStore: false,
     about:
-      'Message, index, counters and change are one commit on disk. Rate windows live in memory and are written every few seconds: a crash forgets the last of them.',
+      'A message, its index rows, its counters and its change are one commit on disk. Rate-limit windows are kept in memory and written every few seconds: a crash loses the last seconds.',
   };
   readonly #kernel: Kernel;
   readonly #windows = new SlidingWindows({ isKept: true });
   readonly #violations = new SlidingWindows({ isKept: true });
-  /** All requests of an address: they shed load, which a new start does not bring along. */
+  /** Counters of all requests from an address. They shed load, so a restart may forget them. */
   readonly #loads = new SlidingWindows();
   readonly #keptWindows: KeptWindows;
   /** Few, and asked for with every request. */

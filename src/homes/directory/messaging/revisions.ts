@@ -1,4 +1,4 @@
-/** How often the messages of each room have changed, for those who keep what they read. */
+/** How often the messages of each room have changed, for readers that cache them. */
 
 import { LRUCache } from 'lru-cache';
 

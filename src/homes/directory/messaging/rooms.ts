@@ -1,4 +1,4 @@
-/** Rooms and their messages in the embedded store: a post is one commit with its index and its counters. */
+/** Rooms and their messages in the directory: a post is one commit with its index and its counters. */
 import { randomUUID } from 'node:crypto';
 import type { Entry, RangeOptions } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
@@ -63,7 +63,7 @@ export function createRoom(
   return room;
 }
 
-/** Rooms before an offset are skipped one by one: the index has no count of what lies behind a place. */
+/** Rooms before an offset are skipped one by one, because the index has no counts. */
 export async function publicRooms(reader: Reader, limit: number, offset: number): Promise<Room[]> {
   const keys: Buffer[] = [];
   const slices = new Slices();
@@ -140,7 +140,7 @@ export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, m
   if (room.lastTsMs < message.tsMs) roomRecords.rewrite(tx, { ...room, lastTsMs: message.tsMs });
 }
 
-/** Gives a message another time, with its id and its place among the others as they are. */
+/** Gives a message another time. Its id and its order among the others stay. */
 export function moveMessage(
   tx: Transaction,
   limits: Limits,
@@ -166,7 +166,7 @@ export function announceImported(tx: Transaction, room: Room, messageId: string)
   });
 }
 
-/** Writes a room as an export had it, over what is there. */
+/** Writes an imported room over an existing one. */
 export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
   const roomKey = uuidBytes(room.id);
   const before = readRoom(tx, roomKey);
@@ -218,7 +218,7 @@ export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs
 function idBytesOf({ id }: Message): Buffer {
   const bytes = ulidBytes(id);
   if (bytes === undefined)
-    throw new StoaError('internal', `A stored message has the id "${id}", which is not a ULID.`);
+    throw new StoaError('internal', `The id "${id}" of a stored message is not a ULID.`);
   return bytes;
 }
 

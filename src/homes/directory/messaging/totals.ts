@@ -1,4 +1,4 @@
-/** The totals of `/stats`, changed in the commit of what they count. */
+/** The totals of `/stats`, changed in the same commit as the rows that they count. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Room, Totals } from '../../../messaging/model.js';
 import { byRank, topRoomsMax } from '../../../messaging/totals.js';
@@ -8,9 +8,9 @@ import { type RoomRow, decode, encode, families } from './rows.js';
 export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined };
 
 /**
- * The busiest rooms, without their counts: those are read when somebody asks, so that a post in one
- * of them writes nothing here. Counts only grow and rooms do not go away: none of them ever has less
- * than `floor`, and a room with less than that is not one of them.
+ * The busiest rooms, without their counts. The counts are read on request, so that a post in one of these
+ * rooms writes nothing here. Counts only grow and rooms are never deleted, so each of these rooms has at
+ * least `floor` messages, and a room with fewer is not in the list.
  */
 export interface TopRow {
   ids: string[];
@@ -66,7 +66,7 @@ export function countMessage(tx: Transaction, room: Room): void {
   rankRoom(tx, room);
 }
 
-/** A message that an import brought: its room has the counts of its own. */
+/** An imported message: its room brings its own counts. */
 export function countImportedMessage(tx: Transaction): void {
   change(tx, ({ messages }) => ({ messages: messages + 1 }));
 }

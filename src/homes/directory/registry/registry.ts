@@ -1,4 +1,7 @@
-/** The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is entered. */
+/**
+ * The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is
+ * entered.
+ */
 import { LRUCache } from 'lru-cache';
 import { versionFailure } from '../../../core/version-failure.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';
@@ -102,7 +105,7 @@ export class DirectoryRegistry implements RegistryPort {
 
   async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
     const known = this.#agents.get(agentId);
-    // Of another user, or of this one under another spelling: the rows decide.
+    // Of another user, or of this user in another spelling: the rows decide.
     if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
     const { store, user } = this.#place(scope, agentId);
     const found = findAgent(store, user, agentId);
@@ -347,7 +350,10 @@ export class DirectoryRegistry implements RegistryPort {
     return linked?.equals(idBytes(agentId)) === true && (await this.getAgent(user, agentId)) !== undefined;
   }
 
-  /** Where a thing of this scope lies. What the directory of ids does not know is looked for in shard 00, and is not there. */
+  /**
+   * The store of a record in this scope. An id that the directory of ids does not know is looked up in shard
+   * 00, where it is not found.
+   */
   #place(scope: UserScope, id: string): Place {
     if (scope === null) return { store: this.#kernel.locate(id) ?? this.#kernel.root, user: null };
     const user = this.#userOf(scope);

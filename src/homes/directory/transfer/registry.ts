@@ -15,7 +15,7 @@ import {
   stateOf,
 } from '../../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
-import { erased, orphan } from '../../../transfer/judging.js';
+import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import type { DirectoryRegistry } from '../registry/registry.js';
 import { registryFamilies as families } from '../registry/families.js';
@@ -68,7 +68,10 @@ export function registryRecords(
             const count = readCount(reader, agentCountKey(owner)) + (coming?.newBefore ?? 0);
             return count < agentsMax
               ? null
-              : { kind: 'quota', detail: `The user "${user}" would have more than ${agentsMax} agents.` };
+              : {
+                  kind: 'quota',
+                  detail: `With this agent the user "${user}" exceeds ${agentsMax} agents (agents_max of the user).`,
+                };
           },
           put: (tx, line) => agents.restore(tx, storedAgent(line), line.fence),
           directoryIds: ({ agent_id }) => [agent_id],

@@ -125,7 +125,8 @@ export class TaskVerbs {
           leaseSeconds,
         );
       }
-      // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not come to it yet.
+      // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not
+      // come to it yet.
       dropIndex(tx, entry.key);
     }
     return 'again';
@@ -134,7 +135,8 @@ export class TaskVerbs {
   #lookForMore(tx: Transaction, projectId: string): ReadyEntry | undefined {
     const { after } = this.#lines.start(projectId, tx.nowMs);
     const found = after === undefined ? [] : readyEntries(tx, projectId, after);
-    // Nothing behind the front that is believed in: only a look from the beginning tells that there is nothing at all.
+    // Nothing behind the front that is believed in: only a look from the beginning tells that there is
+    // nothing at all.
     if (found.length > 0) this.#lines.found(projectId, { after }, found, tx.nowMs);
     else this.#lines.found(projectId, { after: undefined }, readyEntries(tx, projectId, undefined), tx.nowMs);
     return this.#lines.take(projectId, tx.nowMs);
@@ -167,8 +169,8 @@ export class TaskVerbs {
     return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
   }
 
-  /** The timer rings when the lease of the claim would have ended; heartbeats since then are seen here. */
-  leaseTimerRang(tx: Transaction, reference: Buffer): void {
+  /** The timer fires when the lease of the claim would have ended. The handler sees later heartbeats. */
+  onLeaseTimer(tx: Transaction, reference: Buffer): void {
     const id = reference.toString();
     const lease = readLease(tx, id);
     const task = readRecord(tx, 'task', id);
@@ -190,7 +192,10 @@ export class TaskVerbs {
       );
   }
 
-  /** Takes back what an agent had claimed, under its id or its name: its presence is lost. What is more than one step holds lapses by itself. */
+  /**
+   * Releases the tasks that an agent had claimed, under its id or its name, because its presence is lost.
+   * Tasks beyond one step end with their own leases.
+   */
   releaseClaims(tx: Transaction, ownerId: string, holders: readonly string[]): void {
     for (const holder of holders) {
       const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
@@ -247,9 +252,13 @@ export class TaskVerbs {
     const session = dependency === undefined ? undefined : readRecord(tx, 'session', dependency.session_id);
     if (dependency === undefined || session?.project_id !== path.project.id) throw notFound('task', id);
     if (rules.endsWithoutResult(dependency)) {
-      throw new StoaError('conflict', `${id} is ${dependency.status}, so nothing can depend on it.`, {
-        details: { depends_on: id, status: dependency.status },
-      });
+      throw new StoaError(
+        'conflict',
+        `The dependency ${id} is ${dependency.status} and will never be completed.`,
+        {
+          details: { depends_on: id, status: dependency.status },
+        },
+      );
     }
   }
 

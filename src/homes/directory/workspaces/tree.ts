@@ -62,7 +62,10 @@ export function sessionPath(reader: Reader, id: string): SessionPath | undefined
     : { session, project, workspace };
 }
 
-/** Counts a change of open tasks in the session, the project, and the workspace while the project is live. `workspace` is as it stands now. */
+/**
+ * Counts a change of open tasks in the session, the project, and the workspace while the project is not
+ * deleted. `workspace` is its current state.
+ */
 export function countOpenTasks(
   tx: Transaction,
   path: ProjectPath & { sessionId: string },

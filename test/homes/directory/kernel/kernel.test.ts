@@ -164,7 +164,7 @@ describe('an existing directory', () => {
       await writeFile(join(directory, 'stoa.json'), JSON.stringify({ ...manifest, shards }));
       await expect(open(directory)).rejects.toMatchObject({
         code: 'damaged_data',
-        message: expect.stringContaining(`tells of ${shards} shard(s)`),
+        message: expect.stringContaining(`names ${shards} shard(s)`),
       });
     }
     await rm(join(directory, 'stoa.json'));

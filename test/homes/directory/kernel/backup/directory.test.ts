@@ -37,7 +37,7 @@ it.each(['notes.txt', '.hidden', '20260101T000000-000Z-other'])(
     await expect(full()).rejects.toMatchObject({
       code: 'conflict',
       message: expect.stringContaining(join(backups, name)),
-      fix: expect.stringContaining('directory of its own'),
+      fix: expect.stringContaining('separate directory'),
     });
     expect(await readdir(backups)).toEqual([name]);
   },

@@ -75,7 +75,7 @@ it('does not choose between two histories of one store', async () => {
   });
   nowMs += 1_000;
   const current = await inStore('earlier', (kernel) => full(kernel));
-  await expect(from()).rejects.toThrow(new RegExp(`cannot be told: .*${current.name}.*${old.name}`));
+  await expect(from()).rejects.toThrow(new RegExp(`is ambiguous.*: .*${current.name}.*${old.name}`));
   expect((await from({ name: current.name })).chain).toEqual([current.name]);
 });
 

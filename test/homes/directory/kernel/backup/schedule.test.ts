@@ -168,7 +168,7 @@ it('deletes no old chain while the remaining ones are damaged', async () => {
   await truncate(join(backups, damaged, 'shard-00.data'), 10);
   await expect(pruneChains(backups, kernel.manifest.id, 1)).rejects.toMatchObject({
     code: 'damaged_backup',
-    message: expect.stringContaining('No old backup was removed') as string,
+    message: expect.stringContaining('Old backups were not removed') as string,
   });
   expect(await readdir(backups)).toContain(whole);
   await backup(kernel, { directory: backups, kind: 'full' });

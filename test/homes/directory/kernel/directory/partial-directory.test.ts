@@ -80,7 +80,7 @@ test('a directory that another process is writing is not removed', async () => {
 test('a target where no directory can be created is refused with a clear error', async () => {
   await expect(restore({ directory: at('backups'), target: '/proc/new', families })).rejects.toMatchObject({
     code: 'invalid_request',
-    message: expect.stringContaining('/proc/new cannot be made') as string,
+    message: expect.stringContaining('/proc/new cannot be created') as string,
   });
 });
 
@@ -179,6 +179,6 @@ describe('the rest of an interrupted backup', () => {
     const path = await abandon(join(at('backups'), name));
     await mkdir(join(path, 'stoa.lock'));
     await backup(kernel, { directory: at('backups'), kind: 'full' });
-    expect(faults).toEqual([expect.stringContaining('removing what an earlier backup left')]);
+    expect(faults).toEqual([expect.stringContaining('removing unfinished backups in')]);
   });
 });
