@@ -111,9 +111,6 @@ function occurrences(rawHeaders: readonly string[], name: string): number {
   return found;
 }
 
-/** Most requests have none of these headers; the caller of a cached token is then always the same. */
-const plainCallers = new WeakMap<ProvenPrincipal, Caller>();
-
 function plainCaller(principal: ProvenPrincipal): Caller {
   return { ...principal, everyUser: principal.kind === 'operator', fence: null };
 }

@@ -12,9 +12,6 @@ export class HostCheck {
 
   readonly #origins: ReadonlySet<string>;
 
-  /** The last accepted Host: nearly all requests have the same. */
-  #lastServed: string | undefined;
-
   /**
    * `host` is the bound address, `allowedHosts` are further names, `allowedOrigins` are other sites whose
    * pages may call the server.
@@ -31,7 +28,6 @@ export class HostCheck {
     const name = host === undefined ? undefined : nameOfHost(host);
     if (name === undefined || !this.#serves(name, request))
       throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not allowed.`);
-    if (this.#names.has(name)) this.#lastServed = host;
     if (origin === undefined || this.#origins.has(origin.toLowerCase())) return;
     const from = nameOfOrigin(origin);
     if (from === undefined || !this.#serves(from, request))

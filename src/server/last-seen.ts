@@ -1,8 +1,9 @@
 /** Records when users called, in the background, so that a request never waits for it. */
+import { LRUCache } from 'lru-cache';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 
-/** Users in memory. Above this number the memory is cleared, which costs a few reads. */
+/** Users whose last note is remembered. */
 const usersMax = 10_000;
 
 export class LastSeen {

@@ -1,4 +1,5 @@
 /** Caches the newest page of each room: rooms are read far more often than written. */
+import { LRUCache } from 'lru-cache';
 import type { Room } from '../../messaging/model.js';
 import type { MessagingPort, Span } from '../../messaging/port.js';
 import type { MessagingService } from '../../messaging/service.js';
