@@ -35,7 +35,7 @@ export class RoomKeys {
   readonly #limits: Limits;
   /** Keys the tags below, so that memory never holds a room key in a form that another process could use. */
   readonly #secret = randomBytes(32);
-  /** Tag of a room and a right key → the hash that it fits, and when to check it again. It saves a bcrypt, 50 ms of a processor. */
+  /** Tag of a room and a right key → the hash that it fits, and when to check it again. It saves a bcrypt for each request. */
   readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>({ max: rememberedMax });
   /** Keys that are being checked, by their counters: each may turn out to be wrong. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
