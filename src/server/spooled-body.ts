@@ -2,12 +2,10 @@
  * Stores bodies of any length as files on the server's disk while they are processed, within a limit for all
  * together.
  */
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import { fileFailure, privateFile } from '../core/files.js';
@@ -104,19 +102,18 @@ export class SpooledBodies {
  * connection stays open, and the next request on it is never read.
  */
 async function writeBody(body: Readable, path: string, take: (chunk: Buffer) => void): Promise<void> {
+  const file = await open(path, 'wx', privateFile);
   try {
-    await pipeline(counted(body, take), createWriteStream(path, { mode: privateFile }));
+    // A destroyed body could not be read to its end.
+    for await (const chunk of body.iterator({ destroyOnReturn: false })) {
+      take(chunk as Buffer); // The body has no encoding, so it yields buffers.
+      await file.appendFile(chunk as Buffer);
+    }
   } catch (error) {
     body.resume();
     refuseFile(error);
-  }
-}
-
-async function* counted(body: Readable, take: (chunk: Buffer) => void): AsyncGenerator<Buffer> {
-  // A destroyed body could not be read to its end.
-  for await (const chunk of body.iterator({ destroyOnReturn: false })) {
-    take(chunk as Buffer); // The body has no encoding, so it yields buffers.
-    yield chunk as Buffer;
+  } finally {
+    await file.close();
   }
 }
 

@@ -370,7 +370,7 @@ describe('over HTTP', () => {
       'not json',
     ]);
     const at_ = ['--url', running.url, '--token', running.operator];
-    const refused = await program.stoa(['data', 'import', path, ...at_]);
+    const refused = await program.stoa(['import', path, '--documents', ...at_]);
     expect([refused.status, refused.stderr]).toEqual([
       2,
       expect.stringMatching(
@@ -378,12 +378,12 @@ describe('over HTTP', () => {
       ),
     ]);
     expect(await running.stoa.data.get(ada, 'command', 'c-0')).toBeUndefined();
-    const kept = await program.stoa(['data', 'import', path, '--keep-going', '--json', ...at_]);
+    const kept = await program.stoa(['import', path, '--documents', '--keep-going', '--json', ...at_]);
     expect([kept.status, kept.json()]).toEqual([
       1,
       { lines: 21, bad: 1, firstBad: 21, skipped: 0, imported: 20 },
     ]);
-    expect(await program.stoa(['data', 'import', directory, ...at_])).toMatchObject({
+    expect(await program.stoa(['import', directory, '--documents', ...at_])).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('cannot be read') as string,
     });

@@ -176,7 +176,7 @@ describe('a token under the name of an agent that has its own key', () => {
     ] as const) {
       const { status, text } = await desk.ask(method, path, { headers, ...(body !== undefined && { body }) });
       expect([path, status]).toEqual([path, 403]);
-      expect(text).toContain('has a key of its own');
+      expect(text).toContain('signs with its own key');
     }
     const own = JSON.stringify({ value: 3 });
     const signed = await desk.ask('PUT', '/v1/data/notes/signed', {
