@@ -130,7 +130,7 @@ test('the key ring is in no backup unless asked for, and then makes secrets read
   await json('backup', without, '--data', data);
   const ended = await stoa(['backup', withKey, '--with-key', '--data', data, '--json']);
   expect(ended.json<Backup>().with_key).toBe(true);
-  expect(ended.stderr).toContain('everybody who can read it can read every secret');
+  expect(ended.stderr).toContain('a reader of the backup can decrypt every secret');
   expect(await filesIn(without)).not.toContain('secret.keys');
   const [name] = await readdir(withKey);
   expect((await stat(join(withKey, name as string, 'secret.keys'))).mode & 0o777).toBe(0o600);

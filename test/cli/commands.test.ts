@@ -220,7 +220,7 @@ describe('users', () => {
     expect(await json('users', 'set', 'quo', '--agents-max', 'none')).not.toMatchObject({ agents_max: 1 });
     expect((await run('users', 'set', 'quo', '--json')).error()).toMatchObject({
       code: 'invalid_request',
-      fix: 'Give one of --email, --agents-max.',
+      fix: 'Add one of --email, --agents-max.',
     });
     expect((await run('users', 'ls')).stdout).toMatch(/^quo +1\/\d+ +quo@example\.org /m);
     expect(

@@ -374,7 +374,7 @@ describe('over HTTP', () => {
     expect([refused.status, refused.stderr]).toEqual([
       2,
       expect.stringMatching(
-        /Line 21: it is not JSON[\s\S]*1 of 21 lines cannot be imported \(the first is line 21\); nothing was written/,
+        /Line 21: the line is not JSON[\s\S]*1 of 21 lines cannot be imported \(the first is line 21\); nothing was written/,
       ),
     ]);
     expect(await running.stoa.data.get(ada, 'command', 'c-0')).toBeUndefined();

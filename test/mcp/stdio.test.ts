@@ -123,7 +123,7 @@ describe('when things go wrong', () => {
       process.kill(first, 'SIGKILL');
       expect(await pipe.answer(2)).toMatchObject({
         error: {
-          data: { code: 'unreachable', fix: expect.stringContaining('look before you repeat') as string },
+          data: { code: 'unreachable', fix: expect.stringContaining('Check before you repeat') as string },
         },
       });
       pipe.write(request(4, 'recall', { key: 'k' }));

@@ -69,7 +69,7 @@ describe.each(['lmdb', 'rocksdb'] as const)(
       await reader.until(3);
 
       const found = await doctor(false);
-      expect(found.map(({ problem }) => problem).join('\n')).toContain('ahead of the clock');
+      expect(found.map(({ problem }) => problem).join('\n')).toContain('has a time in the future');
       expect(found.every(({ repaired }) => !repaired)).toBe(true);
       expect((await doctor(true)).every(({ repaired }) => repaired)).toBe(true);
       expect(await doctor(false)).toEqual([]);

@@ -192,7 +192,7 @@ export class Adoption {
         },
       });
     } catch (error) {
-      // Written or deleted in between: whoever wrote it last decides, and the next look finds it.
+      // Another writer changed the document in between; its write wins, and the next look finds the document.
       if (!isReason(error, 'ConditionalCheckFailedException')) throw error;
     }
     await onAgents(scope, [item['createdByAgent']?.S ?? null, item['lastAccessedByAgent']?.S ?? null]);
