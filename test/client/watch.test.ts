@@ -158,7 +158,7 @@ describe('documents', () => {
     await Promise.all([key.stop(), prefix.stop(), all.stop()]);
     expect(() =>
       ada.watch({ data: { key: 'a', prefix: 'a' }, signal: new AbortController().signal }),
-    ).toThrow(/not of both/);
+    ).toThrow(/both a key and a prefix/);
   });
 
   test('a watch from a position has no snapshot', async () => {

@@ -155,8 +155,8 @@ test.each([
   ['{"incremnt":1}', /incremnt: is unknown/],
   ['{"increment":"1"}', /increment: .*expected number/],
   ['{"append":1}', /append: .*expected array/],
-  ['{"increment":1,"append":[1]}', /increment or append, one of them/],
-  ['{}', /increment or append, one of them/],
+  ['{"increment":1,"append":[1]}', /either increment or append/],
+  ['{}', /either increment or append/],
 ])('the refusal of the change %s names what is wrong', async (body, detail) => {
   expect(await call('PATCH', '/v1/data/patch/wrong', body)).toMatchObject({
     status: 400,

@@ -148,7 +148,7 @@ test('a lease that is lost before the transaction refuses the write', async () =
       headers: { 'stoa-fence': String(lease.fence) },
     });
     expect(reply.status, `${method} ${path} ${reply.text}`).toBe(path === '/mcp' ? 200 : 409);
-    expect(reply.text).toContain('below the lease');
+    expect(reply.text).toContain('is out of date');
   }
   expect((await running.ask('GET', '/v1/data/notes/key', { as: running.alice })).json.value).toEqual(before);
   expect((await running.stoa.workspaces.listWorkspaces(alice)).items.map(({ name }) => name)).not.toContain(

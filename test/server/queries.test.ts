@@ -227,6 +227,13 @@ async function addTo(route: string, path: string, number: number): Promise<void>
     case '/v1/sessions/{session_id}/tasks':
       await workspaces.createTask(alice, id, { command: 'several' });
       return;
+    case '/v1/blocks':
+      await messaging.port.block({
+        address: `203.0.113.${number}`,
+        reason: 'several',
+        expiresAtMs: Date.now() + 60_000,
+      });
+      return;
     default:
       throw new Error(`How does ${route} get several items?`);
   }

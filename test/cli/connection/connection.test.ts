@@ -83,7 +83,7 @@ test.each(['text/event-stream', 'application/x-ndjson'])(
     });
     const gone = {
       code: 'unreachable',
-      message: expect.stringContaining('ended before the work did'),
+      message: expect.stringContaining('disconnected before the work was done'),
       fix: expect.stringContaining('try again'),
     };
     await expect(connection.work('server.import', {}, () => undefined)).rejects.toMatchObject(gone);

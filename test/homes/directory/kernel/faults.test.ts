@@ -105,7 +105,7 @@ describe.each(engines)('a commit with an unknown outcome on %s', (engine) => {
       for (const outcome of outcomes) {
         expect(outcome).toMatchObject({
           status: 'rejected',
-          reason: { code: 'writes_stopped', fix: expect.stringContaining('Reads go on') },
+          reason: { code: 'writes_stopped', fix: expect.stringContaining('Reads still work') },
         });
       }
       await expect(announce(store, 'c')).rejects.toMatchObject({ code: 'writes_stopped' });

@@ -333,7 +333,7 @@ describe('what a body must not do', () => {
     });
     await expect(failing).rejects.toMatchObject({
       code: 'internal',
-      message: expect.stringContaining('asynchronous'),
+      message: expect.stringContaining('returned a promise'),
     });
     await store.flush();
     expect([text(store, 'a'), text(store, 'b')]).toEqual([undefined, undefined]);
