@@ -42,11 +42,6 @@ export function newTask(id: string, sessionId: string, input: NewTask, limits: L
   };
 }
 
-/** The order in which ready tasks are claimed: the highest priority, then the oldest. */
-export function readyOrder(a: Task, b: Task): number {
-  return b.priority - a.priority || compareText(a.created_at, b.created_at) || compareText(a.id, b.id);
-}
-
 export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
   if (task.status !== 'pending') {
     throw new StoaError('conflict', `The task is ${task.status}. Only a pending task can be changed.`, {

@@ -137,7 +137,7 @@ test('the key ring is in no backup unless asked for, and then makes secrets read
 
   expect((await stoa(['restore', without, '--data', path('no-ring'), '--with-key'])).status).toBe(4);
   expect((await stoa(['restore', withKey, '--data', path('left-there')])).stderr).toContain(
-    'With --with-key it is restored too',
+    '--with-key restores it too',
   );
   expect(await readdir(path('left-there'))).not.toContain('secret.keys');
   await json('restore', withKey, '--data', path('ring'), '--with-key');

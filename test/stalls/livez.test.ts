@@ -12,6 +12,7 @@ import { type ManyRows, fillWithManyRows } from './many-rows.js';
 /** Documents and namespaces; `STALL_ROWS` is the number of everything else. */
 const documentRows = 100_000;
 const rows = Number(process.env['STALL_ROWS'] ?? 10_000);
+const engine = process.env['STALL_ENGINE'] === 'rocksdb' ? 'rocksdb' : 'lmdb';
 const delayMsMax = 100;
 /** Other load on the machine delays one attempt; long synchronous work delays every attempt. */
 const attemptsMax = 3;
@@ -40,7 +41,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'stoa-stalls-'));
   running = await Running.start({
     data: directory,
-    engine: 'lmdb',
+    engine,
     storeConfig: { sync_writes: false },
     limits: {
       agentsPerUserMax: noLimit,

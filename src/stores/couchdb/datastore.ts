@@ -177,8 +177,7 @@ export class CouchDataStore implements DocumentStore {
   ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const names = new Set<string>();
-    // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before
-    // ours can.
+    // One request for each namespace. CouchDB sorts differently from Stoa, so all names are read before sorting.
     for (let last: string | null = null; ;) {
       checkWanted(signal);
       const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last), signal);
@@ -186,8 +185,7 @@ export class CouchDataStore implements DocumentStore {
       last = String(next['namespace']);
       if (next['userId'] === user) names.add(last);
     }
-    // That order takes some names for one and the same, and steps over the second; what was written through
-    // Stoa is kept apart.
+    // CouchDB skips names that it considers equal to another. Stoa's own list of namespaces adds those.
     for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
     const wanted = [...names]
       .toSorted(compareCodePoints)

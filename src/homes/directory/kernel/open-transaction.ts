@@ -69,7 +69,7 @@ export class OpenTransaction implements Transaction {
     return this.writes.length === 0 && this.changes.length === 0;
   }
 
-  /** Its writes hold on to it: each group would keep the one below it, and so all before it, in memory. */
+  /** Drops the reference to the group below. Otherwise each group would keep all earlier groups in memory. */
   close(): void {
     this.#open = false;
     this.#below = undefined;

@@ -36,8 +36,7 @@ export class Nonces {
       if (!isNonceKey(key)) continue;
       const used = this.#usedIn(nonceBucketOf(key));
       used.add(nonceHash(key, namedAt));
-      // Keys without a time, as they were written before: which of the two this is cannot be seen, and both
-      // are safe.
+      // Older keys have no time. The two formats look alike, so both hashes are marked as used, which is safe.
       used.add(nonceHash(key, bucketBytes));
     }
   }

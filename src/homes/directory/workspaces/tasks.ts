@@ -135,8 +135,7 @@ export class TaskVerbs {
   #lookForMore(tx: Transaction, projectId: string): ReadyEntry | undefined {
     const { after } = this.#lines.start(projectId, tx.nowMs);
     const found = after === undefined ? [] : readyEntries(tx, projectId, after);
-    // Nothing behind the front that is believed in: only a look from the beginning tells that there is
-    // nothing at all.
+    // The index has nothing after the cached position. The cache may be wrong, so read from the beginning.
     if (found.length > 0) this.#lines.found(projectId, { after }, found, tx.nowMs);
     else this.#lines.found(projectId, { after: undefined }, readyEntries(tx, projectId, undefined), tx.nowMs);
     return this.#lines.take(projectId, tx.nowMs);
