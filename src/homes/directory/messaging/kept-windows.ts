@@ -27,6 +27,7 @@ export class KeptWindows {
   /** Names of the rows that are there → when their windows count nothing any more. */
   readonly #rows = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
+  #keeping: Promise<void> = Promise.resolve();
 
   constructor(options: KeptWindowsOptions) {
     this.#options = options;
@@ -49,13 +50,19 @@ export class KeptWindows {
     }
     if (over.length > 0)
       await kernel.root.transact((tx) => over.forEach((key) => tx.delete(families.rateWindows, key)));
-    this.#timer = setInterval(() => void this.#keep(), kernel.limits.rateWindowsKeptEverySeconds * 1_000);
+    this.#timer = setInterval(() => this.#keepNext(), kernel.limits.rateWindowsKeptEverySeconds * 1_000);
     this.#timer.unref();
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#keep();
+    this.#keepNext();
+    await this.#keeping;
+  }
+
+  /** After the write that is under way, which has taken its changes already. */
+  #keepNext(): void {
+    this.#keeping = this.#keeping.then(() => this.#keep());
   }
 
   async #keep(): Promise<void> {
