@@ -48,6 +48,6 @@ export function serve(served: unknown): void {
     const { user, system } = process.cpuUsage();
     process.send?.(user + system);
   });
-  // It ends with whoever measures.
+  // The server ends with the process that measures.
   process.on('disconnect', () => process.exit(0));
 }

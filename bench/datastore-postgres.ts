@@ -80,7 +80,7 @@ export const datastorePostgresBench: Bench = {
   },
 };
 
-/** Installed beside the data sets, so that nobody who does not measure has to. */
+/** Installed beside the data sets, because only this bench needs it. */
 async function openOther(directory: string, url: string): Promise<OtherStore> {
   if (!existsSync(join(directory, 'node_modules'))) {
     await mkdir(directory, { recursive: true });

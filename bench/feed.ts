@@ -59,7 +59,7 @@ async function costOfWatchers(server: Server): Promise<Row> {
       Array.from({ length: watchers }, (_, index) => {
         const prefix = `watch-${index}.`;
         return Watcher.open(server, prefix, ({ facts: { key } }) => {
-          if (!key.startsWith(prefix)) throw new Error(`The watcher of ${prefix} was told of ${key}.`);
+          if (!key.startsWith(prefix)) throw new Error(`The watcher of ${prefix} received ${key}.`);
           counts.set(prefix, (counts.get(prefix) ?? 0) + 1);
         });
       }),
@@ -88,7 +88,7 @@ async function untilTold(counts: Map<string, number>, wanted: number): Promise<v
     await new Promise((resolve) => setTimeout(resolve, 50));
   // One that came twice would come soon.
   await new Promise((resolve) => setTimeout(resolve, 100));
-  if (told() !== wanted) throw new Error(`${told()} changes were told of ${wanted}.`);
+  if (told() !== wanted) throw new Error(`The watchers received ${told()} changes, expected ${wanted}.`);
 }
 
 interface Change {

@@ -33,7 +33,7 @@ export interface Load<Server> {
 
 type Asked<Server> = Pick<Load<Server>, 'request' | 'connections' | 'sleepless'>;
 
-/** What every server tells of itself. */
+/** What every server reports about itself. */
 export interface Measured {
   url: string;
   cpuUs(): Promise<number>;

@@ -109,7 +109,7 @@ async function register({ url }: Server, publicKey: string): Promise<string> {
   return ((await registered.json()) as { id: string }).id;
 }
 
-/** Posts of one agent, each signed anew, as bytes for the wire. */
+/** Posts of one agent, each with its own signature, as bytes for the wire. */
 function signedPosts({ secretKey }: SigningKeys, agentId: string): (url: string) => string {
   const body = JSON.stringify({
     body: 'A message of the usual length, with a dozen words that go into the index.',

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { embeddedFamilies, embeddedHotFamilies } from '../src/homes/directory/families.js';
+import { embeddedFamilies } from '../src/homes/directory/families.js';
 import {
   type DirectoryMessaging,
   openDirectoryMessaging,
@@ -171,7 +171,6 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
     dataDir,
     engine: 'lmdb',
     families: embeddedFamilies,
-    hotFamilies: embeddedHotFamilies,
     limits,
   });
   const port = await openDirectoryMessaging(kernel);

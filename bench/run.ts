@@ -38,9 +38,7 @@ const resultsPath = join(directory, 'results.json');
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in benches));
 if (unknown.length > 0) {
-  process.stderr.write(
-    `There is no bench named ${unknown.join(', ')}; there are ${Object.keys(benches).join(', ')}.\n`,
-  );
+  process.stderr.write(`Unknown bench ${unknown.join(', ')}. Use ${Object.keys(benches).join(', ')}.\n`);
   process.exitCode = 2;
 } else {
   await measure(wanted.length === 0 ? Object.keys(benches) : wanted);

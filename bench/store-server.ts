@@ -1,4 +1,4 @@
-/** The server of `commit.ts` and `feed.ts` in a process of its own: an empty store on LMDB and a user. */
+/** The server of `commit.ts` and `feed.ts` in its own process: an empty store on LMDB and a user. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

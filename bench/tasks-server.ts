@@ -1,4 +1,4 @@
-/** The servers of `tasks-http.ts`, each in a process of its own: Stoa with tasks that wait, and a bare Fastify that answers the same. */
+/** The servers of `tasks-http.ts`, each in its own process: Stoa with tasks that wait, and a bare Fastify that answers the same. */
 import { fastify } from 'fastify';
 import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';
@@ -36,7 +36,7 @@ async function serveStoa(data: string): Promise<Served> {
 
 async function serveBare(stoa: Served): Promise<Served> {
   const app = fastify();
-  // It makes the JSON anew for each answer, as a route does that has something to say.
+  // It makes the JSON for each answer, as a route with a changing answer does.
   const answer: unknown = JSON.parse(stoa.body);
   app.post(stoa.path, () => answer);
   return { ...stoa, url: await app.listen({ port: 0, host: '127.0.0.1' }) };

@@ -1,4 +1,4 @@
-/** `npm test [-- vitest arguments]`: installs and starts what the suites need, runs them, says what they ran on. */
+/** `npm test [-- vitest arguments]`: installs and starts the programs that the suites need, runs the suites, and lists the servers they used. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -8,7 +8,7 @@ import { fail, install, requireNode, root, run, say } from './install.js';
 const testDirectory = join(root, 'test');
 const reportDirectory = join(testDirectory, 'report');
 
-/** Programs that npm cannot bring: which packages have them, and which word in a suite asks for them. */
+/** Programs that npm cannot install: their packages, and the word in a suite that needs them. */
 const programs = [
   { commands: ['redis-server'], packages: ['redis-server'], word: 'redis-server' },
   { commands: ['haproxy'], packages: ['haproxy'], word: 'haproxy' },

@@ -21,7 +21,7 @@ import { OperationsService } from './operations/service.js';
 import { RegistryService } from './registry/service.js';
 import type { Secrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
-import { erased } from './transfer/judging.js';
+import { erased } from './transfer/compare-records.js';
 import { TransferService } from './transfer/service.js';
 import { WorkspacesService } from './workspaces/service.js';
 

@@ -1,4 +1,4 @@
-/** The sources as plain JavaScript, for tests that need a process of their own. */
+/** The sources as plain JavaScript, for tests that need a separate process. */
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { builtProgram } from './servers/shared.js';

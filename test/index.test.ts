@@ -6,7 +6,7 @@ import { sharedPostgres, sharedServer } from './servers/shared.js';
 
 afterEach(() => vi.restoreAllMocks());
 
-test('a database that fails as it is closed keeps nothing else open', async () => {
+test('a database that fails to close does not keep other parts open', async () => {
   const stoa = await openStoa({ data: '', engine: 'memory' });
   vi.spyOn(stoa.data, 'close').mockRejectedValue(
     new StoaError('backend_unavailable', 'The database is gone.'),
@@ -36,7 +36,7 @@ test('a Stoa that is closed twice closes each part once', async () => {
   expect(faults).toEqual([]);
 });
 
-test('what was opened before another part could not be is closed again', async () => {
+test('if one part cannot be opened, the parts opened before are closed', async () => {
   const { url } = await sharedPostgres();
   const opening = openStoa({
     postgres: url,

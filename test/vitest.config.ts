@@ -34,7 +34,9 @@ const light = [
   'workspaces/!(fleet).test.ts',
 ];
 
-/** The light ones last: a process is shared only by suites that follow each other, and none of them keeps the run waiting at its end. */
+/**
+ * Light suites last: only consecutive suites share a process, and none of these delays the end of the run.
+ */
 class LightLast extends BaseSequencer {
   override async sort(suites: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await BaseSequencer.prototype.sort.call(this, suites);
@@ -44,7 +46,8 @@ class LightLast extends BaseSequencer {
   }
 }
 
-// Emulators stand for both vendors here: their drivers need not warn about Node's age, nor look for Google's machines.
+// Only emulators are used here: the drivers need not warn about the Node version or look for Google's
+// machines.
 Object.assign(process.env, {
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
   METADATA_SERVER_DETECTION: 'none',

@@ -1,4 +1,7 @@
-/** How an operation is called: the types of what it takes and answers, and the request that a call becomes. No schemas at run time. */
+/**
+ * Calls of operations: the types of input and answer, and the HTTP request of a call. It loads no schemas at
+ * run time.
+ */
 import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
 import { encodeSegment } from '../core/text/path-segment.js';
@@ -55,10 +58,10 @@ type Named<Name extends OperationName> = Name extends `${infer In extends GroupN
     }
   : never;
 
-/** Without "and any other field", which loose schemas have. */
+/** Without the index signature of loose schemas. */
 type Declared<Fields> = { [Name in keyof Fields as string extends Name ? never : Name]: Fields[Name] };
 
-/** A query arrives as text; a caller gives what the text stands for. */
+/** A query arrives as text; a caller gives the parsed value. */
 export type QueryOf<Schemas> = Schemas extends { query: infer Query extends z.ZodType }
   ? Declared<{
       [Name in keyof z.input<Query>]: Name extends keyof z.output<Query> ? z.output<Query>[Name] : never;
@@ -79,12 +82,12 @@ type ParamsOf<Schemas> = Schemas extends { params: infer Params extends z.ZodTyp
 
 type ContentOf<Content> = Content extends z.ZodType ? z.output<Content> : undefined;
 
-/** What the good answers of an operation hold. */
+/** The content of an operation's successful answers. */
 export type ResultOf<Schemas> = Schemas extends { answers: infer Given }
   ? { [Status in keyof Given]: ContentOf<Given[Status]> }[keyof Given]
   : never;
 
-/** Every field of an operation in one object, as the operations of a commit have them. */
+/** All fields of an operation in one object, as in the operations of a commit. */
 export type InputOf<Name extends OperationName> = ParamsOf<Named<Name>['schemas']> &
   HeaderFieldsOf<Named<Name>['row']> &
   QueryOf<Named<Name>['schemas']> &
@@ -94,23 +97,26 @@ export type InputOf<Name extends OperationName> = ParamsOf<Named<Name>['schemas'
 
 export type AnswerOf<Name extends OperationName> = ResultOf<Named<Name>['schemas']>;
 
-/** What every call takes. */
+/** Settings of every call. */
 export interface CallSettings {
   /** Ends the call; it rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
 }
 
-/** What calls take that the operation allows. */
+/** Settings of a call that the operation supports. */
 export type SettingsOf<Row extends Operation> = CallSettings &
   (Row['method'] extends 'GET'
     ? unknown
     : {
-        /** The fencing number of the agent's lease that the caller holds; a late one is refused. */
+        /** The fencing number of the agent's lease that the caller holds. An outdated number is refused. */
         fence?: number | undefined;
       }) &
   (Row extends { creates: true } | { takesKey: true }
     ? {
-        /** A repeat under the same key does the work once; then lost answers are asked for again. */
+        /**
+         * The server does the work once for the same key, so the client may send the request again if the
+         * answer was lost.
+         */
         idempotencyKey?: string | undefined;
       }
     : unknown) &
@@ -118,7 +124,7 @@ export type SettingsOf<Row extends Operation> = CallSettings &
     ? unknown
     : Row extends { versioned: true }
       ? {
-          /** Only over this version; 0: only where there is nothing yet. */
+          /** The version that the record must have; 0 means that it must not exist yet. */
           ifVersion?: number | undefined;
         }
       : unknown) &
@@ -133,21 +139,21 @@ export interface AnySettings extends CallSettings {
 
 export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** A call as a request. */
+/** A call as an HTTP request. */
 export interface CallRequest {
   method: Method;
   path: string;
   query: QueryValues;
-  /** Undefined where the operation takes none. */
+  /** Undefined if the operation has no body. */
   body: unknown;
   contentType: string;
   headers: Readonly<Record<string, string>>;
-  /** A repeat does no harm, so that it may follow any failure. */
+  /** The request may be sent again after any failure. */
   repeatable: boolean;
   signal: AbortSignal | undefined;
 }
 
-/** Puts every field of an operation in its place. */
+/** Puts each field of an operation into the path, a header, the query or the body. */
 export function requestOf(row: Operation, input: object, settings: AnySettings = {}): CallRequest {
   const { ifVersion, fence, idempotencyKey } = settings;
   const rest: Record<string, unknown> = { ...input };
@@ -185,7 +191,7 @@ export function requestOf(row: Operation, input: object, settings: AnySettings =
   };
 }
 
-/** Whether fields that are not in the path go into the query. */
+/** Whether fields that are not in the path are sent in the query. */
 export function takesQuery({ method, upload }: Operation): boolean {
   return method === 'GET' || method === 'DELETE' || upload === true;
 }
@@ -208,6 +214,6 @@ function textOf(name: string, value: unknown): string {
   if (typeof value === 'string') return value;
   throw new StoaError(
     'invalid_request',
-    `${name} must be a text, not ${value === null ? 'null' : typeof value}.`,
+    `${name} must be text, got ${value === null ? 'null' : typeof value}.`,
   );
 }

@@ -1,10 +1,13 @@
-/** Hints from which the command line makes a command of an operation. Plain data: `src/cli/derive.ts` reads it. */
+/** Hints from which the CLI derives the command of an operation. Plain data: `src/cli/definitions/derive.ts` reads it. */
 import type { OperationTable } from './operation.js';
 
 /**
- * How the text of a flag becomes the value of a field: `text` unless given. `file` is the content of the file that is
- * named, `secret` the same without white space at its ends, `json` its JSON; `none` sends null; `is` sends a fixed value.
- * `numberOrNone` takes the word `none` for null. Without its flag a field has the value of the variable `env`, or `otherwise`.
+ * How the text of a flag becomes the value of a field. The default is `text`. `file` is the content of the
+ * named
+ * file, `secret` the same without white space at its ends, `json` its JSON; `none` sends null; `is` sends a
+ * fixed value.
+ * `numberOrNone` reads the word `none` as null. Without its flag a field has the value of the variable `env`,
+ * or `otherwise`.
  */
 export type FlagKind =
   | 'number'
@@ -23,32 +26,36 @@ export type FlagKind =
   | { env: string }
   | { otherwise: string };
 
-/** The field, a dot before a member of it (`spec.memory_mb`), its flag, and the line in the help. */
+/** The field (or a member of it, as in `spec.memory_mb`), its flag, and its line in the help. */
 export type FlagHint = readonly [field: string, flags: string, about: string, kind?: FlagKind];
 
 export interface CommandHint {
-  /** The word with its arguments, which are named as the fields: `get <task_id>`, `ack <ids...>`. */
+  /** The command with its arguments, which have the names of the fields: `get <task_id>`, `ack <ids...>`. */
   usage: string;
-  /** The operation's summary unless given. */
+  /** The default is the summary of the operation. */
   about?: string;
   flags?: readonly FlagHint[];
   examples: readonly string[];
-  /** A directory without a store gets one. */
+  /** Creates a store in a directory that has none. */
   makesStore?: true;
-  /** The field `user` comes from --user, and has to be given. */
+  /** The field `user` comes from --user, which is required. */
   needsUser?: true;
-  /** At least one of the flags has to be given. */
+  /** At least one of the flags is required. */
   needsFlag?: true;
   /**
-   * An answer that is a list: its columns, and what an empty one is called. A column shows a field, a member of it
-   * (`scopes.write`), or several (`{agents}/{agents_max}`). `items` names the list in the answer where it has another name.
+   * For an answer that is a list: its columns, and the text for an empty list. A column shows a field, a
+   * member of it
+   * (`scopes.write`), or several (`{agents}/{agents_max}`). `items` names the list if it is not `items`.
    */
   table?: { columns: Readonly<Record<string, string>>; empty: string; items?: string };
-  /** Without an answer: the fact for programs with the field that it names, and the sentence, with `{field}`. */
+  /**
+   * For an operation without an answer: the fact and its field for programs, and the sentence, with
+   * `{field}`.
+   */
   done?: readonly [fact: string, field: string, sentence: string];
-  /** The member of the answer that people see. */
+  /** The member of the answer that is printed for people. */
   shows?: string;
-  /** A sentence beside the answer, with `{field}` of the answer. */
+  /** A sentence printed with the answer, with `{field}` of the answer. */
   note?: string;
 }
 
@@ -63,5 +70,5 @@ export const roomKeyFlag = [
 
 export const pageFlags = [
   ['limit', '--limit <n>', 'Items on a page', 'number'],
-  ['cursor', '--cursor <cursor>', 'Go on after the page that gave this cursor'],
+  ['cursor', '--cursor <cursor>', 'Continue after the page that returned this cursor'],
 ] as const satisfies readonly FlagHint[];

@@ -1,8 +1,8 @@
-/** Schemas that the operations of several groups share: parameters of paths and queries, and pages. */
+/** Schemas that several groups share: path parameters, query parameters and pages. */
 import { z } from 'zod';
 import { decodeSegment } from '../core/text/path-segment.js';
 
-/** A path parameter that may be written with `~`. The router has undone the percent-encoding before. */
+/** A path parameter that may be written with `~`. The router has already percent-decoded it. */
 export const pathSegment = z
   .string()
   .meta({ description: 'Percent-encoded, or `~` followed by the base64url of the UTF-8 bytes.' })
@@ -27,13 +27,13 @@ export function queryInteger(minimum = 0): z.ZodType<number, string> {
   return z
     .custom<string>(
       (value) => typeof value === 'string' && /^\d{1,15}$/.test(value) && Number(value) >= minimum,
-      { message: `must be a whole number from ${minimum}` },
+      { message: `must be a whole number, ${minimum} or more` },
     )
     .transform(Number)
     .meta({ type: 'integer', minimum });
 }
 
-/** `1` or `true`, `0` or `false`; the name alone means yes. */
+/** `1` or `true`, `0` or `false`. The name without a value means true. */
 export function queryBoolean(): z.ZodType<boolean, string> {
   return z
     .enum(['', '1', 'true', '0', 'false'])
@@ -41,17 +41,17 @@ export function queryBoolean(): z.ZodType<boolean, string> {
     .meta({ type: 'boolean', enum: undefined });
 }
 
-/** What every list takes. A limit above the largest is clamped by the service. */
+/** The query parameters of every list. The service lowers a limit that is too high. */
 export const pageQuery = {
   limit: queryInteger(1)
     .optional()
-    .meta({ description: 'Items on the page; clamped to the largest allowed.' }),
+    .meta({ description: 'Items on the page. A value that is too high is lowered to the maximum.' }),
   cursor: z
     .string()
     .min(1)
     .max(4_096)
     .optional()
-    .meta({ description: 'The `next_cursor` of the page before.' }),
+    .meta({ description: 'The `next_cursor` of the previous page.' }),
 };
 
 /** A page of a list. */
@@ -61,6 +61,6 @@ export function pageOf<Item extends z.ZodType>(
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
 }
 
-/** For the description of an operation that reports its progress. */
+/** Added to the description of an operation that reports its progress. */
 export const progressAbout =
-  'With `Accept: text/event-stream` it answers events as soon as there is progress: `progress` with `done` and `total`, at the end `done` with what would have been the answer, or `error` with a problem. The connection never idles, however long it takes.';
+  'With `Accept: text/event-stream` the response is a stream of events: `progress` with `done` and `total`, and at the end `done` with the answer or `error` with a problem. Events keep the connection from idling during long work.';

@@ -32,5 +32,5 @@ export const operations = {
 export function operationNamed(name: OperationName): Operation {
   const [group, verb] = name.split('.') as [GroupName, string]; // A name is a group and a verb.
   const table: Readonly<Record<string, Operation>> = operations[group];
-  return table[verb] as Operation; // The type of the name says that it is there.
+  return table[verb] as Operation; // The type of the name guarantees that it exists.
 }

@@ -1,10 +1,10 @@
-/** What describes an operation: a row of its group's table, and the schemas under the same name. */
+/** The description of an operation: a row of its group's table, and the schemas under the same name. */
 import type { z } from 'zod';
 import type { LimitName } from '../core/settings/limits.js';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** Who may call an operation. `anyone` needs no credentials; with credentials the caller is known there too. */
+/** Who may call an operation. `anyone` needs no credentials; credentials that are sent are checked. */
 export type Principal = 'operator' | 'user' | 'agent' | 'anyone';
 
 /** Every caller with credentials. */
@@ -15,46 +15,52 @@ export const operatorOnly = ['operator'] as const satisfies readonly Principal[]
 export const anyone = ['anyone'] as const satisfies readonly Principal[];
 
 /**
- * One operation, without its schemas: what the client and the command line load.
+ * One operation without its schemas. The client and the command line load this.
  *
- * A field goes where its name says: into the path when the path names it, into a header when `headers`
- * names it, otherwise into the query of GET, DELETE and uploads and into the JSON body of the rest.
+ * The name of a field decides where it is sent: in the path if the path names it, in a header if `headers`
+ * names it, otherwise in the query of GET, DELETE and uploads and in the JSON body of the rest.
  */
 export interface Operation {
   method: Method;
   /** With `{name}` for each parameter. */
   path: `/${string}`;
-  /** One line for the reference, and for the help of a command that has no line of its own. */
+  /** One line for the reference, and for the help of a command that has no other line. */
   summary: string;
-  /** `authenticated` unless given. */
+  /** The default is `authenticated`. */
   principals?: readonly Principal[];
-  /** It makes something: takes `Idempotency-Key`. */
+  /** Creates a record, and takes `Idempotency-Key`. */
   creates?: true;
-  /** It changes something that exists, and takes `Idempotency-Key` too. */
+  /** Changes an existing record, and takes `Idempotency-Key`. */
   takesKey?: true;
-  /** The thing has a `version`: answers with `ETag`, takes `If-Match` and `If-None-Match`. */
+  /**
+   * The record has a `version`: the answer has `ETag`, and the request takes `If-Match` and `If-None-Match`.
+   */
   versioned?: true;
-  /** It changes something, so that a read-only token is refused. Every method but GET does unless this says false. */
+  /** False: does not write, so a read-only token may call it. By default every method but GET writes. */
   writes?: false;
-  /** An identity changes nothing but itself with it: no link keeps it from that. */
+  /** An identity changes only itself, so a link's scopes do not restrict it. */
   ofItself?: true;
-  /** Doing it twice does no harm, so that a client asks again for a lost answer. Reads always are. */
+  /** Safe to repeat, so a client sends it again if the answer was lost. Reads always are. */
   repeatable?: true;
   /** POST, PUT or PATCH without a body. */
   bodiless?: true;
-  /** The field that is the whole body, instead of one of its members. */
+  /** The field that is sent as the whole body. */
   wholeBody?: string;
-  /** Fields that travel as headers. */
+  /** Fields that are sent as headers. */
   headers?: Readonly<Record<string, string>>;
-  /** `asked`: a stream of events with `Accept: text/event-stream`. `always`: its answer is nothing but a stream. */
+  /**
+   * `asked`: a stream of events with `Accept: text/event-stream`. `always`: the answer is always a stream.
+   */
   streams?: 'asked' | 'always';
-  /** Its body is lines of JSON of any length, read as they arrive. */
+  /** The body is lines of JSON of any length, read as they arrive. */
   upload?: true;
-  /** The limit on the body, when it is not `bodyBytesMax`. */
+  /** The limit of the body, if it is not `bodyBytesMax`. */
   bodyLimit?: LimitName;
-  /** The content types that the body may have: `application/json` unless given. `raw` leaves reading it to the handler. */
+  /**
+   * The content types of the body. The default is `application/json`. With `raw` the handler reads the body.
+   */
   consumes?: readonly string[] | 'raw';
-  /** Left out of the reference: pages and their files. */
+  /** Not in the reference: web pages and their files. */
   hidden?: true;
 }
 
@@ -67,7 +73,7 @@ export interface OtherContent {
   about: string;
 }
 
-/** What a status carries: JSON of a schema, some other content, or (null) nothing. */
+/** The content of a status: JSON of a schema, other content, or nothing (null). */
 export type AnswerContent = z.ZodType | OtherContent | null;
 export type Answers = Readonly<Record<number, AnswerContent>>;
 
@@ -77,9 +83,9 @@ export interface OperationSchemas {
   query?: z.ZodType;
   body?: z.ZodType;
   headers?: z.ZodType;
-  /** By status. The lowest one is what a handler's plain return value means. */
+  /** By status. The lowest status is used for a handler's plain return value. */
   answers: Answers;
-  /** More for the reference, where the summary does not say it. */
+  /** More text for the reference. */
   description?: string;
 }
 
@@ -88,7 +94,7 @@ export type PathNames<Path extends string> = Path extends `${string}{${infer Nam
   ? Name | PathNames<Rest>
   : never;
 
-/** What a table asks of the schemas beside it: every operation has some, and every name in a path has one. */
+/** The type of the schemas for a table: every operation has schemas, and every name in a path has one. */
 export type SchemasOf<Table extends OperationTable> = {
   readonly [Name in keyof Table]: OperationSchemas &
     ([PathNames<Table[Name]['path']>] extends [never]

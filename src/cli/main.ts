@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The `stoa` program: reads the command line, runs one command, ends with the exit status of its error. */
+/** The `stoa` program: parses the command line, runs one command, and exits with the status of its error. */
 import { Command, CommanderError, Option } from 'commander';
 import { clientVariables, loadConfig } from '../core/settings/config.js';
 import { StoaError, messageOf } from '../core/errors.js';
@@ -12,21 +12,23 @@ import { commandWith } from './definitions/suggest.js';
 import { commandTree } from './tree/index.js';
 
 const usageExit = 2;
-/** How long a command that is done waits for somebody to read what it printed. */
+/** How long a finished command waits for its output to be read. */
 const outputMsMax = 10_000;
 
 /** Options of every command. */
 const globalOptions = [
   new Option('--json', 'Print JSON for programs'),
-  new Option('--data <directory>', 'Directory that holds everything (./data unless set)'),
-  new Option('--config <file>', 'Configuration file (./stoa.config.json unless set)').env('STOA_CONFIG'),
-  new Option('--url <url>', 'A running server, instead of the one of the directory').env('STOA_URL'),
+  new Option('--data <directory>', 'Data directory (default: ./data)'),
+  new Option('--config <file>', 'Configuration file (default: ./stoa.config.json)').env('STOA_CONFIG'),
+  new Option('--url <url>', 'URL of a running server, instead of the server of the data directory').env(
+    'STOA_URL',
+  ),
   new Option(
     '--token <token>',
     'Bearer token; prefer STOA_TOKEN, which other users of the machine cannot see',
   ).env('STOA_TOKEN'),
-  new Option('--user <user>', 'Act for this user').env('STOA_USER'),
-  new Option('--agent <name>', 'Name of the agent, for the record of who read and wrote').env('STOA_AGENT'),
+  new Option('--user <user>', 'The user whose data the command acts on').env('STOA_USER'),
+  new Option('--agent <name>', 'The agent name that is recorded with reads and writes').env('STOA_AGENT'),
 ];
 
 const program = new Command('stoa')
@@ -43,18 +45,18 @@ program.addHelpText(
   examplesText(['stoa up', 'stoa agents create scout --user ada', 'stoa watch changes']),
 );
 
-// A reader that has seen enough (`| head`) is not a failure, and a closed stderr must not end a server.
+// A reader that closes stdout early (`| head`) is not a failure, and a closed stderr must not end a server.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit(0);
 });
-// Nor must one that is on a full disk; there is no other place to say so.
+// A stderr on a full disk must not end it either; there is no other place to report this.
 process.stderr.on('error', () => undefined);
 
-// The engines make files by themselves at any time; what they make is for its owner alone.
+// The engines create files at any time; only the owner may read them.
 process.umask(0o077);
 
-// As for settings: an empty variable is how shells and compose files say "not set".
+// As for settings: shells and compose files write an empty variable for "not set".
 for (const name of clientVariables) if (process.env[name] === '') delete process.env[name];
 
 try {
@@ -63,8 +65,9 @@ try {
   process.exitCode = error instanceof CommanderError ? (error.exitCode === 0 ? 0 : usageExit) : report(error);
 }
 
-// All is done and closed. A driver may go on asking a server that never answers, for minutes: the process waits only for
-// its own output, and not for ever where nobody reads that.
+// Everything is done and closed. A database driver may retry a silent server for minutes, so the process
+// waits only
+// for its output, and only for a limited time.
 const outputDeadlineMs = Date.now() + outputMsMax;
 setInterval(() => {
   const waiting = process.stdout.writableLength + process.stderr.writableLength;
@@ -82,7 +85,7 @@ function addCommands(parent: Command, definitions: readonly CommandDefinition[])
     if (definition.examples !== undefined) command.addHelpText('after', examplesText(definition.examples));
     if (definition.commands !== undefined) addCommands(command, definition.commands);
     const { action } = definition;
-    // The last two arguments that commander passes are the options and the command itself.
+    // The last two arguments from commander are the options and the command.
     if (action !== undefined)
       command.action((...given: unknown[]) => run(action, given.slice(0, -2) as string[], command));
   }
@@ -100,7 +103,7 @@ async function run(
     const connection = await connect({
       absent,
       onCreation: (directory) => {
-        if (!output.json) output.say(`A new store was made in ${directory}.`);
+        if (!output.json) output.say(`Created a new store in ${directory}.`);
       },
       url: textOption(globals, 'url'),
       token: textOption(globals, 'token'),
@@ -119,21 +122,21 @@ async function run(
   }
 }
 
-/** Prints what went wrong and answers the exit status. */
+/** Prints the error and returns the exit status. */
 function report(thrown: unknown): number {
   const error =
     thrown instanceof StoaError ? thrown : new StoaError('internal', messageOf(thrown), { cause: thrown });
   new Output({ json: program.opts()['json'] === true }).error(error);
-  // A fault of ours needs its trace; a refusal does not.
+  // A fault in Stoa needs its stack trace; a refused request does not.
   if (error.code === 'internal' && thrown instanceof Error) process.stderr.write(`${thrown.stack}\n`);
   return error.exit;
 }
 
-/** Commander's complaints in the shape of ours. */
+/** Commander's errors in the format of Stoa's errors. */
 function usageText(text: string): string {
   const [, unknown] = /unknown command '(.+?)'/.exec(text) ?? [];
   const meant = unknown === undefined ? undefined : commandWith(unknown, process.argv.slice(2), commandTree);
-  // What commander itself suggests is spelled alike, which says less.
+  // Commander suggests similar spellings, which is less useful than the same words in another order.
   const sentence = (meant === undefined ? text : text.replace(/\(Did you mean .*\)/, ''))
     .trim()
     .replace(/^error: /, '');

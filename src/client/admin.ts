@@ -1,4 +1,4 @@
-/** What only the operator may do: users, tokens, backups, the state of the server, transfers. */
+/** Operations of the operator: users, tokens, backups, server status and transfers. */
 import { requestOf } from '../api/call.js';
 import { documents } from '../api/data/operations.js';
 import { tokens, users } from '../api/registry/operations.js';
@@ -7,7 +7,7 @@ import type { CallSettings, InputOf, AnswerOf } from '../api/call.js';
 import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 
-/** Lines of JSON: a text, or bytes as they come. */
+/** Lines of JSON: a text, or a stream of bytes. */
 export type Lines = string | ReadableStream<Uint8Array>;
 
 export interface AdminClient extends Methods<'server'> {
@@ -15,7 +15,7 @@ export interface AdminClient extends Methods<'server'> {
   readonly tokens: Methods<'tokens'>;
   readonly backups: Methods<'backups'>;
   readonly blocks: Methods<'blocks'>;
-  /** Documents of the data store as they are. */
+  /** Documents of the data store with their times, versions and counters. */
   readonly documents: Methods<'documents'> & {
     importLines(
       lines: Lines,
@@ -29,7 +29,7 @@ export interface AdminClient extends Methods<'server'> {
    * for await (const bytes of stoa.admin.export({ domains: ['data'] })) file.write(bytes);
    */
   export(settings?: InputOf<'server.export'> & CallSettings): AsyncGenerator<Uint8Array>;
-  /** Lines of an export into this store. */
+  /** Imports the lines of an export into this store. */
   import(
     lines: Lines,
     settings?: InputOf<'server.import'> & CallSettings,

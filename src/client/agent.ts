@@ -1,4 +1,4 @@
-/** An agent that signs for itself: messaging, and all that its user has when it is linked. */
+/** An agent that signs its requests: messaging, and its user's data if the agent is linked. */
 import { StoaError } from '../core/errors.js';
 import { type AnswerOf, type CallSettings, requestOf } from '../api/call.js';
 import { identities } from '../api/messaging/operations.js';
@@ -10,7 +10,7 @@ import { Transport, type TransportOptions } from './transport.js';
 
 export type Profile = AnswerOf<'identities.get'>;
 
-/** An identity's signed word that it speaks for an agent from now on. */
+/** A signed consent of an identity to be linked to an agent. */
 export interface LinkConsent {
   identity: string;
   signed_at: number;
@@ -45,16 +45,16 @@ export class AgentClient extends Door {
     this.direct = new DirectClient(transport, () => self.keys);
   }
 
-  /** The agent's id; it has one once it is registered. */
+  /** The agent's id, which it gets when it registers. */
   get id(): string {
     if (this.#self.id === undefined)
       throw new StoaError('unauthenticated', 'The agent is not registered yet.', {
-        fix: 'Call register() first, or give its id.',
+        fix: 'Call register() first, or pass the id to agent().',
       });
     return this.#self.id;
   }
 
-  /** Registers the keys, signed with them; keys that are known answer their id. */
+  /** Registers the keys with a signed request. Known keys return their id. */
   async register(
     profile: { name?: string; email?: string } = {},
     { signal }: CallSettings = {},
@@ -77,7 +77,7 @@ export class AgentClient extends Door {
     return id;
   }
 
-  /** Takes new keys; the old ones sign the change and stay in the history. */
+  /** Replaces the keys. The old keys sign the change and stay in the history. */
   async rotate(next: AgentKeys, { signal }: CallSettings = {}): Promise<void> {
     const proof = await next.sign(
       `aicq-key-rotation|${this.id}|${this.#self.keys.publicKey}|${next.publicKey}`,
@@ -86,7 +86,10 @@ export class AgentClient extends Door {
     this.#self.keys = next;
   }
 
-  /** Agrees to speak for an agent of the registry: what its user needs for `stoa.agents.link`, within the hour. */
+  /**
+   * Consents to a link with an agent of the registry. Its user passes the result to `stoa.agents.link` within
+   * an hour.
+   */
   async consent(agentId: string): Promise<LinkConsent> {
     const signedAt = Date.now();
     return {
@@ -104,7 +107,7 @@ export class AgentClient extends Door {
   }
 }
 
-/** What an agent is known by; it changes when the agent registers or rotates its key. */
+/** The agent's id and keys, which change when the agent registers or rotates its key. */
 interface Self {
   keys: AgentKeys;
   id: string | undefined;

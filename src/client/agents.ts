@@ -1,4 +1,4 @@
-/** The registry through a server: agents, their sessions, and leases that renew themselves. */
+/** The registry through a server: agents, agent sessions, and leases that renew themselves. */
 import type { AnswerOf, CallSettings } from '../api/call.js';
 import { agents, links } from '../api/registry/operations.js';
 import type { StoaError } from '../core/errors.js';
@@ -8,19 +8,22 @@ import { type LostEvent, Renewal } from './renewal.js';
 import type { Transport } from './transport.js';
 
 export type LeaseAnswer = AnswerOf<'agents.heartbeat'>['lease'];
-/** An identity that speaks for an agent. */
+/** An identity that is linked to an agent. */
 export type IdentityLink = AnswerOf<'links.set'>;
 
 export interface KeepAliveSettings {
-  /** Who keeps the agent alive; the caller unless given. */
+  /** The name of the lease holder; the default is the caller. */
   holder?: string | undefined;
-  /** Called once when the lease is lost, as a listener of `lost` is. What it guarded must stop. */
+  /** Called once when the lease is lost, as a listener of `lost` is. The work that it guards must stop. */
   onLost?: ((reason: StoaError) => void) | undefined;
   /** Ends the renewals, as `stop` does. */
   signal?: AbortSignal | undefined;
 }
 
-/** A lease that renews itself until it is stopped or lost. It tells with `lost`, and with its signal, when it is lost. */
+/**
+ * A lease that renews itself until it is stopped or lost. A lost lease dispatches `lost` and aborts its
+ * signal.
+ */
 export class LiveLease extends Renewal {
   readonly #lease: () => LeaseAnswer;
 
@@ -33,12 +36,12 @@ export class LiveLease extends Renewal {
     this.#lease = lease;
   }
 
-  /** As the server last answered it. */
+  /** The newest answer of the server. */
   get lease(): LeaseAnswer {
     return this.#lease();
   }
 
-  /** Send it along with writes: those of a former holder are refused. */
+  /** Send this number with writes: the writes of a former holder are refused. */
   get fence(): number {
     return this.#lease().fence;
   }
@@ -50,8 +53,8 @@ export class LiveLease extends Renewal {
 
 export interface AgentsClient extends Methods<'agents'> {
   /**
-   * Takes the lease of an agent and renews it three times in its life. A server that is away for a
-   * while is tried again; the lease counts as lost when it has lapsed or somebody else holds it.
+   * Takes the lease of an agent and renews it three times in its life. While the server is unreachable, it
+   * tries again. The lease is lost when it has expired or another holder has it.
    *
    * @example
    * const lease = await stoa.agents.keepAlive(id);
@@ -59,7 +62,7 @@ export interface AgentsClient extends Methods<'agents'> {
    */
   keepAlive(id: string, settings?: KeepAliveSettings): Promise<LiveLease>;
   /**
-   * Lets the signature of a messaging identity open what the agent's user has, within the scopes given.
+   * Gives a messaging identity access to the data of the agent's user, within the given scopes.
    *
    * @example
    * await stoa.agents.link(id, await scout.consent(id), { namespaces: ['notes'] });

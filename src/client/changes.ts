@@ -1,4 +1,6 @@
-/** The change feed of a server: what happened, then what happens, over broken connections without a gap. */
+/**
+ * Follows the change feed of a server: stored changes, then new ones, without gaps after broken connections.
+ */
 import type { ChangeAnswer, ChangePage as Page } from '../feed/schemas.js';
 import { requestOf } from '../api/call.js';
 import { changes } from '../api/feed/operations.js';
@@ -7,10 +9,10 @@ import { type OnLost, reconnecting } from './follow.js';
 import { methodsOf } from './methods.js';
 import type { Transport } from './transport.js';
 
-/** One thing that changed. It carries no value: read the thing for that. */
+/** A change of one record. It has no value: read the record for that. */
 export type ChangeItem = ChangeAnswer;
 
-/** What one or more commits changed, never a part of one; `position` is where to go on. */
+/** The changes of one or more complete commits; `position` is where to continue. */
 export type ChangePage = Pick<Page, 'items' | 'position'>;
 
 /** Which changes; the server sends no others. */
@@ -19,27 +21,27 @@ export interface ChangesFilter {
   topics?: readonly string[] | undefined;
   /** Only documents of this namespace of the user. */
   namespace?: string | undefined;
-  /** With `namespace`: only keys that begin with it. A clear is always told. */
+  /** With `namespace`: only keys that begin with it. A clear is always reported. */
   prefix?: string | undefined;
   /** Only this project, its sessions and tasks, and workspaces. */
   project?: string | undefined;
-  /** Only the thing with this id. */
+  /** Only the record with this id. */
   id?: string | undefined;
 }
 
 export interface FollowSettings extends ChangesFilter {
-  /** A position; without it the feed begins now. */
+  /** A position; without it the feed starts now. */
   since?: string | undefined;
-  /** Also pages without items, which only say how far the feed was looked through. */
+  /** Also returns pages without items, which only have a newer position. */
   positions?: boolean | undefined;
-  /** Called each time that the connection was lost or could not be made; what it throws ends the feed. */
+  /** Called each time that the connection was lost or could not be made. If it throws, the feed ends. */
   onLost?: OnLost | undefined;
   signal: AbortSignal;
 }
 
 export interface ReadChangesSettings extends ChangesFilter {
   since?: string | undefined;
-  /** A position; what came after it is left out. */
+  /** A position; changes after it are left out. */
   until?: string | undefined;
   limit?: number | undefined;
   signal?: AbortSignal | undefined;
@@ -52,7 +54,7 @@ export class ChangesClient {
     this.#transport = transport;
   }
 
-  /** One page after a position, from the oldest that is kept unless given. */
+  /** One page after a position. The default is the oldest stored position. */
   read({ topics, signal, ...query }: ReadChangesSettings = {}): Promise<Page> {
     return methodsOf(this.#transport, 'changes', changes).read({
       ...query,
@@ -62,8 +64,8 @@ export class ChangesClient {
   }
 
   /**
-   * Pages as they happen, until the signal is aborted. Throws `resync` when the feed no longer
-   * holds what comes next: read the state anew, then follow from now on.
+   * New pages, until the signal is aborted. Throws `resync` if the feed no longer has the next changes:
+   * read the state again, then follow from now on.
    *
    * @example
    * for await (const { items } of stoa.changes.follow({ topics: ['registry'], signal })) console.log(items);
@@ -88,7 +90,7 @@ export class ChangesClient {
       onLost,
     );
     for await (const event of connections) {
-      // The server's own schema says what an event holds.
+      // The server's schema declares the content of an event.
       const {
         items = [],
         position,
@@ -96,7 +98,7 @@ export class ChangesClient {
       } = JSON.parse(event.data) as Partial<ChangePage> & { detail?: string };
       if (event.event === 'resync')
         throw new StoaError('resync', detail ?? 'The position is too old.', {
-          fix: 'Read the state anew and follow from now on.',
+          fix: 'Read the state again and follow from now on.',
         });
       at = position ?? at;
       if (items.length > 0 || positions) yield { items, position: at ?? '' };

@@ -1,4 +1,4 @@
-/** The data store through a server: the same verbs as in the library. */
+/** The data store through a server, with the same methods as in the library. */
 import {
   type DataDocument,
   type JsonValue,
@@ -17,18 +17,18 @@ import { ChangesClient } from './changes.js';
 import { documentChange } from './watch-sources.js';
 
 export interface WriteSettings extends CallSettings {
-  /** Write only over this version; 0 only where there is no document yet. */
+  /** The expected current version; 0 means that the document must not exist. */
   ifVersion?: number | undefined;
-  /** The fencing number of the agent's lease that the caller holds; a late one is refused. */
+  /** The fencing number of the agent's lease that the caller holds. An outdated number is refused. */
   fence?: number | undefined;
 }
 
 export interface SetSettings extends WriteSettings {
-  /** Merged into what is there, member by member. */
+  /** Merged into the stored metadata, member by member. */
   metadata?: Readonly<Record<string, unknown>> | undefined;
   /** Seconds until the document expires. */
   ttl?: number | null | undefined;
-  /** The moment at which it expires, ISO 8601, instead of `ttl`. */
+  /** The time when the document expires, in ISO 8601, instead of `ttl`. */
   expiresAt?: string | null | undefined;
 }
 
@@ -61,7 +61,7 @@ export interface BatchAnswer<Value> {
   set: Record<string, KeyResult>;
   /** Keys without a document are left out. */
   values: Record<string, Value>;
-  /** Documents that were there and are gone. */
+  /** Documents that existed and were deleted. */
   deleted: number;
 }
 
@@ -71,7 +71,7 @@ const batchKeysMax = 1_000;
 const updateAttemptsMax = 100;
 
 /**
- * A handle on one namespace. `Value` is what the caller keeps there; nothing checks it.
+ * A handle on one namespace. `Value` is the caller's type of the values; it is not validated.
  *
  * @example
  * const notes = new Stoa({ url, token }).data<{ text: string }>('notes');
@@ -95,7 +95,7 @@ export class DataClient<Value = JsonValue> {
     return new DataClient<Other>(this.#transport, namespace);
   }
 
-  /** The value, or the fallback where there is no document; a stored null is null. */
+  /** The value, or the fallback if the document does not exist. A stored null is null. */
   async get(key: string): Promise<Value | undefined>;
   async get<Fallback>(key: string, fallback: Fallback, settings?: CallSettings): Promise<Value | Fallback>;
   async get(key: string, fallback?: unknown, settings?: CallSettings): Promise<unknown> {
@@ -103,10 +103,10 @@ export class DataClient<Value = JsonValue> {
     return entry === undefined ? fallback : entry.value;
   }
 
-  /** The whole document, or undefined. */
+  /** The complete document, or undefined. */
   async getEntry(key: string, settings: CallSettings = {}): Promise<DataDocument<Value> | undefined> {
     try {
-      // What a value is, only the caller knows.
+      // Only the caller knows the type of the values.
       return (await this.#calls.get(this.namespace, key, settings)) as DataDocument<Value>;
     } catch (error) {
       if (error instanceof StoaError && error.code === 'not_found') return undefined;
@@ -125,7 +125,7 @@ export class DataClient<Value = JsonValue> {
     );
   }
 
-  /** True, or false where there was no document. */
+  /** True, or false if the document did not exist. */
   async delete(key: string, settings: WriteSettings = {}): Promise<boolean> {
     try {
       await this.#calls.delete(this.namespace, key, settings);
@@ -146,7 +146,10 @@ export class DataClient<Value = JsonValue> {
     return Object.fromEntries(values);
   }
 
-  /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in `set`. */
+  /**
+   * Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` apply to every key in
+   * `set`.
+   */
   async batch({ signal, fence, ...request }: BatchSettings<Value>): Promise<BatchAnswer<Value>> {
     checkIsJson(request.set ?? {}, 'set');
     const { set, get, delete: gone, metadata, ...expiry } = request;
@@ -157,13 +160,13 @@ export class DataClient<Value = JsonValue> {
       metadata: metadata && { ...metadata },
       ...expiry,
     };
-    // With a key of its own the server does the work once, however often it is asked.
+    // With an Idempotency-Key the server does the work once, also if the request is repeated.
     const settings = { signal, fence, idempotencyKey: globalThis.crypto.randomUUID() };
     // As in getEntry.
     return (await this.#calls.batch(this.namespace, body, settings)) as BatchAnswer<Value>;
   }
 
-  /** All or nothing where the backend can; otherwise each key has a result of its own. At most 1,000 keys. */
+  /** All or nothing if the backend supports it; otherwise each key has its own result. At most 1,000 keys. */
   async setMany(
     items: Readonly<Record<string, Value>>,
     settings: Omit<SetSettings, 'ifVersion'> = {},
@@ -171,7 +174,7 @@ export class DataClient<Value = JsonValue> {
     return (await this.batch({ ...settings, set: items })).set;
   }
 
-  /** Every value by key, however many there are. */
+  /** All values by key, of any number. */
   async getAll(settings: { prefix?: string } & CallSettings = {}): Promise<Record<string, Value>> {
     const values: [string, Value][] = [];
     for await (const { key, value } of this.entries(settings)) values.push([key, value]);
@@ -210,12 +213,12 @@ export class DataClient<Value = JsonValue> {
     return this.#calls.listNamespaces(settings);
   }
 
-  /** Deletes every document of the namespace; answers how many there were. */
+  /** Deletes every document of the namespace, and returns their number. */
   async clear(settings: Omit<WriteSettings, 'ifVersion'> = {}): Promise<number> {
     return (await this.#calls.clear(this.namespace, settings)).deleted;
   }
 
-  /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
+  /** Replaces the value with the result of `change`. It is called again if another writer was faster. */
   async update(
     key: string,
     change: (current: Value | undefined) => Value | Promise<Value>,
@@ -250,24 +253,27 @@ export class DataClient<Value = JsonValue> {
     }
   }
 
-  /** Adds to a number in one step; a missing one counts as 0. */
+  /** Adds to a number in one step. A missing document counts as 0. */
   async increment(key: string, by = 1, settings: WriteSettings = {}): Promise<number> {
     return (await this.#change(key, { increment: by }, settings)) as number; // The server adds only to numbers.
   }
 
-  /** Adds items at the end of a list in one step; a missing one counts as empty. */
+  /** Appends items to a list in one step. A missing document counts as an empty list. */
   async append(key: string, items: readonly unknown[], settings: WriteSettings = {}): Promise<JsonValue[]> {
     checkIsJson(items, 'items');
     return (await this.#change(key, { append: items }, settings)) as JsonValue[]; // The server appends only to lists.
   }
 
-  /** A JSON merge patch of the value: null removes a member, objects go on inside. */
+  /** Applies a JSON merge patch to the value: null removes a member, objects are merged. */
   async mergePatch(key: string, patch: unknown, settings: WriteSettings = {}): Promise<Value> {
     checkIsJson(patch, 'patch');
     return (await this.#change(key, patch, settings, mergePatchType)) as Value; // As in getEntry.
   }
 
-  /** Changes as they happen, over broken connections too, until the signal ends it. `Stoa.watch` begins with what is there. */
+  /**
+   * New changes, also after broken connections, until the signal is aborted. `Stoa.watch` begins with the
+   * current documents.
+   */
   async *watch({ prefix, since, signal }: WatchSettings): AsyncGenerator<DocumentChange> {
     for await (const { items, position } of new ChangesClient(this.#transport).follow({
       namespace: this.namespace,

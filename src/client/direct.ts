@@ -7,12 +7,12 @@ import { followMessages } from './follow.js';
 import type { AgentKeys } from './keys.js';
 import type { PostedMessage } from './rooms.js';
 
-/** `body` is as it was sent: ciphertext, when the sender encrypted it. */
+/** `body` is unchanged: ciphertext if the sender encrypted it. */
 export type DirectMessage = AnswerOf<'direct.read'>['messages'][number];
 
-/** Direct messages of a caller with a token: as they are, not encrypted. */
+/** Direct messages of a caller with a token, without encryption. */
 export interface PlainDirectClient extends Methods<'direct'> {
-  /** What is pending, then what comes. */
+  /** The pending messages, then new ones. */
   stream(settings: { signal: AbortSignal; after?: number }): AsyncGenerator<DirectMessage>;
 }
 
@@ -30,7 +30,7 @@ function followInbox(
   return followMessages<DirectMessage>(transport, direct.stream, {}, settings, { pending: 1 });
 }
 
-/** `text` is what it says, or null when it cannot be opened with these keys. */
+/** `text` is the decrypted text, or null if these keys cannot decrypt it. */
 export type OpenedMessage = DirectMessage & { text: string | null };
 
 export interface DirectPage {
@@ -40,7 +40,7 @@ export interface DirectPage {
 }
 
 export interface ReadDirectSettings extends CallSettings {
-  /** What was not acknowledged, oldest first. */
+  /** Only messages that are not acknowledged, oldest first. */
   pending?: boolean | undefined;
   limit?: number | undefined;
   after?: number | undefined;
@@ -49,7 +49,7 @@ export interface ReadDirectSettings extends CallSettings {
   wait?: number | undefined;
 }
 
-/** Direct messages of an agent that has its keys: encrypted from agent to agent. */
+/** Direct messages of an agent with its own keys, encrypted from agent to agent. */
 export class DirectClient {
   readonly #transport: Transport;
   readonly #calls: Methods<'direct'>;
@@ -70,18 +70,18 @@ export class DirectClient {
     return this.#calls.send(recipient, { body: await this.#keys().sealDirect(public_key, text) }, settings);
   }
 
-  /** The newest first; with `pending` what was not acknowledged, oldest first. */
+  /** The newest first; with `pending` the messages that are not acknowledged, oldest first. */
   async read({ pending, ...settings }: ReadDirectSettings = {}): Promise<DirectPage> {
     const page = await this.#calls.read({ ...settings, ...(pending === true && { pending: 1 }) });
     return { ...page, messages: await Promise.all(page.messages.map((message) => this.#open(message))) };
   }
 
-  /** What was read is not delivered again. */
+  /** Acknowledged messages are not delivered again. */
   async acknowledge(ids: readonly string[], settings: CallSettings = {}): Promise<number> {
     return (await this.#calls.acknowledge({ ids: [...ids] }, settings)).acknowledged;
   }
 
-  /** What is pending, then what comes. */
+  /** The pending messages, then new ones. */
   async *stream(settings: { signal: AbortSignal; after?: number }): AsyncGenerator<OpenedMessage> {
     for await (const message of followInbox(this.#transport, settings)) yield this.#open(message);
   }
@@ -90,7 +90,7 @@ export class DirectClient {
     try {
       return { ...message, text: await this.#keys().openDirect(message.body) };
     } catch {
-      // Anyone may send anything; what these keys cannot open is shown as it came.
+      // Anyone may send anything; a message that these keys cannot decrypt is returned unchanged.
       return { ...message, text: null };
     }
   }

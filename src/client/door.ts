@@ -1,4 +1,4 @@
-/** What every caller has: one with a token, and an agent that signs. No Node built-ins. */
+/** The methods of every caller, with a token or a signature. No Node built-ins. */
 import type { CallSettings } from '../api/call.js';
 import { commits } from '../api/feed/operations.js';
 import { identities, rooms } from '../api/messaging/operations.js';
@@ -21,7 +21,7 @@ import { type WatchEvent, type WatchSettings, watch } from './watch.js';
 import type { RoomChange } from './watch-room.js';
 import { type DataTarget, agentsSource, dataSource, tasksSource } from './watch-sources.js';
 
-/** What `watch` watches. */
+/** The target of `watch`. */
 export type WatchTarget =
   | { data: DataTarget }
   | { agents: { id?: string | undefined } }
@@ -38,9 +38,9 @@ export class Door {
   readonly projects: Methods<'projects'>;
   readonly sessions: Methods<'sessions'>;
   readonly tasks: TasksClient;
-  /** Every room: which there are, making one, searching. `room` is a handle on one. */
+  /** All rooms: list, create, search. `room` is a handle on one room. */
   readonly rooms: Methods<'rooms'>;
-  /** Messaging identities: who they are, and their keys. */
+  /** Messaging identities: profiles and keys. */
   readonly identities: Methods<'identities'>;
   protected readonly transport: Transport;
 
@@ -57,7 +57,7 @@ export class Door {
   }
 
   /**
-   * Several operations of any domain, all or none. A conflict is an answer: `{ok: false, failed}`.
+   * Runs several operations of any domain, all or none. A conflict is an answer: `{ok: false, failed}`.
    *
    * @example
    * const outcome = await stoa.commit({
@@ -77,8 +77,8 @@ export class Door {
   }
 
   /**
-   * What is there, then what happens to it, until the signal ends it: nothing is missed and nothing
-   * reported twice, also over broken connections. `since` goes on from a position without a snapshot.
+   * The current items, then their changes, until the signal is aborted: without gaps and repeats, also
+   * after broken connections. With `since` it continues from a position without a snapshot.
    *
    * @example
    * for await (const event of stoa.watch({ tasks: { project: project.id }, signal })) {
@@ -103,17 +103,20 @@ export class Door {
     return watch(this.changes, tasksSource(this.transport, target.tasks), target);
   }
 
-  /** A namespace of the data store; `default` unless named. */
+  /** A namespace of the data store; the default is `default`. */
   data<Value = JsonValue>(namespace?: string): DataClient<Value> {
     return new DataClient<Value>(this.transport, namespace);
   }
 
-  /** A room by its id, a private one with its key. What a caller with a token posts is signed by an identity that the server keeps. */
+  /**
+   * A room by its id; a private room needs its key. Messages of a caller with a token are signed by an
+   * identity that the server keeps.
+   */
   room(id: string, key?: string): RoomClient {
     return new RoomClient(this.transport, id, key);
   }
 
-  /** Several rooms in one stream, from now on. Each message says which room it is in. */
+  /** New messages of several rooms in one stream. Each message names its room. */
   streamRooms(
     ids: readonly string[],
     { key, ...settings }: { signal: AbortSignal; after?: number; key?: string },

@@ -1,4 +1,4 @@
-/** Streams, connection after connection: the position goes along, so that nothing is missed and nothing comes twice. */
+/** Streams that reconnect: each connection continues from the last position, without gaps and repeats. */
 import { requestOf } from '../api/call.js';
 import type { Operation } from '../api/operation.js';
 import { StoaError } from '../core/errors.js';
@@ -6,15 +6,18 @@ import type { ServerEvent } from './server-events.js';
 import type { Transport } from './transport.js';
 
 const reconnectMsMax = 5_000;
-/** The server is away, or says that it cannot serve now. */
+/** The server is unreachable, or reports that it cannot serve now. */
 const passing: ReadonlySet<string> = new Set(['unreachable', 'closed', 'backend_unavailable']);
-/** So many readers at once that some must come back: no reason to fail for one that was let in before. */
+/** The server has too many readers. A reader that was connected before tries again. */
 const crowded: ReadonlySet<string> = new Set(['overloaded', 'rate_limited']);
 
-/** Called each time that a connection has ended or could not be made; what it throws ends the stream. */
+/** Called each time that a connection ended or could not be made. If it throws, the stream ends. */
 export type OnLost = (reason: unknown) => void;
 
-/** The events of one connection after the other until the signal ends it; `connect` is asked for each with where it is by then. */
+/**
+ * The events of one connection after another, until the signal is aborted. `connect` gets the current
+ * position each time.
+ */
 export async function* reconnecting(
   connect: () => AsyncIterable<ServerEvent>,
   signal: AbortSignal,
@@ -31,7 +34,7 @@ export async function* reconnecting(
       }
     } catch (error) {
       if (signal.aborted) return;
-      // A connection that breaks in the middle throws what the runtime throws; of ours, all that does not pass is final.
+      // A broken connection throws an error of the runtime. A StoaError with another code is final.
       if (error instanceof StoaError && !passing.has(error.code) && !(wasIn && crowded.has(error.code)))
         throw error;
       reason = error;
@@ -43,7 +46,7 @@ export async function* reconnecting(
   }
 }
 
-/** Longer with each failure, never the same for two, and over at once when the signal ends it. */
+/** Waits longer after each failure, with a random part, and ends at once when the signal is aborted. */
 export function pause(failures: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
@@ -61,13 +64,13 @@ export function pause(failures: number, signal: AbortSignal): Promise<void> {
 
 export interface StreamSettings {
   signal: AbortSignal;
-  /** Begin after this event or time; without it with what comes next. */
+  /** Starts after this event or time; without it with the next message. */
   after?: number | undefined;
-  /** Called when the server has been lost: what was deleted until it is back will not be reported. */
+  /** Called when the connection was lost: deletions until the reconnection will not be reported. */
   onReconnect?: () => void;
 }
 
-/** The events of a room or an inbox, of every kind. Fields that only matter at the beginning are in `first`. */
+/** All events of a room or an inbox. Fields that are only for the first connection are in `first`. */
 export async function* followStream(
   transport: Transport,
   row: Operation,
@@ -93,7 +96,7 @@ export async function* followMessages<Message>(
   ...given: Parameters<typeof followStream>
 ): AsyncGenerator<Message> {
   for await (const { event, data } of followStream(...given)) {
-    // The operation declares what its events hold.
+    // The operation declares the content of its events.
     if (event === 'message') yield JSON.parse(data) as Message;
   }
 }

@@ -100,9 +100,9 @@ export type { AnswerOf, CallSettings, InputOf, OperationName } from '../api/call
  * const notes = stoa.data('notes');
  */
 export class Stoa extends Door {
-  /** What only the operator may do, and what a user may do for itself: users, tokens, backups, transfers. */
+  /** Operations of the operator, and those of a user for itself: users, tokens, backups, transfers. */
   readonly admin: AdminClient;
-  /** Direct messages of the identity that the server keeps for the caller; `agent` has encrypted ones. */
+  /** Direct messages of the identity that the server keeps for the caller; `agent` has encrypted messages. */
   readonly direct: PlainDirectClient;
   readonly #options: TransportOptions;
 
@@ -113,7 +113,7 @@ export class Stoa extends Door {
     this.direct = plainDirectClient(this.transport);
   }
 
-  /** An agent that signs for itself with its own keys; `id` where it is registered already. */
+  /** An agent that signs with its own keys; `id` if it is already registered. */
   agent(keys: AgentKeys, id?: string): AgentClient {
     return new AgentClient(this.#options, keys, id);
   }

@@ -1,4 +1,4 @@
-/** An agent's Ed25519 keys: they sign its requests and open its direct messages. No Node built-ins. */
+/** An agent's Ed25519 keys: they sign its requests and decrypt its direct messages. No Node built-ins. */
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js';
 import { ed25519, x25519 } from '@noble/curves/ed25519.js';
 import { StoaError } from '../core/errors.js';
@@ -7,7 +7,7 @@ import { fromBase64, toBase64 } from './base64.js';
 const seedBytes = 32;
 const nonceBytes = 12;
 const directInfo = 'aicq-dm-v1';
-/** What stands before a seed in PKCS#8. */
+/** The bytes before a seed in PKCS#8. */
 const pkcs8Prefix = [
   0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
@@ -33,7 +33,11 @@ export class AgentKeys {
   /** From the 32 secret bytes in base64, as `seed` gives them. */
   static fromSeed(seed: string): Promise<AgentKeys> {
     const bytes = fromBase64(seed);
-    if (bytes.length !== seedBytes) throw new StoaError('invalid_request', 'A seed is 32 bytes in base64.');
+    if (bytes.length !== seedBytes)
+      throw new StoaError(
+        'invalid_request',
+        `The seed has ${bytes.length} bytes; expected 32 bytes in base64.`,
+      );
     return AgentKeys.#of(bytes);
   }
 
@@ -48,7 +52,7 @@ export class AgentKeys {
     return new AgentKeys(seed, signingKey, toBase64(ed25519.getPublicKey(seed)));
   }
 
-  /** The secret, to keep somewhere safe. */
+  /** The secret. Store it safely. */
   get seed(): string {
     return toBase64(this.#seed);
   }
@@ -59,12 +63,16 @@ export class AgentKeys {
     );
   }
 
-  /** Encrypts a text for another's public key. Beside `sealDirect` for those who hold keys: who has none carries no cipher. */
+  /**
+   * Encrypts a text for another agent's public key. It is also exported as a function, for code without keys.
+   */
   sealDirect(publicKey: string, text: string): Promise<string> {
     return sealDirect(publicKey, text);
   }
 
-  /** The text of a direct message to these keys. Throws when it was not meant for them, or was altered. */
+  /**
+   * The text of a direct message to these keys. Throws if the message was not for these keys, or was altered.
+   */
   async openDirect(ciphertext: string): Promise<string> {
     const bytes = fromBase64(ciphertext);
     const ephemeral = bytes.slice(0, 32);
@@ -74,7 +82,7 @@ export class AgentKeys {
       const key = await directKey(shared, ephemeral, exchangeKeyOf(this.publicKey));
       return new TextDecoder().decode(chacha20poly1305(key, nonce).decrypt(bytes.slice(32 + nonceBytes)));
     } catch (error) {
-      throw new StoaError('invalid_request', 'The direct message cannot be opened with these keys.', {
+      throw new StoaError('invalid_request', 'The direct message cannot be decrypted with these keys.', {
         cause: error,
       });
     }
@@ -96,9 +104,13 @@ function exchangeKeyOf(publicKey: string): Uint8Array<ArrayBuffer> {
   try {
     return ed25519.utils.toMontgomery(fromBase64(publicKey));
   } catch (error) {
-    throw new StoaError('invalid_request', 'The public key is not a point of Ed25519 (32 bytes in base64).', {
-      cause: error,
-    });
+    throw new StoaError(
+      'invalid_request',
+      'The public key is not a valid Ed25519 key (32 bytes in base64).',
+      {
+        cause: error,
+      },
+    );
   }
 }
 

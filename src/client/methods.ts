@@ -1,4 +1,7 @@
-/** The operations of a group as methods: their types come from its table and schemas, their requests from the table. No Node built-ins. */
+/**
+ * The operations of a group as methods. Types come from the table and the schemas, requests from the table.
+ * No Node built-ins.
+ */
 import {
   type AnySettings,
   type BodyOf,
@@ -31,7 +34,7 @@ type Arguments<Row extends Operation, Schemas> = Row['method'] extends 'GET' | '
         settings?: HeaderFieldsOf<Row> & SettingsOf<Row>,
       ];
 
-/** Streams and uploads are not calls. */
+/** Streams and uploads are not plain calls. */
 type Callable<Table> = {
   [Name in keyof Table]: Table[Name] extends { streams: 'always' } | { upload: true } ? never : Name;
 }[keyof Table];
@@ -55,7 +58,7 @@ export type Methods<Name extends GroupName> = {
   ) => Promise<Result<Name, Verb>>;
 };
 
-/** The same with the position of the change feed from which what was read can be followed. */
+/** The same, with the position of the change feed from which to follow later changes. */
 export type PositionedMethods<Name extends GroupName> = {
   readonly [Verb in Callable<Groups[Name]['table']>]: (
     ...given: Given<Name, Verb>
@@ -72,7 +75,7 @@ export function methodsOf<Name extends GroupName>(
   _name: Name,
   table: Groups[Name]['table'],
 ): Methods<Name> {
-  // Each method is made from the row that its type is made from.
+  // Each method is made from the same row as its type.
   return made(table, (request) => transport.call(request)) as Methods<Name>;
 }
 
@@ -81,7 +84,7 @@ export function positionedMethodsOf<Name extends GroupName>(
   _name: Name,
   table: Groups[Name]['table'],
 ): PositionedMethods<Name> {
-  // As above.
+  // As in methodsOf.
   return made(table, (request) => transport.page(request)) as PositionedMethods<Name>;
 }
 

@@ -1,4 +1,4 @@
-/** A refusal on the wire as the error that the server meant. No Node built-ins. */
+/** Converts an error answer into the error that the server threw. No Node built-ins. */
 import { type ErrorCode, StoaError, errorKinds } from '../core/errors.js';
 
 export function refusalOf(status: number, text: string, retryAfterSeconds?: number): StoaError {
@@ -6,7 +6,7 @@ export function refusalOf(status: number, text: string, retryAfterSeconds?: numb
   const { code, title, fix, errors } = problem;
   const known =
     typeof code === 'string' && Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : codeOfStatus(status);
-  // The messaging routes have a shape of their own, with the sentence in `error`.
+  // The messaging routes have another format, with the sentence in `error`.
   const sentence = [problem['detail'], problem['error'], title].find((words) => typeof words === 'string');
   const details = {
     ...(typeof problem['details'] === 'object' && problem['details']),
@@ -24,12 +24,12 @@ function problemIn(text: string): Record<string, unknown> {
     const body: unknown = JSON.parse(text);
     return typeof body === 'object' && body !== null ? { ...body } : {};
   } catch {
-    // Something between here and the server answered in its own words.
+    // Something between the client and the server answered, such as a proxy.
     return {};
   }
 }
 
-/** For answers that no Stoa wrote: a proxy's, say. */
+/** For answers that Stoa did not write, such as a proxy's. */
 function codeOfStatus(status: number): ErrorCode {
   const codes: Record<number, ErrorCode> = {
     401: 'unauthenticated',

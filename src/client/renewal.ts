@@ -1,14 +1,14 @@
-/** A lease that renews itself three times in its life, until it is let go of or lost. No Node built-ins. */
+/** A lease that renews itself three times in its life, until it is released or lost. No Node built-ins. */
 import { StoaError } from '../core/errors.js';
 
-/** The lease is lost: it lapsed, or what it was on is gone or another's. */
+/** The lease is lost: it expired, its record was deleted, or another holder has it. */
 export class LostEvent extends Event {
   constructor(readonly error: StoaError) {
     super('lost');
   }
 }
 
-/** The server may renew it the next time. */
+/** A later renewal may succeed after these errors. */
 const passing: ReadonlySet<string> = new Set([
   'unreachable',
   'overloaded',
@@ -21,20 +21,20 @@ const passing: ReadonlySet<string> = new Set([
   'internal',
 ]);
 
-/** Renews once; the signal ends it when it no longer matters. */
+/** Renews once. The signal is aborted when the renewal no longer matters. */
 type Renew = (signal: AbortSignal) => Promise<unknown>;
 
-/** Tells with `lost`, and with its signal, when it is held no more. */
+/** Dispatches `lost` and aborts its signal when the lease is lost. */
 export class Renewal extends EventTarget {
   readonly #lifeMs: number;
   readonly #renew: Renew;
   readonly #lost = new AbortController();
-  /** Ends a renewal that is under way. */
+  /** Aborts a running renewal. */
   readonly #over = new AbortController();
   #renewing: ReturnType<typeof setTimeout> | undefined;
   #lapsing: ReturnType<typeof setTimeout> | undefined;
 
-  /** `lifeMs` by the server's clock, which alone decides; `takenMs` by this machine's. */
+  /** `lifeMs` is by the server's clock, which decides; `takenMs` is by this machine's. */
   constructor({ lifeMs, takenMs }: { lifeMs: number; takenMs: number }, renew: Renew) {
     super();
     this.#lifeMs = Math.max(1, lifeMs);
@@ -42,12 +42,12 @@ export class Renewal extends EventTarget {
     this.#hold(takenMs);
   }
 
-  /** Aborted when the lease is lost: pass it to whatever does the work. */
+  /** Aborted when the lease is lost. Pass it to the work that the lease guards. */
   get signal(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** Renews no longer, and tells nothing of it. */
+  /** Stops renewing, without an event. */
   protected letGo(): void {
     clearTimeout(this.#renewing);
     clearTimeout(this.#lapsing);
@@ -56,9 +56,9 @@ export class Renewal extends EventTarget {
 
   #hold(sinceMs: number): void {
     clearTimeout(this.#lapsing);
-    // Also while a request hangs: what the lease guards must stop in time.
+    // Also while a request hangs: the guarded work must stop in time.
     this.#lapsing = setTimeout(
-      () => this.#lose(new StoaError('fenced', 'The lease lapsed while the server did not answer.')),
+      () => this.#lose(new StoaError('fenced', 'The lease expired while the server did not answer.')),
       sinceMs + this.#lifeMs - Date.now(),
     );
     this.#renewing = setTimeout(() => void this.#beat(), this.#lifeMs / 3);

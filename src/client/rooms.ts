@@ -1,4 +1,4 @@
-/** A room through a server: read, post, follow, check who wrote. */
+/** A room through a server: read, post, follow, and verify signatures. */
 import type { AnswerOf, CallSettings } from '../api/call.js';
 import { rooms } from '../api/messaging/operations.js';
 import { type Methods, methodsOf } from './methods.js';
@@ -10,9 +10,9 @@ import { type Place, type RoomChange, watchRoom } from './watch-room.js';
 
 export type RoomMessage = AnswerOf<'rooms.getMessage'>;
 export type RoomPage = AnswerOf<'rooms.read'>;
-/** `root` is the message that began it. */
+/** `root` is the first message of the thread. */
 export type RoomThread = AnswerOf<'rooms.thread'>;
-/** What the server made of a message; `ts` is Unix time in milliseconds. */
+/** The id and time of a posted message; `ts` is Unix time in milliseconds. */
 export type PostedMessage = AnswerOf<'rooms.post'>;
 
 export interface ReadSettings extends CallSettings {
@@ -22,13 +22,13 @@ export interface ReadSettings extends CallSettings {
   cursor?: string | undefined;
   /** With `after`: seconds to wait for a message when there is none. */
   wait?: number | undefined;
-  /** Show signatures and what they cover, for `isAuthentic`. */
+  /** Include signatures and the signed content, for `isAuthentic`. */
   verify?: boolean | undefined;
 }
 
 export interface FollowSettings {
   signal: AbortSignal;
-  /** Begin after this event or time; without it with what comes next. */
+  /** Starts after this event or time; without it with the next message. */
   after?: number | undefined;
 }
 
@@ -70,18 +70,18 @@ export class RoomClient {
     return this.#calls.deleteMessage(room, messageId, { ...settings, key });
   }
 
-  /** Every message from now on, or after a time; a broken connection goes on where it was. */
+  /** Every message from now on, or after a time. After a broken connection it continues where it was. */
   stream(settings: FollowSettings): AsyncGenerator<RoomMessage> {
     return followMessages<RoomMessage>(this.#transport, rooms.stream, { ...this.#place }, settings);
   }
 
-  /** The newest messages, oldest first, then what is said and deleted. */
+  /** The newest messages, oldest first, then new and deleted messages. */
   watch(settings: WatchSettings): AsyncGenerator<WatchEvent<RoomMessage, RoomChange>> {
     return watchRoom(this.#transport, this, this.#place, settings);
   }
 }
 
-/** Whether the signature of a message read with `verify` holds, and is over this very text. */
+/** Whether the signature of a message read with `verify` is valid and covers this text. */
 export async function isAuthentic(message: RoomMessage): Promise<boolean> {
   const { proof, sig, body } = message;
   if (proof === undefined || sig === undefined) return false;
@@ -96,7 +96,7 @@ export async function isAuthentic(message: RoomMessage): Promise<boolean> {
       ? proof.signed_text.startsWith(`${hex}|`)
       : proof.signed_text.includes(`sha-256=:${toBase64(hash)}:`);
   const fields: unknown = JSON.parse(new TextDecoder().decode(request));
-  // Half of a surrogate pair, which JSON can spell, is kept as the replacement character.
+  // JSON can contain a lone surrogate, which is stored as the replacement character.
   const isBody = (name: string, value: unknown) =>
     name.toLowerCase() === 'body' && typeof value === 'string' && value.toWellFormed() === body;
   const said =

@@ -1,4 +1,4 @@
-/** Server-sent events out of the bytes of a stream, however they are cut. No Node built-ins. */
+/** Parses server-sent events from the chunks of a stream. No Node built-ins. */
 
 export interface ServerEvent {
   id: string | undefined;
@@ -10,7 +10,7 @@ export class ServerEvents {
   readonly #decoder = new TextDecoder();
   #rest = '';
 
-  /** The events that are whole with these bytes. Comments, which only keep a stream open, are passed over. */
+  /** The events that these bytes complete. Comments, which only keep a stream open, are skipped. */
   take(bytes: Uint8Array): ServerEvent[] {
     const parts = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split('\n\n');
     this.#rest = parts.pop() ?? '';
@@ -23,7 +23,7 @@ function eventIn(part: string): ServerEvent | undefined {
   let event = 'message';
   const data: string[] = [];
   for (const line of part.split('\n')) {
-    // By hand: to a pattern's `.` some characters that a value may hold end the line.
+    // Not with a pattern, because some characters of a value end the line for its `.`.
     const at = line.indexOf(':');
     const [field, value] = [
       line.slice(0, Math.max(at, 0)),

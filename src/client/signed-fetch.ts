@@ -1,8 +1,11 @@
-/** Requests signed by RFC 9421: method, address and body, each time with a new nonce. No Node built-ins. */
+/** Signs requests by RFC 9421: method, URL and body, each time with a new nonce. No Node built-ins. */
 import { toBase64 } from './base64.js';
 import type { AgentKeys } from './keys.js';
 
-/** A `fetch` that signs what it sends. `keyId` is asked anew each time: an agent learns its id when it registers. */
+/**
+ * A `fetch` that signs its requests. `keyId` is called for each request, because an agent gets its id when it
+ * registers.
+ */
 export function signedFetch(
   keys: () => AgentKeys,
   keyId: () => string | undefined,

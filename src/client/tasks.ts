@@ -1,4 +1,4 @@
-/** Tasks through a server: made, claimed, kept alive by heartbeats, completed. No Node built-ins. */
+/** Tasks through a server: create, claim, keep alive with heartbeats, complete. No Node built-ins. */
 import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
 import { tasks } from '../api/workspaces/operations.js';
 import { type Methods, methodsOf } from './methods.js';
@@ -9,7 +9,7 @@ export interface ClaimSettings extends CallSettings {
   /** Seconds to wait for a task; without it the answer comes at once. */
   wait?: number | undefined;
   leaseSeconds?: number | undefined;
-  /** Who claims; the client's agent unless given. */
+  /** The agent that claims; the default is the client's agent. */
   agentId?: string | undefined;
 }
 
@@ -17,14 +17,14 @@ type Task = AnswerOf<'tasks.get'>;
 type Claim = NonNullable<AnswerOf<'tasks.claim'>>;
 type Result<Verb extends 'complete' | 'fail'> = Omit<InputOf<`tasks.${Verb}`>, 'task_id' | 'fence'>;
 
-/** A single request waits no longer than this; a longer wait is several. */
+/** The longest wait of one request; a longer wait is several requests. */
 const waitSecondsEach = 20;
 
 export interface TasksClient extends Omit<Methods<'tasks'>, 'claim'> {
   /**
-   * The first ready task of a project, for this caller alone, or null when there is none in time.
-   * Heartbeats keep the claim until it is completed or failed. After a crash, `complete` and `fail`
-   * with the task's id and its fence report for a claim that was made before.
+   * Claims the first ready task of a project, or returns null if none is ready in time. Heartbeats keep
+   * the claim until it is completed or failed. After a crash, `complete` and `fail` with the task's id
+   * and fence report the result of an earlier claim.
    *
    * @example
    * const claim = await stoa.tasks.claim(project.id, { wait: 60 });
@@ -57,7 +57,7 @@ export function tasksClient(transport: Transport): TasksClient {
   };
 }
 
-/** A task that this caller holds. It reports with `lost`, and with its signal, when it holds it no more. */
+/** A task that this caller holds. When it loses the task, it dispatches `lost` and aborts its signal. */
 export class ClaimedTask extends Renewal {
   readonly task: Task;
   readonly fence: number;
@@ -74,21 +74,21 @@ export class ClaimedTask extends Renewal {
     this.fence = lease.fence;
   }
 
-  /** The same report again is accepted, so a lost answer is asked for again. */
+  /** The same report is accepted again, so the client repeats it if the answer was lost. */
   async complete(result: Result<'complete'> = {}, { signal }: CallSettings = {}): Promise<Task> {
     const task = await this.#calls.complete(this.task.id, { ...result, fence: this.fence }, { signal });
     this.abandon();
     return task;
   }
 
-  /** With `retry` the task goes back to the others while it has attempts left. */
+  /** With `retry` the task returns to the queue if it has attempts left. */
   async fail(result: Result<'fail'> = {}, { signal }: CallSettings = {}): Promise<Task> {
     const task = await this.#calls.fail(this.task.id, { ...result, fence: this.fence }, { signal });
     this.abandon();
     return task;
   }
 
-  /** Stops the heartbeats without a word; the claim lapses by itself. */
+  /** Stops the heartbeats without a report; the claim expires. */
   abandon(): void {
     this.letGo();
   }

@@ -1,4 +1,7 @@
-/** Requests to a Stoa server: who calls, what is tried again, and errors as the server meant them. No Node built-ins. */
+/**
+ * Sends requests to a Stoa server: credentials, retries, and errors with the server's codes. No Node
+ * built-ins.
+ */
 import type { CallRequest } from '../api/call.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import { percentEncoded } from '../core/text/path-segment.js';
@@ -6,28 +9,28 @@ import { refusalOf } from './refusal.js';
 import { type ServerEvent, ServerEvents } from './server-events.js';
 
 export interface TransportOptions {
-  /** Where the server is: `http://127.0.0.1:7862`. */
+  /** The URL of the server: `http://127.0.0.1:7862`. */
   url: string;
-  /** A bearer token; left away where a proxy adds one. */
+  /** A bearer token; left out if a proxy adds one. */
   token?: string | undefined;
-  /** Act for this user; only the operator may. */
+  /** The user to act for. Only the operator may set it. */
   user?: string | undefined;
-  /** The agent's name, for the record of who read and wrote. */
+  /** The agent name that is recorded with reads and writes. */
   agent?: string | undefined;
   /** Attempts of a call that may safely be repeated. */
   attemptsMax?: number | undefined;
   /** The first pause before a repeat; it doubles each time. */
   retryDelayMs?: number | undefined;
-  /** Time in which an answer must begin; 0 waits for ever. */
+  /** Time until the answer must begin; 0 waits forever. */
   timeoutMs?: number | undefined;
-  /** Instead of the global one. */
+  /** Replaces the global `fetch`. */
   fetch?: typeof fetch | undefined;
 }
 
 const retryDelayMsMax = 5_000;
-/** The server refused these before it did anything. */
+/** The server refuses with these codes before it does anything. */
 const refusedUntouched: ReadonlySet<string> = new Set(['rate_limited', 'overloaded', 'closed']);
-/** These may pass by themselves. */
+/** A later attempt may succeed after these errors. */
 const passing: ReadonlySet<string> = new Set([...refusedUntouched, 'backend_unavailable', 'unreachable']);
 
 export class Transport {
@@ -38,12 +41,12 @@ export class Transport {
 
   constructor(options: TransportOptions) {
     if (!/^https?:\/\//i.test(options.url))
-      throw new StoaError('invalid_config', `"${options.url}" is not the URL of a server.`, {
-        fix: 'It looks like http://127.0.0.1:7862.',
+      throw new StoaError('invalid_config', `"${options.url}" is not a valid server URL.`, {
+        fix: 'Use a URL like http://127.0.0.1:7862.',
       });
     this.#options = options;
     this.#base = options.url.replace(/\/+$/, '');
-    // Browsers want to be called as the window's own function.
+    // In browsers `fetch` must be called as a method of the window.
     this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
     this.#headers = {
       ...(options.token !== undefined && { authorization: `Bearer ${options.token}` }),
@@ -52,23 +55,19 @@ export class Transport {
     };
   }
 
-  /** The JSON of a good answer; a refusal is thrown with the server's own code. */
+  /** The JSON of a successful answer. An error is thrown with the server's code. */
   async call<Body>(request: CallRequest): Promise<Body> {
     return (await this.#ask<Body>(request)).body;
   }
 
-  /** A page, and the position in the change feed from which what it holds can be followed. */
+  /** A page, and the position in the change feed from which to follow later changes. */
   async page<Body>(request: CallRequest): Promise<{ body: Body; position: string }> {
     const { body, answer } = await this.#ask<Body>(request);
     const position = answer.headers.get('stoa-position');
     if (position === null)
-      throw new StoaError(
-        'unsupported',
-        `${this.#base}${request.path} does not say where the change feed was.`,
-        {
-          fix: 'Update the server; behind a proxy, let Stoa-Position pass.',
-        },
-      );
+      throw new StoaError('unsupported', `${this.#base}${request.path} returned no Stoa-Position header.`, {
+        fix: 'Update the server, or let the proxy pass Stoa-Position.',
+      });
     return { body, position };
   }
 
@@ -78,7 +77,7 @@ export class Transport {
       try {
         const { answer, release } = await this.#send(request);
         const text = await answer.text().finally(release);
-        // Each operation declares what it answers; the types of calls come from there.
+        // Each operation declares the type of its answer.
         if (answer.ok) return { body: (text === '' ? undefined : JSON.parse(text)) as Body, answer };
         throw refusalIn(answer, text);
       } catch (thrown) {
@@ -108,7 +107,7 @@ export class Transport {
     }
   }
 
-  /** The signal goes on to matter while the body is read; `release` lets go of it. */
+  /** The signal also aborts reading the body; `release` removes the listener. */
   async #send(request: CallRequest): Promise<{ answer: Response; release: () => void }> {
     const { method, path, query, body, contentType, signal } = request;
     const url = this.#base + path + queryText(query);
@@ -132,7 +131,7 @@ export class Transport {
           ...request.headers,
         },
         ...(text !== undefined && { body: text }),
-        // What is sent as it is made can only be sent before the answer is read.
+        // A stream as the body must be sent completely before the answer is read.
         ...(text instanceof ReadableStream && { duplex: 'half' }),
         signal: stop.signal,
       });
@@ -148,12 +147,12 @@ export class Transport {
 }
 
 function mayRepeat({ repeatable, body }: CallRequest, error: StoaError): boolean {
-  // A stream that was read is gone.
+  // A stream can be read only once.
   if (body instanceof ReadableStream) return false;
   return refusedUntouched.has(error.code) || (passing.has(error.code) && repeatable);
 }
 
-/** What the server asks for, or twice as long as before, never the same for two callers. */
+/** The time that the server asks for, or twice the previous time, with a random part. */
 function delayOf(attempt: number, error: StoaError, firstMs: number): number {
   const asked = error.details?.['retryAfterSeconds'];
   const doubled = Math.min(retryDelayMsMax, firstMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
@@ -164,7 +163,7 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
   return new Promise((resolve, reject) => {
     const abort = (): void => {
       clearTimeout(timer);
-      // Callers of an aborted call get the reason that they gave.
+      // An aborted call rejects with the signal's reason.
       reject(signal?.reason as Error);
     };
     const timer = setTimeout(() => {
@@ -212,7 +211,7 @@ async function* readChunks(body: ReadableStream<Uint8Array>): AsyncGenerator<Uin
   }
 }
 
-/** The error that an answer tells of, with the time after which the server wants to be asked again. */
+/** The error in an answer, with the server's Retry-After. */
 function refusalIn(answer: Response, text: string): StoaError {
   const retryAfterSeconds = Number(answer.headers.get('retry-after') ?? Number.NaN);
   return refusalOf(answer.status, text, Number.isFinite(retryAfterSeconds) ? retryAfterSeconds : undefined);

@@ -1,4 +1,4 @@
-/** A room watched: its newest messages, then what is said and deleted. No Node built-ins. */
+/** Watches a room: its newest messages, then new and deleted messages. No Node built-ins. */
 import { rooms } from '../api/messaging/operations.js';
 import { followStream } from './follow.js';
 import type { RoomClient, RoomMessage } from './rooms.js';
@@ -7,14 +7,17 @@ import { type WatchEvent, type WatchSettings, untilAnswered } from './watch.js';
 
 export type RoomChange =
   | { kind: 'message'; message: RoomMessage }
-  /** Somebody took the message back. */
+  /** The message was deleted. */
   | { kind: 'deleted'; id: string };
 
 type RoomEvent = WatchEvent<RoomMessage, RoomChange>;
 
-/** As many as a page of a room holds. */
+/** The size of a page of a room. */
 const pageMessages = 200;
-/** The newest messages that the reader has, so many of them, are remembered to find those that go while the server is away. */
+/**
+ * Messages of the reader that are remembered, newest first, to find those deleted while the server was
+ * unreachable.
+ */
 const rememberedMessages = 10_000;
 
 /** Which room, and the key of a private one. */
@@ -42,12 +45,12 @@ export async function* watchRoom(
     }
     yield* live(transport, room, place, held, after, signal);
     if (signal.aborted) return;
-    yield { kind: 'resync', detail: 'Messages of earlier times were imported into the room.' };
+    yield { kind: 'resync', detail: 'Older messages were imported into the room.' };
     after = undefined;
   }
 }
 
-/** Until the signal ends it, or until only a new snapshot can tell what is there. */
+/** Runs until the signal is aborted, or until a new snapshot is needed. */
 async function* live(
   transport: Transport,
   room: RoomClient,
@@ -79,7 +82,7 @@ async function* live(
       yield { kind: 'changes', items: [{ kind: 'message', message }], position };
     } else if (event === 'deleted') {
       const { id: gone } = JSON.parse(data) as { id: string };
-      // What was found to be gone has been told already.
+      // A deletion that was found by comparing has already been reported.
       if (held.remove(gone)) yield { kind: 'changes', items: [{ kind: 'deleted', id: gone }], position };
     } else if (event === 'position') {
       yield { kind: 'live', position };
@@ -94,7 +97,7 @@ class HeldMessages {
   readonly #times = new Map<string, number>();
   #areAll: boolean;
 
-  /** A reader who goes on from a position has others too, of which nothing is known here. */
+  /** A reader who continues from a position has other messages too, which are unknown here. */
   constructor(areAll: boolean) {
     this.#areAll = areAll;
   }
@@ -108,12 +111,12 @@ class HeldMessages {
     }
   }
 
-  /** False for what the reader is known not to have. */
+  /** False for a message that the reader does not have. */
   remove(id: string): boolean {
     return this.#times.delete(id) || !this.#areAll;
   }
 
-  /** Those that the room has no longer, from the newest back to the oldest that is remembered. */
+  /** The remembered messages that the room no longer has. */
   async missingFrom(room: RoomClient, signal: AbortSignal): Promise<string[]> {
     const oldest = this.#times.values().next().value;
     if (oldest === undefined) return [];

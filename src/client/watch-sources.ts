@@ -1,4 +1,6 @@
-/** What can be watched by the change feed: documents, agents, the tasks of a project. No Node built-ins. */
+/**
+ * The targets of a watch by the change feed: documents, agents, the tasks of a project. No Node built-ins.
+ */
 import { data } from '../api/data/operations.js';
 import { agents } from '../api/registry/operations.js';
 import { projects, sessions, tasks } from '../api/workspaces/operations.js';
@@ -43,7 +45,7 @@ export function dataSource<Value>(
   { namespace = 'default', key, prefix }: DataTarget,
 ): WatchSource<DataDocument<Value>, DocumentChange> {
   if (key !== undefined && prefix !== undefined)
-    throw new StoaError('invalid_request', 'A watch is of a key or of a prefix, not of both.');
+    throw new StoaError('invalid_request', 'The watch has both a key and a prefix. Use one of them.');
   const isMeant = (name: string | null): boolean => key === undefined || name === null || name === key;
   const calls = positionedMethodsOf(transport, 'data', data);
   const page = async (asked: { limit: number; cursor?: string | undefined; signal: AbortSignal }) => {
@@ -57,7 +59,7 @@ export function dataSource<Value>(
     pages: async function* (signal) {
       if (key === undefined)
         return yield* listed((cursor) => page({ limit: documentPageItems, cursor, signal }), signal);
-      // The key itself is the first of all that begin with it.
+      // Among the keys with this prefix, the key itself is the first.
       const { body, position } = await page({ limit: 1, signal });
       yield { items: body.items.filter((item) => isMeant(item.key)), position };
     },
@@ -148,7 +150,7 @@ export function tasksSource(
   };
 }
 
-/** The pages of a list. The first fails when the server is away; for the others it is waited for. */
+/** The pages of a list. The first request fails if the server is unreachable; later ones wait for it. */
 async function* listed<Item>(
   read: (cursor: string | undefined) => Promise<{ body: Page<Item>; position: string }>,
   signal: AbortSignal,

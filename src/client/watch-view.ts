@@ -1,4 +1,7 @@
-/** What the reader of a snapshot holds while it is made, so that of the changes meanwhile it is told those that it lacks. */
+/**
+ * Tracks the items of a snapshot while it is read, to report only the changes that the snapshot does not
+ * include.
+ */
 import { compareCodePoints } from '../datastore/code-point-order.js';
 import { documentPath } from '../core/text/path-segment.js';
 import type { ChangeItem } from './changes.js';
@@ -7,16 +10,16 @@ export interface ItemState {
   id: string;
   version: number;
   updatedAtMs: number;
-  /** After this moment it may be made anew, from version 1 on, without a word of its end before. */
+  /** After this time the item may be created again, from version 1, without a report of its end. */
   expiresAtMs?: number | undefined;
 }
 
 interface Held extends Omit<ItemState, 'id'> {
-  /** The page that listed it; -1 for what a change brought. */
+  /** The page that listed the item; -1 for an item from a change. */
   page: number;
 }
 
-/** All that comes next is news. */
+/** All later changes of such an item are new. */
 const followed: Held = { page: -1, version: 0, updatedAtMs: 0 };
 
 export class WatchView {
@@ -26,7 +29,7 @@ export class WatchView {
   /** The last id of each page. */
   readonly #ends: (string | undefined)[] = [];
 
-  /** `ordered`: the pages list ids in code-point order, so that it is known where one would have been. */
+  /** `ordered`: the pages list ids in code-point order, so the page of an unlisted id is known. */
   constructor(itemOf: (change: ChangeItem) => string | undefined, ordered: boolean) {
     this.#itemOf = itemOf;
     this.#ordered = ordered;
@@ -37,14 +40,17 @@ export class WatchView {
     for (const { id, ...state } of items) this.#held.set(id, { page, ...state });
   }
 
-  /** What a change tells the reader. The pages from number `segment` on were read after it, and hold it already. */
+  /**
+   * The changes to report for a change. The pages from number `segment` on were read after it, and include
+   * it.
+   */
   news(change: ChangeItem, segment: number): ChangeItem[] {
     if (change.kind === 'namespace.cleared') return this.#cleared(change, segment);
     const id = this.#itemOf(change);
     if (id === undefined) return [change];
     const held = this.#held.get(id);
     if (held === undefined) {
-      // What was neither listed nor made since was gone before its page was read.
+      // An item that was neither listed nor created since was deleted before its page was read.
       if (this.#pageFor(id) >= segment || !makes(change)) return [];
       this.#held.set(id, { page: -1, version: change.version ?? 0, updatedAtMs: change.at });
       return [change];
@@ -55,7 +61,7 @@ export class WatchView {
     return [change];
   }
 
-  /** Whether all pages hold a change that comes after them: where changes follow their writes, some follow late. */
+  /** Whether all pages include a change that comes after them: some stores report changes late. */
   isTold(change: ChangeItem): boolean {
     const id = this.#itemOf(change);
     const held = id === undefined ? undefined : this.#held.get(id);
@@ -65,14 +71,14 @@ export class WatchView {
     return false;
   }
 
-  /** The page that would have listed it; -1 where that is not known. */
+  /** The page that would have listed the item; -1 if unknown. */
   #pageFor(id: string): number {
     if (!this.#ordered) return -1;
     const page = this.#ends.findIndex((end) => end !== undefined && compareCodePoints(id, end) <= 0);
     return page === -1 ? this.#ends.length - 1 : page;
   }
 
-  /** A clear must not take what a later page listed, so that it is told as the deletions that it was for this reader. */
+  /** A clear must not delete items that a later page listed, so it is reported as single deletions. */
   #cleared(change: ChangeItem, segment: number): ChangeItem[] {
     const { namespace, after, through } = change.facts ?? {};
     const gone = [...this.#held].flatMap(([key, { page }]) => {
@@ -96,15 +102,15 @@ function makes({ kind }: ChangeItem): boolean {
   return kind === 'document.set' || kind.endsWith('.created') || kind.endsWith('.imported');
 }
 
-/** Those that make a new version, always one more than the last. */
+/** Changes that make a new version, always one more than the last. */
 const versioned =
   /^(document\.set|agent\.(updated|transitioned)|task\.(updated|claimed|returned|completed|failed|cancelled)|\w+\.created)$/;
 
 /**
- * A page may hold a little more than its position says, and where changes are told right after the
- * write they may be told after the page was read. A change that the listed version holds is known by
- * its version; where that says nothing (an import writes any version, a task that became ready none,
- * an expired document begins anew) by version and time together.
+ * A page may include a little more than its position says, and a store that reports changes after the
+ * write may report them after the page was read. The version shows whether the listed item includes a
+ * change. Where the version is not enough (an import writes any version, a task that became ready has
+ * none, an expired document starts at 1 again), version and time together show it.
  */
 function isIn(held: Held, { kind, version, at, facts }: ChangeItem): boolean {
   if (version === null || kind.endsWith('.deleted')) return false;

@@ -1,4 +1,4 @@
-/** What is there, then what happens to it: a snapshot and the change feed joined without a gap or a repeat. No Node built-ins. */
+/** Joins a snapshot and the change feed without gaps and repeats. No Node built-ins. */
 import { StoaError } from '../core/errors.js';
 import type { ChangePage } from '../feed/schemas.js';
 import type { ChangeItem, ChangesClient, ChangesFilter } from './changes.js';
@@ -6,36 +6,36 @@ import { pause } from './follow.js';
 import { WatchView, type ItemState } from './watch-view.js';
 
 export type WatchEvent<Item, Change> =
-  /** What is there, a page at a time; `live` follows the last. */
+  /** The current items, a page at a time; `live` follows the last page. */
   | { kind: 'snapshot'; items: Item[] }
-  /** Everything up to the position has been told. Comes again while nothing happens, with a newer position. */
+  /** Everything up to the position has been reported. It is repeated while idle, with a newer position. */
   | { kind: 'live'; position: string }
-  /** What one or more commits changed, never a part of one. */
+  /** The changes of one or more complete commits. */
   | { kind: 'changes'; items: Change[]; position: string }
-  /** Something could not be told any more: forget what you hold. A new snapshot follows. */
+  /** Some changes are no longer available: discard all items. A new snapshot follows. */
   | { kind: 'resync'; detail: string };
 
 export interface WatchSettings {
-  /** A position that a watch of the same thing told: it goes on from there, without a snapshot. */
+  /** A position from a watch of the same target: the watch continues from there, without a snapshot. */
   since?: string | undefined;
   signal: AbortSignal;
 }
 
-/** One kind of thing that can be watched. */
+/** A kind of records that can be watched. */
 export interface WatchSource<Item, Change> {
   readonly filter: ChangesFilter;
-  /** What has to be known before the first page. */
+  /** Runs before the first page. */
   prepare?(signal: AbortSignal): Promise<void>;
-  /** What is there, with the position of the feed from before each page was read. */
+  /** The current items, with the position of the feed before each page was read. */
   pages(signal: AbortSignal): AsyncIterable<SnapshotPage<Item>>;
   /** The pages list items in code-point order of their ids. */
   readonly ordered?: boolean;
   stateOf(item: Item): ItemState;
-  /** The item that a change is about, by the id that `stateOf` gives it; undefined for what is told in any case. */
+  /** The item of a change, by the id from `stateOf`; undefined for a change that is always reported. */
   itemOf(change: ChangeItem): string | undefined;
-  /** As the watch tells it; undefined where it is not about what is watched. */
+  /** The change in the format of the watch; undefined if it does not belong to the target. */
   changeOf(change: ChangeItem, position: string): Change | undefined;
-  /** After this change there is nothing left to watch. */
+  /** Whether the target no longer exists after this change. */
   ends?(change: ChangeItem): boolean;
 }
 
@@ -45,10 +45,10 @@ export interface SnapshotPage<Item> {
 }
 
 const windowPageItems = 1_000;
-/** Where changes follow their writes, they do so within this time; then the snapshot is forgotten. */
+/** Stores that report changes after the write do so within this time; then the snapshot is discarded. */
 const lateChangesMs = 30_000;
 
-/** What is left of a snapshot when all of it has been told. */
+/** The rest of a snapshot after everything has been reported. */
 interface Told {
   position: string;
   view: WatchView;
@@ -89,9 +89,10 @@ async function* snapshot<Item, Change>(
   }
   const first = positions[0];
   if (first === undefined)
-    throw new StoaError('internal', 'A snapshot without a single page has no position.');
+    throw new StoaError('internal', 'The snapshot has no pages, so its position is unknown.');
   let at = first;
-  // What happened while the pages were read: for each page another part of it is news. The last part, up to now, is news for all.
+  // Changes while the pages were read: each page misses another part of them. The last part, up to now, is
+  // new for all.
   for (let segment = 1; segment <= positions.length; segment += 1) {
     const until = positions[segment];
     for (let more = until !== at; more;) {
@@ -140,7 +141,7 @@ async function* live<Item, Change>(
   }
 }
 
-/** Once a watch has begun, a server that is away is waited for. */
+/** After a watch has begun, it waits for an unreachable server. */
 export async function untilAnswered<Answer>(
   ask: () => Promise<Answer>,
   signal: AbortSignal,

@@ -1,4 +1,7 @@
-/** How much the increments and appends of one commit may change: a short request must not make the server write without end. */
+/**
+ * Limits the bytes that the increments and appends of one commit change: a short request must not make the
+ * server write without end.
+ */
 import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 
@@ -11,7 +14,7 @@ export class ModifiedBytes {
     this.#limits = limits;
   }
 
-  /** Counts what the operation at `index` has written. Throws when that is too much. */
+  /** Counts the bytes that the operation at `index` has written. Throws if the total exceeds the limit. */
   counted<Result extends { sizeBytes: number }>(index: number, result: Result): Result {
     this.#sizes.set(index, result.sizeBytes);
     const received = [...this.#sizes.values()].reduce((sum, size) => sum + size, 0);

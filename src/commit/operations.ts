@@ -1,4 +1,4 @@
-/** Each operation and check of a commit as steps: the same steps that the operation alone would be. */
+/** The steps of each operation and check of a commit: the same steps as for the operation alone. */
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import type { DataSteps } from '../datastore/steps.js';
@@ -16,7 +16,7 @@ export interface CommitSteps {
   readonly workspaces: WorkspacesSteps;
 }
 
-/** Whether an operation says something. */
+/** Whether the operation sends a message. */
 export function isMessage(operation: Operation): operation is MessageOperation {
   return operation.op === 'room.post' || operation.op === 'dm.send';
 }
@@ -112,7 +112,7 @@ export function stepOfCheck(
   }
 }
 
-/** A fencing number of the operation's own counts before the one of the request. */
+/** The fencing number of the operation overrides the one of the request. */
 function fenced(caller: Caller, fence: number | undefined): Caller {
   return fence === undefined ? caller : { ...caller, fence };
 }

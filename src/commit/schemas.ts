@@ -1,11 +1,15 @@
-/** What a commit takes and answers: checks that must hold, and operations that are done together. */
+/** The schemas of a commit: its checks, its operations, and its answer. */
 import { z } from 'zod';
 import { setDocumentSchema } from '../datastore/schemas.js';
 import { createAgentSchema, heartbeatSchema, updateAgentSchema } from '../registry/schemas.js';
 import * as work from '../workspaces/schemas.js';
 
-const namespace = z.string().default('default').describe('`default` unless given');
-const version = z.int().min(0).optional().describe('Only over this version; 0 only where there is none yet');
+const namespace = z.string().default('default').describe('The default is `default`');
+const version = z
+  .int()
+  .min(0)
+  .optional()
+  .describe('The expected current version; 0: the document must not exist');
 const fence = z.int().min(0).optional().describe('The fencing number of the lease that the caller holds');
 const agentId = z.string().describe('64 hexadecimal digits');
 
@@ -19,7 +23,7 @@ const signed = z
   })
   .optional()
   .describe(
-    'The signature of an agent of its own, as the X-AICQ headers carry it; without it the server signs for the caller',
+    'The signature of an agent with its own key, as in the X-AICQ headers. Without it the server signs for the caller',
   );
 
 export const checkSchema = z
@@ -32,7 +36,7 @@ export const checkSchema = z
         .int()
         .min(0)
         .nullable()
-        .describe('The version that must be current; 0 or null: there must be no document'),
+        .describe('The expected current version; 0 or null: the document must not exist'),
     }),
     z.strictObject({ check: z.literal('agent'), agent_id: agentId, version: z.int().min(1) }),
     z.strictObject({ check: z.literal('task'), task_id: work.taskId, version: z.int().min(1) }),
@@ -93,7 +97,7 @@ export const operationSchema = z
       op: z.literal('room.post'),
       room: z.string().describe('The id of the room, or `global`'),
       body: z.string(),
-      pid: z.string().optional().describe('The message that it answers'),
+      pid: z.string().optional().describe('The message to reply to'),
       key: z.string().optional().describe('The key of a private room'),
       signed,
     }),
@@ -110,13 +114,13 @@ export type Operation = z.output<typeof operationSchema>;
 export const commitSchema = z
   .strictObject({
     checks: z.array(checkSchema).default([]).describe('All must hold at the moment of the commit'),
-    operations: z.array(operationSchema).min(1).describe('Done in order, all or none'),
+    operations: z.array(operationSchema).min(1).describe('Run in order, all or none'),
   })
   .meta({ id: 'Commit' });
 export type CommitInput = z.input<typeof commitSchema>;
 
 const failure = {
-  code: z.string().describe('The code of the error that the operation alone would have given'),
+  code: z.string().describe('The error code, the same as for the operation alone'),
   detail: z.string(),
   fix: z.string().optional(),
 };
@@ -131,8 +135,8 @@ export const commitAnswerSchema = z
     z.object({
       ok: z.literal(false),
       failed: z.union([
-        z.object({ check: z.int().describe('Which check did not hold'), ...failure }),
-        z.object({ operation: z.int().describe('Which operation met a conflict'), ...failure }),
+        z.object({ check: z.int().describe('The index of the check that failed'), ...failure }),
+        z.object({ operation: z.int().describe('The index of the operation with a conflict'), ...failure }),
       ]),
     }),
   ])

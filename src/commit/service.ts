@@ -1,4 +1,4 @@
-/** All or nothing over every domain. A conflict is an answer, not an accident. */
+/** Commits over every domain, all or nothing. A conflict is an answer, not an error. */
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import { Outdated, type Refused, type Step, prepareAndWrite } from '../core/write.js';
@@ -11,7 +11,7 @@ import { type CommitHome, refuseStore } from './home.js';
 import { type Check, type CommitAnswer, type CommitInput, type Operation, commitSchema } from './schemas.js';
 import { limitError } from '../core/settings/exceeds.js';
 
-/** Refusals that say "not in this state": others would be refused in any state. */
+/** Errors that depend on the current state. Other errors would come in any state. */
 const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'conflict',
   'invalid_transition',
@@ -22,11 +22,11 @@ const conflicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'id_collision',
 ]);
 
-/** Messages that commits have promised and messaging does not have. */
+/** Messages of commits that are not in messaging yet. */
 export interface OutboxFacts {
   waiting: number;
   oldestWaitingSeconds: number;
-  /** Given up: their room or recipient is gone, or their time was over. */
+  /** The room or recipient does not exist any more, or the time for delivery was over. */
   undeliverable: number;
 }
 
@@ -38,7 +38,7 @@ export interface CommitServiceOptions {
   limits: Limits;
   /** The newest position of the change feed. */
   position: () => string | Promise<string>;
-  /** Refuses a token that goes by the name of an agent with a key of its own. */
+  /** Refuses a token that uses the name of an agent with its own key. */
   checkName: (caller: Pick<Caller, 'kind' | 'user' | 'agent'>) => void | Promise<void>;
 }
 
@@ -61,7 +61,7 @@ export class CommitService {
   }
 
   /**
-   * Does every operation or none, if every check holds.
+   * Runs all operations or none, if all checks hold.
    *
    * @example
    * const outcome = await stoa.commit.commit(caller, {
@@ -95,7 +95,7 @@ export class CommitService {
     await this.#checkNames(caller, operations);
     if (store !== null) refuseStore(store, checks, operations);
     try {
-      // Before anything is prepared: a signature or a room may not pass a second time.
+      // Before anything is prepared: a signature or a room may be refused the second time.
       const before = await home.writer.answered(caller, idempotency);
       const results =
         before ?? (await prepareAndWrite(() => this.#write(caller, checks, operations, idempotency)));
@@ -166,17 +166,20 @@ async function refusable<T>(part: PartRefused['part'], make: () => Promise<T>): 
   }
 }
 
-/** A check tells as much as a read: nothing of other namespaces to a token for some, nothing of other agents to a signed one. */
+/**
+ * A check reveals as much as a read: a token must not learn of namespaces outside its scope, nor a signed
+ * agent of other agents.
+ */
 function requireReach({ kind, agentId, scopes }: Caller, check: Check): void {
   if (check.check === 'data' && scopes.namespaces !== null && !scopes.namespaces.includes(check.namespace)) {
-    throw new StoaError('forbidden', `These credentials do not reach the namespace "${check.namespace}".`);
+    throw new StoaError('forbidden', `The credentials have no access to the namespace "${check.namespace}".`);
   }
   if (
     (check.check === 'agent' || check.check === 'lease') &&
     kind === 'agent' &&
     check.agent_id.toLowerCase() !== agentId
   ) {
-    throw new StoaError('not_found', `There is no agent ${check.agent_id}.`);
+    throw new StoaError('not_found', `The agent ${check.agent_id} does not exist.`);
   }
 }
 

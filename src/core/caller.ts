@@ -1,4 +1,4 @@
-/** Who calls, once it is proven: what every service takes as its first argument. */
+/** The authenticated caller. Every service takes it as its first argument. */
 
 export interface Scopes {
   /** Without it the caller can only read. */
@@ -9,9 +9,12 @@ export interface Scopes {
 
 export interface Caller {
   kind: 'operator' | 'user' | 'agent';
-  /** The user whose things are meant. The operator acts for `default` unless it named one. */
+  /**
+   * The user whose data the request acts on. For the operator it is `default` unless the operator names a
+   * user.
+   */
   user: string;
-  /** True for the operator who named no user: lists and the feed then cover every user. */
+  /** True for an operator who named no user: lists and the feed then cover every user. */
   everyUser: boolean;
   /** The agent's name for access tracking, claimed by header or proven by signature. */
   agent: string | null;
@@ -23,16 +26,16 @@ export interface Caller {
   /** The fencing number sent with `Stoa-Fence`. */
   fence: number | null;
   tokenId: string | null;
-  /** From where the request came; undefined inside a program that uses the library. */
+  /** The address that sent the request; undefined where a program uses the library. */
   address?: string;
 }
 
 export const fullScopes: Scopes = { write: true, namespaces: null };
 
-/** The user of callers that name none. */
+/** The user of a caller who names none. */
 export const defaultUser = 'default';
 
-/** The operator, as the library and the CLI without a server act. */
+/** The operator: the caller of the library and of the CLI without a server. */
 export function operatorCaller(user?: string, agent?: string): Caller {
   return {
     kind: 'operator',

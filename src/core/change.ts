@@ -1,12 +1,12 @@
-/** What the change feed says about a write: no values, and who may see it. */
+/** An entry of the change feed about one write. It has no values, and says who may see it. */
 
-/** Who may see a change in the feed, beside the operator, who sees all. */
+/** Who may see a change in the feed. The operator sees all changes. */
 export type Audience =
   /** The user named in `user`. */
   | 'owner'
   /** Every caller with credentials. */
   | 'public'
-  /** Nobody but the operator. */
+  /** Only the operator. */
   | 'operator'
   /** The messaging identity named in `recipient`. */
   | 'recipient';
@@ -15,14 +15,16 @@ export interface Change {
   domain: 'data' | 'registry' | 'workspaces' | 'messaging' | 'identity';
   /** What happened, as `noun.verb` in the past: `agent.created`, `document.set`. */
   kind: string;
-  /** The id of the thing, in the form in which its route takes it. */
+  /** The id of the record, in the form that its route takes. */
   id: string;
-  /** The readable id of the owner, or null where nobody owns it. */
+  /** The readable id of the owner, or null where the record has no owner. */
   user: string | null;
-  /** The version after the change, or null for a thing without versions. */
+  /** The version after the change, or null for a record without versions. */
   version: number | null;
   audience?: Audience;
   recipient?: string;
-  /** Few, short facts that a reader would otherwise fetch: from, to, session, namespace. Never values or secrets. */
+  /**
+   * A few short facts that save a reader a request: from, to, session, namespace. Never values or secrets.
+   */
   facts?: Record<string, string | number | boolean | null>;
 }

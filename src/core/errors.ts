@@ -1,4 +1,4 @@
-/** The one error class, and the one table that maps its codes to every door's own language. */
+/** The error class, and the table that maps each code to an HTTP status, a CLI exit status and a title. */
 
 interface ErrorKind {
   /** HTTP status of the answer. */
@@ -9,7 +9,7 @@ interface ErrorKind {
   readonly title: string;
 }
 
-/** Every code that Stoa returns, with the moment it is returned as its comment. */
+/** Every code that Stoa returns. The comment of a code says when it is returned. */
 export const errorKinds = {
   /** A body, parameter, id or flag does not fit its schema; `details` names the fields. */
   invalid_request: { status: 400, exit: 2, title: 'The request is not valid' },
@@ -17,53 +17,53 @@ export const errorKinds = {
   invalid_id_length: { status: 400, exit: 2, title: 'The id has the wrong length' },
   /** An id has characters that its kind does not allow. */
   invalid_id_digits: { status: 400, exit: 2, title: 'The id has characters that are not allowed' },
-  /** A stored record does not have the shape its family promises. */
+  /** A stored record does not have the shape that its family declares. */
   invalid_data: { status: 500, exit: 1, title: 'Stored data is not valid' },
   /** A stored value could not be decoded, or a value could not be encoded. */
   serialization: { status: 500, exit: 1, title: 'A stored value could not be read or written' },
-  /** A list cursor was not made by this server or belongs to another list. */
+  /** A list cursor was not made by this server, or belongs to another list. */
   invalid_cursor: { status: 400, exit: 2, title: 'The cursor is not valid' },
-  /** No credentials, or credentials that prove nothing. */
+  /** The request has no credentials, or invalid ones. */
   unauthenticated: { status: 401, exit: 3, title: 'Credentials are missing or not valid' },
-  /** The credentials are good but do not reach this far. */
+  /** The credentials are valid but do not allow this operation. */
   forbidden: { status: 403, exit: 3, title: 'Not allowed with these credentials' },
   /** The Host or Origin header names a site that this server does not serve. */
   origin_refused: { status: 403, exit: 3, title: 'The Host or Origin is not served here' },
-  /** The thing does not exist, or is not the caller's. */
+  /** The record does not exist, or belongs to another user. */
   not_found: { status: 404, exit: 4, title: 'Not found' },
-  /** The path exists, the method does not. */
+  /** The path exists, but not with this method. */
   method_not_allowed: { status: 405, exit: 2, title: 'The method is not allowed here' },
-  /** The state of the thing forbids the operation; `details` names both states. */
+  /** The state of the record does not allow the operation; `details` names both states. */
   conflict: { status: 409, exit: 5, title: 'The current state does not allow this' },
   /** The lifecycle table has no such transition. */
   invalid_transition: { status: 409, exit: 5, title: 'The state table has no such transition' },
   /** A quota is used up. */
   quota_exceeded: { status: 409, exit: 5, title: 'The quota is used up' },
-  /** A fencing number below the lease's: somebody else holds it now. */
-  fenced: { status: 409, exit: 5, title: 'The lease has passed to another holder' },
-  /** Something of that name or id is there already. */
+  /** The fencing number is lower than the lease's, or the lease has lapsed. */
+  fenced: { status: 409, exit: 5, title: 'The fencing number is out of date' },
+  /** A record with this name or id exists already. */
   already_exists: { status: 409, exit: 5, title: 'It exists already' },
   /** The `_id` of a document to write belongs to a document of another user or namespace. */
   id_collision: { status: 409, exit: 5, title: 'The id belongs to another document' },
   /** If-Match or ifVersion named a version that is not the current one. */
   version_conflict: { status: 412, exit: 5, title: 'The version is not the current one' },
-  /** The change feed no longer holds that position: read the state anew. */
+  /** The change feed no longer has the entries after this position: read the current state again. */
   resync: { status: 410, exit: 6, title: 'The position is too old' },
   /** The body is larger than the limit. */
   too_large: { status: 413, exit: 2, title: 'Too large' },
-  /** Whoever asked went away in the middle of long work: nobody gets this answer, but logs and metrics tell of it. */
+  /** The client disconnected during long work. Nobody reads this answer; logs and metrics count it. */
   cancelled: { status: 499, exit: 1, title: 'The caller has gone away' },
-  /** The request did not arrive whole in time. */
+  /** The complete request did not arrive in time. */
   request_timeout: { status: 408, exit: 6, title: 'The request took too long to arrive' },
   /** The headers of the request are larger than the limit. */
   headers_too_large: { status: 431, exit: 2, title: 'The headers are too large' },
   /** The Content-Type is not one that the route reads. */
   unsupported_media_type: { status: 415, exit: 2, title: 'The content type is not supported' },
-  /** The request is well formed, but a value in it cannot be accepted: too long, or naming what is not there. */
+  /** The request is well formed, but a value in it is too long or names a record that does not exist. */
   unprocessable: { status: 422, exit: 2, title: 'The request cannot be carried out' },
   /** The Idempotency-Key was used before with another body. */
   idempotency_mismatch: { status: 422, exit: 2, title: 'The Idempotency-Key was used with another body' },
-  /** The Idempotency-Key was used before and its answer held a secret that is not kept. */
+  /** The Idempotency-Key was used before, and its answer contained a secret, which is not stored. */
   idempotency_unrepeatable: {
     status: 409,
     exit: 5,
@@ -71,19 +71,19 @@ export const errorKinds = {
   },
   /** A rate limit is used up. */
   rate_limited: { status: 429, exit: 6, title: 'Too many requests' },
-  /** A fault in Stoa itself; the log has the details under the request id. */
+  /** A fault in Stoa. The log has the details under the request id. */
   internal: { status: 500, exit: 1, title: 'Something went wrong inside the server' },
-  /** The engine below reported a failure that has no better code. */
+  /** The storage engine reported a failure that has no better code. */
   engine: { status: 500, exit: 1, title: 'The storage engine reported a failure' },
   /** An optional package that the configuration needs is not installed. */
   missing_package: { status: 500, exit: 1, title: 'A package that the configuration needs is not installed' },
-  /** The configured backend cannot do this at all. */
+  /** The configured backend cannot do this. */
   unsupported: { status: 501, exit: 1, title: 'The configured backend cannot do this' },
   /** Too many transactions wait for the disk. */
   overloaded: { status: 503, exit: 6, title: 'Too much work is waiting' },
-  /** A commit or fsync failed: writes are refused, reads go on. */
+  /** A commit or fsync failed: writes are refused, reads continue. */
   writes_stopped: { status: 503, exit: 6, title: 'Writes are stopped' },
-  /** The disk is full: the write was refused; later writes are tried again. */
+  /** The disk is full: this write was refused; the next write is attempted again. */
   disk_full: { status: 503, exit: 6, title: 'The disk is full' },
   /** A database server that a backend needs does not answer. */
   backend_unavailable: { status: 503, exit: 6, title: 'The database behind this does not answer' },
@@ -91,9 +91,9 @@ export const errorKinds = {
   closed: { status: 503, exit: 6, title: 'Closing' },
   /** Another process owns the data directory; the message names it. */
   locked: { status: 503, exit: 5, title: 'Another process owns the data directory' },
-  /** The data was written by a newer program than this one. */
+  /** The data was written by a newer version of Stoa. */
   newer_data: { status: 500, exit: 1, title: 'The data is newer than this program' },
-  /** The data directory does not fit the configuration (engine, shards) or is damaged. */
+  /** The data directory is damaged, or does not match the configured engine or shards. */
   damaged_data: { status: 500, exit: 1, title: 'The data directory cannot be used' },
   /** A backup is incomplete, altered or out of order. */
   damaged_backup: { status: 500, exit: 1, title: 'The backup cannot be used' },
@@ -113,7 +113,7 @@ export interface ErrorOptions {
   cause?: unknown;
 }
 
-/** Every failure that Stoa reports on purpose: a stable code, a sentence, and where possible a fix. */
+/** Every failure that Stoa reports on purpose: a stable code, a sentence, and a fix where there is one. */
 export class StoaError extends Error {
   readonly code: ErrorCode;
   readonly fix: string | undefined;
@@ -145,7 +145,7 @@ export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** What `JSON.parse` complains of, without the piece of the text that it quotes: a secret may stand there. */
+/** The complaint of `JSON.parse` without the text that it quotes, which may contain a secret. */
 export function jsonFaultOf(thrown: unknown): string {
   return messageOf(thrown).replace(/(^|, )(\.\.\.)?".*$/s, '');
 }

@@ -1,18 +1,18 @@
-/** Files and directories that outlive a power cut, and that only their owner reads. */
+/** Files and directories that survive a power cut and that only their owner can read. */
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, chmod, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError, messageOf } from './errors.js';
 
-/** Every file is for its owner alone, also in a directory that others can enter. */
+/** Only the owner can read a file, also in a directory that others can enter. */
 export const privateFile = 0o600;
 const privateDirectory = 0o700;
 
 const draftName = /\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.draft$/;
 
 /**
- * Replaces a file so that after a power cut it is the old one or the new one, never a part. Each call has a
- * draft of its own, so that of two at once one wins and neither gets a part of the other.
+ * Replaces a file. After a power cut the path has the old or the new content, never a part. Each call writes
+ * its own draft, so that two calls at the same time never mix their content.
  */
 export async function writeDurably(path: string, content: string | Uint8Array): Promise<void> {
   const draft = `${path}.${randomUUID()}.draft`;
@@ -26,20 +26,22 @@ export async function writeDurably(path: string, content: string | Uint8Array): 
   await syncDirectory(dirname(path));
 }
 
-/** Removes the drafts that a process which was killed left in a directory. Only while nobody else writes there. */
+/**
+ * Removes the drafts that a killed process left in a directory. Call it only while nothing else writes there.
+ */
 export async function removeDrafts(directory: string): Promise<void> {
   for (const name of await readdir(directory))
     if (draftName.test(name)) await rm(join(directory, name), { force: true });
 }
 
-/** Takes a directory of Stoa's own, and the files in it, away from everybody but their owner. */
+/** Removes all rights but the owner's from a directory of Stoa and the files in it. */
 export async function makePrivate(directory: string): Promise<void> {
   await chmod(directory, privateDirectory);
   for (const entry of await readdir(directory, { withFileTypes: true }))
     if (entry.isFile()) await chmodThere(join(directory, entry.name));
 }
 
-/** An engine may delete a file of its own meanwhile. */
+/** The engine may have deleted the file in the meantime. */
 async function chmodThere(path: string): Promise<void> {
   try {
     await chmod(path, privateFile);
@@ -48,7 +50,7 @@ async function chmodThere(path: string): Promise<void> {
   }
 }
 
-/** Writes a file and waits for the disk; one that could not be written to its end is taken away again. */
+/** Writes a file and waits for the disk. A file that could not be written completely is removed. */
 export async function writeWhole(
   path: string,
   content: string | Uint8Array,
@@ -75,7 +77,7 @@ const noRoom: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT']);
 const noRight: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'EROFS']);
 const noHandle: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE']);
 
-/** What a file system refuses for a reason that somebody can change, as an error that says what to do; anything else as it is. */
+/** An error with a fix for a file system failure that the operator can repair; any other error unchanged. */
 export function fileFailure(directory: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (noRoom.has(code)) {
@@ -101,7 +103,7 @@ export function fileFailure(directory: string, error: unknown): unknown {
 
 /** Makes a directory's list of names durable: a rename is not on disk before that. */
 export async function syncDirectory(path: string): Promise<void> {
-  // Windows cannot open a directory, and makes names durable by itself.
+  // Windows cannot open a directory, and makes names durable without this.
   if (process.platform === 'win32') return;
   const directory = await open(path, 'r');
   try {
@@ -112,9 +114,9 @@ export async function syncDirectory(path: string): Promise<void> {
 }
 
 /**
- * Makes a directory that only its owner can enter, with its parents; one that is there stays as it
- * is. Step by step, because Node's recursive `mkdir` never returns where the file system denies
- * with ENOENT, as /proc does.
+ * Makes a directory that only its owner can enter, with its parents; an existing directory is not
+ * changed. It makes one level at a time, because Node's recursive `mkdir` never returns where the
+ * file system denies with ENOENT, as /proc does.
  */
 export async function makePrivateDirectory(path: string): Promise<void> {
   await makeDirectory(resolve(path), privateDirectory);

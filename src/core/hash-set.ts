@@ -1,4 +1,4 @@
-/** Many things known by their hashes, in eight bytes each. */
+/** A set of 64-bit hashes that uses eight bytes for each. */
 
 const slotsFirst = 1_024;
 
@@ -29,7 +29,7 @@ export class HashSet {
     let gap = this.#find(hash);
     if (this.#isEmpty(gap)) return;
     this.#size -= 1;
-    // Whatever stands behind the gap and was meant for a place before it moves up: a search ends at the first empty slot.
+    // Entries after the gap that belong before it move up, because a search ends at the first empty slot.
     for (let at = this.#next(gap); !this.#isEmpty(at); at = this.#next(at)) {
       const moved = this.#hashAt(at);
       if (this.#distance(this.#home(moved), at) < this.#distance(gap, at)) continue;
@@ -39,7 +39,7 @@ export class HashSet {
     this.#put(gap, { high: 0, low: 0 });
   }
 
-  /** Its slot, or the empty one where it would go. */
+  /** The slot of the hash, or the empty slot where it would be added. */
   #find(hash: Hash): number {
     let at = this.#home(hash);
     while (!this.#isEmpty(at) && (this.#slots[at] !== hash.high || this.#slots[at + 1] !== hash.low))

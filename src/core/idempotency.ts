@@ -3,22 +3,22 @@ import { limitError } from './settings/exceeds.js';
 import type { Limits } from './settings/limits.js';
 
 export interface Idempotency {
-  /** Whose key it is: two callers may use the same one. */
+  /** Whose key it is. Two callers may use the same key. */
   scope: string;
   key: string;
-  /** A hash of what was asked: method, path and body. */
+  /** A hash of method, path and body. */
   fingerprint: string;
   /** How long the answer is kept. */
   seconds: number;
-  /** The answer holds a secret: only the fact is kept, and a repeat is refused. */
+  /** The answer contains a secret: only the fact that it was given is stored, and a repeat is refused. */
   holdsSecret?: true;
 }
 
-/** Refuses an answer that is too large to be kept, before anything is written. */
+/** Refuses an answer that is too large to be stored, before anything is written. */
 export function checkAnswerBytes(sizeBytes: number, limits: Limits): void {
   if (sizeBytes <= limits.idempotencyAnswerBytesMax) return;
   throw limitError('too_large', {
-    subject: 'Nothing was written: the response to keep for the Idempotency-Key',
+    subject: 'Nothing was written: the response to store for the Idempotency-Key',
     unit: 'bytes',
     limit: 'idempotencyAnswerBytesMax',
     limits,

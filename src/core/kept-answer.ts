@@ -2,32 +2,34 @@
 import { StoaError } from './errors.js';
 import type { Idempotency } from './idempotency.js';
 
-/** It holds a secret, it is too large, or nobody knows whether a store beside the home did what was asked. */
+/**
+ * The answer contains a secret, is too large, or it is unknown whether a store beside the home did the write.
+ */
 export type Withheld = 'secret' | 'size' | 'unknown';
 
 export interface AnswerKept {
   fingerprint: string;
-  /** Missing where only the fact is kept. */
+  /** Missing where only the fact is stored that the request was carried out. */
   results?: unknown[];
-  /** Why only the fact is kept. */
+  /** Why the answer itself is not stored. */
   withheld?: Withheld;
 }
 
 const refusals: Readonly<Record<Withheld, { message: string; fix: string }>> = {
   secret: {
     message:
-      'The request with this Idempotency-Key was carried out before. Its answer held a secret and was not kept.',
-    fix: 'List what exists. If the secret is lost, create it again with a new key.',
+      'The request with this Idempotency-Key was carried out before. Its answer contained a secret and was not stored.',
+    fix: 'List the existing records. If the secret is lost, create a new one with a new Idempotency-Key.',
   },
   size: {
     message:
-      'The request with this Idempotency-Key was carried out before. Its answer was too large to be kept.',
-    fix: 'Read what it wrote.',
+      'The request with this Idempotency-Key was carried out before. Its answer was too large to store.',
+    fix: 'Read the records that the request wrote.',
   },
   unknown: {
     message:
-      'The request with this Idempotency-Key was started before and did not end: the server stopped or the database failed. Whether it was carried out is not known.',
-    fix: 'Read what is there, and send what is missing with a new key.',
+      'The request with this Idempotency-Key was started before but did not finish, because the server stopped or the database failed. It is unknown whether it was carried out.',
+    fix: 'Read the current state, and send the missing changes with a new Idempotency-Key.',
   },
 };
 

@@ -1,8 +1,14 @@
-/** Counts the items of lists before a schema looks at them: a schema reports each item that does not fit, and a body can have millions. */
+/**
+ * Counts list items before a schema validates them: a schema reports each invalid item, and a body can have
+ * millions.
+ */
 import { z } from 'zod';
 import { limitError } from './settings/exceeds.js';
 
-/** Refuses a value with a longer list than `itemsMax` where the schema checks each item. Lists inside of free JSON are not looked at. */
+/**
+ * Refuses a value that has a list of more than `itemsMax` items where the schema validates each item. Lists
+ * inside free JSON are not counted.
+ */
 export function checkListCounts(schema: z.core.$ZodType, value: unknown, itemsMax: number, path = ''): void {
   if (typeof value !== 'object' || value === null) return;
   if (schema instanceof z.ZodArray) {
@@ -39,7 +45,7 @@ export function checkListCounts(schema: z.core.$ZodType, value: unknown, itemsMa
   }
 }
 
-/** Whatever JSON it is, it fits. */
+/** Whether the schema accepts any JSON. */
 function isFree(schema: z.core.$ZodType): boolean {
   return schema instanceof z.ZodUnknown || schema instanceof z.ZodAny || schema instanceof z.ZodLazy;
 }

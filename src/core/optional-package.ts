@@ -5,10 +5,10 @@ import { pathToFileURL } from 'node:url';
 import { StoaError } from './errors.js';
 
 /**
- * The module of an optional package: from beside Stoa, or from the program that runs it. The type
- * is what the caller relies on; the package itself need not be there when Stoa is compiled. `major`
- * is the version that it was tried with: the newest may ask for a newer Node. Where both places
- * have the package, the copy of `preferred` is taken.
+ * The module of an optional package, found beside Stoa or beside the program that runs it. The caller
+ * states the type that it relies on; the package need not be installed when Stoa is compiled. `major`
+ * is the version that Stoa was tested with: the newest may need a newer Node. If both places have the
+ * package, `preferred` decides which copy is loaded.
  */
 export async function importOptional<Module>(
   name: string,

@@ -1,4 +1,4 @@
-/** Times when no server ran: leases are extended by them. */
+/** Times when no server ran. Leases are extended by these times. */
 
 export interface Outage {
   fromMs: number;
@@ -6,8 +6,8 @@ export interface Outage {
 }
 
 /**
- * When a lease really ends: its own end, later by every outage that began while it was alive.
- * Pure, so that a restart need not rewrite a million leases.
+ * The end of a lease, extended by every outage that began while it was alive. It is computed on each
+ * read, so that a restart does not have to rewrite a million leases.
  */
 export function extendedByOutages(
   renewedAtMs: number,

@@ -1,4 +1,4 @@
-/** Pages of lists: how many items, and the opaque cursor that says where the next page begins. */
+/** Pages of lists: the number of items, and the opaque cursor where the next page begins. */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { StoaError } from './errors.js';
@@ -16,19 +16,19 @@ export interface Page<T> {
 
 const tagBytes = 4;
 
-/** The items asked for, clamped to what a page may hold. */
+/** The requested number of items, lowered to the maximum of a page. */
 export function pageLimit(requested: number | undefined, limits: Limits): number {
   return Math.min(Math.max(1, requested ?? limits.pageItemsDefault), limits.pageItemsMax);
 }
 
-/** A cursor after `key` in the list that `list` describes, filters and all. */
+/** A cursor after `key`. `list` describes the list with its filters. */
 export function encodeCursor(list: string, key: Buffer): string {
   return Buffer.concat([tagOf(list), key]).toString('base64url');
 }
 
 /**
- * The key in a cursor. Throws `invalid_cursor` for one that another list made, or nobody; with
- * `keyBytes`, also for a key of another length. A cursor can be forged: a list keeps its own bounds.
+ * The key in a cursor. Throws `invalid_cursor` for a cursor of another list or a damaged one; with
+ * `keyBytes`, also for a key of another length. A client can forge a cursor: each list keeps its own bounds.
  */
 export function decodeCursor(list: string, cursor: string | undefined, keyBytes?: number): Buffer | null {
   if (cursor === undefined) return null;
@@ -44,7 +44,10 @@ export function decodeCursor(list: string, cursor: string | undefined, keyBytes?
   return bytes.subarray(tagBytes);
 }
 
-/** The same for a list whose keys are text of at most `bytesMax` bytes, without control characters: some backends cannot even look for others. */
+/**
+ * As `decodeCursor`, for a list whose keys are text of at most `bytesMax` bytes without control characters.
+ * Some backends fail on other keys.
+ */
 export function decodeTextCursor(
   list: string,
   cursor: string | undefined,
@@ -59,7 +62,7 @@ export function decodeTextCursor(
 
 export function invalidCursor(cause?: unknown): StoaError {
   return new StoaError('invalid_cursor', 'The cursor does not belong to this list.', {
-    fix: 'Pass next_cursor as it was answered, with the same filters, or begin without one.',
+    fix: 'Send next_cursor from the previous response with the same filters, or leave the cursor out.',
     cause,
   });
 }

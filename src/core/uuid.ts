@@ -1,4 +1,4 @@
-/** Version 7 UUIDs: they grow with time, so that records made together are stored together. */
+/** Version 7 UUIDs. They grow with time, so that records made together are stored together. */
 import { randomFillSync } from 'node:crypto';
 
 const poolBytes = 4096;
@@ -8,7 +8,7 @@ let poolAt = poolBytes;
 let lastMs = 0;
 let sequence = 0;
 
-/** The 16 bytes of the next UUID. Within one process every one is greater than the one before. */
+/** The 16 bytes of the next UUID. Within one process each UUID is greater than the previous one. */
 export function uuid7Bytes(nowMs: number = Date.now()): Buffer {
   if (nowMs > lastMs) {
     lastMs = nowMs;

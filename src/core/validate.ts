@@ -1,22 +1,25 @@
-/** Checks what comes in at the door of a service against its schema. */
+/** Validates the input of a service against its schema. */
 import { z } from 'zod';
 import { StoaError } from './errors.js';
 import { limitDefinitions } from './settings/limits.js';
 import { checkListCounts } from './list-counts.js';
 
 export interface FieldError {
-  /** The path to it, joined with dots: `labels.team`, or with its place in a request: `query.limit`. */
+  /**
+   * The path of the field, joined with dots: `labels.team`. In a request it begins with its part:
+   * `query.limit`.
+   */
   field: string;
   message: string;
 }
 
 /**
- * What a schema gave last. A route checks a body and hands it to its service, which checks whatever
- * it is handed: when that is this very value and the same schema, once is enough.
+ * The newest output of a schema. A route validates a body and passes it to its service, which validates
+ * its input too. If the service gets this same value with the same schema, the second check is skipped.
  */
 let newest: { schema: z.ZodType; value: unknown } | undefined;
 
-/** As `schema.safeParse`, remembered for the service that is called with the outcome. */
+/** As `schema.safeParse`. The output is remembered for the service that is called with it. */
 export function check(
   schema: z.ZodType,
   value: unknown,
@@ -24,7 +27,7 @@ export function check(
 ): z.ZodSafeParseResult<unknown> {
   checkListCounts(schema, value, listItemsMax);
   const outcome = schema.safeParse(value);
-  // A default is not checked by the schema that it stands for.
+  // A default value is not validated by its schema, so it is not remembered.
   if (outcome.success && value !== undefined)
     newest = {
       schema: schema instanceof z.ZodDefault ? (schema.unwrap() as z.ZodType) : schema,
@@ -33,11 +36,11 @@ export function check(
   return outcome;
 }
 
-/** The value as the schema has it. Throws `invalid_request`, naming every field that does not fit. */
+/** The output of the schema. Throws `invalid_request`, which names every invalid field. */
 export function validate<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   if (newest !== undefined && newest.value === value && newest.schema === schema) {
     newest = undefined;
-    // It came out of this schema.
+    // The value is an output of this schema.
     return value as z.output<Schema>;
   }
   checkListCounts(schema, value, limitDefinitions.listItemsMax.default);
@@ -48,7 +51,10 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
 
 const fieldCharactersMax = 200;
 
-/** The fields that do not fit, up to a limit: a body can have hundreds of thousands. `where` goes before each. */
+/**
+ * The invalid fields, up to a limit, because a body can have hundreds of thousands. `where` is added before
+ * each.
+ */
 export function fieldErrors(
   error: z.ZodError,
   where: readonly string[] = [],
@@ -56,28 +62,28 @@ export function fieldErrors(
 ): FieldError[] {
   const found: FieldError[] = [];
   for (const issue of error.issues) {
-    // Unknown fields are reported where they are, not on the object that holds them.
+    // An unknown field is reported under its own name, not under the object that contains it.
     const names = issue.code === 'unrecognized_keys' ? issue.keys : [undefined];
     for (const name of names) {
       if (found.length >= errorsMax) return found;
       const path = [...where, ...issue.path, ...(name === undefined ? [] : [name])].join('.');
       found.push({
         field: path.slice(0, fieldCharactersMax),
-        message: name === undefined ? messageOf(issue) : 'is not known here',
+        message: name === undefined ? messageOf(issue) : 'is unknown',
       });
     }
   }
   return found;
 }
 
-/** What a schema says about a field that is not there is about its own insides. */
+/** A message for a missing field: the schema's own message describes the union or the type instead. */
 function messageOf({ code, message }: z.core.$ZodIssue): string {
   return code === 'invalid_type' && message.endsWith('received undefined') ? 'is missing' : message;
 }
 
 const namedMax = 5;
 
-/** A refusal that names the fields: the first few in its sentence, all of them in its details. */
+/** An error that names the invalid fields: the first few in its sentence, all of them in its details. */
 export function invalidFields(errors: readonly FieldError[]): StoaError {
   const sentences = errors
     .slice(0, namedMax)
@@ -88,7 +94,7 @@ export function invalidFields(errors: readonly FieldError[]): StoaError {
   return new StoaError('invalid_request', `${sentences.join('; ')}${more}.`, { details: { errors } });
 }
 
-/** Messages are sentences or parts of one; joined they end once. */
+/** Joined messages end with one period. */
 function withoutPeriod(message: string): string {
   return message.endsWith('.') ? message.slice(0, -1) : message;
 }

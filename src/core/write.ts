@@ -1,30 +1,36 @@
-/** The one way to write: ports make steps, and only a home runs them, all in one transaction or none. */
+/** The only way to write: ports make steps, and a home runs them, all in one transaction or none. */
 import { StoaError } from './errors.js';
 import type { Caller } from './caller.js';
 import type { Idempotency } from './idempotency.js';
 
-/** One verb with checked arguments, not run yet. A port makes it; only its home runs it, perhaps twice. */
+/**
+ * One write with validated arguments that has not run yet. A port makes it. Only its home runs it, possibly
+ * twice.
+ */
 export interface Step<Result> {
-  /** Shows the result in another form, inside the transaction. `show` must not wait. */
+  /** Converts the result inside the transaction. `show` must not wait. */
   map<Shown>(show: (result: Result) => Shown): Step<Shown>;
-  /** Adds what changes in memory once the write stands. A repeat under an Idempotency-Key does not do it again. */
+  /**
+   * Adds a change in memory that is made after the write is durable. A repeat under an Idempotency-Key does
+   * not make it again.
+   */
   after(act: (result: Result) => void): Step<Result>;
 }
 
-/** Which part of a write refused it: the check or the step at this index. */
+/** The part of a write that refused it: the check or the step at this index. */
 export interface Refused {
   readonly part: 'check' | 'step';
   readonly index: number;
 }
 
 export interface WriteRequest {
-  /** Its fence is checked in the same transaction. */
+  /** The caller's fence is checked in the same transaction. */
   readonly caller: Caller;
-  /** The answer is kept in the same transaction, and a repeat gets it without running a step. */
+  /** The answer is stored in the same transaction. A repeat gets it without running a step. */
   readonly idempotency?: Idempotency | null | undefined;
-  /** Must hold before the first step runs. */
+  /** Steps that must succeed before the first step runs. */
   readonly checks?: readonly Step<void>[] | undefined;
-  /** Says which part of the write threw an error. Faults of the database are not passed to it. */
+  /** Receives an error and the part of the write that threw it. Database faults are not passed to it. */
   readonly onRefused?: ((refused: Refused, error: unknown) => unknown) | undefined;
 }
 
@@ -34,16 +40,19 @@ export type Results<Steps extends readonly Step<unknown>[]> = {
 };
 
 export interface Writer {
-  /** Idempotency key and answer, fence, checks, steps and feed: the same transaction. */
+  /** The Idempotency-Key, its answer, fence, checks, steps and feed are in the same transaction. */
   write<const Steps extends readonly Step<unknown>[]>(
     request: WriteRequest,
     steps: Steps,
   ): Promise<Results<Steps>>;
-  /** What an earlier write under this key answered, or undefined. Preparing a repeat again may not be possible. */
+  /**
+   * The answer of an earlier write under this key, or undefined. Preparing a repeat again may not be
+   * possible.
+   */
   answered(caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined>;
 }
 
-/** What was prepared before the write does not hold any more: prepare it again. */
+/** The state that a write was prepared from has changed: the write must be prepared again. */
 export class Outdated extends Error {
   constructor(what: string) {
     super(`${what} changed while the write was prepared.`);
@@ -51,10 +60,10 @@ export class Outdated extends Error {
   }
 }
 
-/** How often a write is prepared before its caller has to try again. */
+/** How often a write is prepared before its caller must try again. */
 const preparationsMax = 5;
 
-/** Prepares and writes; prepares again when something it relied on has changed in between. */
+/** Prepares and writes. It prepares again if the state changed in between. */
 export async function prepareAndWrite<T>(attempt: () => Promise<T>): Promise<T> {
   for (let attempts = 1; ; attempts += 1) {
     try {
@@ -62,10 +71,14 @@ export async function prepareAndWrite<T>(attempt: () => Promise<T>): Promise<T> 
     } catch (error) {
       if (!(error instanceof Outdated)) throw error;
       if (attempts >= preparationsMax)
-        throw new StoaError('overloaded', `${error.message} It was tried ${attempts} times.`, {
-          fix: 'Try again shortly.',
-          cause: error,
-        });
+        throw new StoaError(
+          'overloaded',
+          `${error.message} The write was prepared ${attempts} times (preparationsMax).`,
+          {
+            fix: 'Try again shortly.',
+            cause: error,
+          },
+        );
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Which namespaces a caller reaches, and what it may do there. */
+/** Which namespaces a caller can read and write. */
 import type { Caller } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -9,19 +9,23 @@ export function reaches(caller: Caller, namespace: string): boolean {
   return caller.scopes.namespaces === null || caller.scopes.namespaces.includes(namespace);
 }
 
-/** The namespace for a read, or a refusal. */
+/** The namespace to read from. Throws where the caller may not read it. */
 export function readableScope(caller: Caller, namespace: string, limits: Limits): Scope {
   checkNamespace(namespace, limits);
   if (!reaches(caller, namespace)) {
-    throw new StoaError('forbidden', `These credentials do not reach the namespace "${namespace}".`, {
+    throw new StoaError('forbidden', `These credentials cannot access the namespace "${namespace}".`, {
+      fix: 'Use a token that includes this namespace.',
       details: { namespaces: caller.scopes.namespaces },
     });
   }
   return { user: caller.user, namespace };
 }
 
-/** The namespace for a write, or a refusal. */
+/** The namespace to write to. Throws where the caller may not write to it. */
 export function writableScope(caller: Caller, namespace: string, limits: Limits): Scope {
-  if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials may only read.');
+  if (!caller.scopes.write)
+    throw new StoaError('forbidden', 'These credentials can only read.', {
+      fix: 'Use a token with the write scope.',
+    });
   return readableScope(caller, namespace, limits);
 }

@@ -14,7 +14,7 @@ export function documentSet(scope: Scope, key: string, version: number): Change 
   };
 }
 
-/** A document as an export had it, with whatever version it had there. */
+/** An imported document, with the version that it had in the export. */
 export function documentImported(scope: Scope, key: string, version: number): Change {
   const change = documentSet(scope, key, version);
   return { ...change, facts: { ...change.facts, imported: true } };
@@ -32,7 +32,10 @@ export function documentDeleted(scope: Scope, key: string, expired = false): Cha
   };
 }
 
-/** One for each step of a clear, with the number that the step removed and the keys it went through: those after `after`, up to `through`. */
+/**
+ * One for each step of a clear, with the number that the step removed and the keys it went through: those
+ * after `after`, up to `through`.
+ */
 export function namespaceCleared(
   scope: Scope,
   deleted: number,

@@ -11,18 +11,20 @@ export function compareCodePoints(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates stand for code points above every other code unit. */
+/** Surrogates encode code points above every other code unit. */
 function rank(unit: number): number {
   if (unit < 0xd800) return unit;
   return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }
 
-/** The first text after all that begin with the prefix, in code-point order; null where there is none. */
+/**
+ * The first text after all texts that begin with the prefix, in code-point order; null where there is none.
+ */
 export function afterPrefix(prefix: string): string | null {
   const characters = [...prefix];
   for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
     const point = last.codePointAt(0) ?? 0;
-    // Surrogates are no characters of their own.
+    // Lone surrogates are not characters.
     if (point < 0x10ffff)
       return characters.join('') + String.fromCodePoint(point === 0xd7ff ? 0xe000 : point + 1);
   }

@@ -1,31 +1,41 @@
-/** What is JSON and what is not. Every refusal says what it found and where. Free of Node built-ins: the client uses it in browsers. */
+/**
+ * Checks whether a value is JSON. Each error names the problem and its path. Uses no Node built-ins, because
+ * the client runs it in browsers.
+ */
 import { StoaError } from '../core/errors.js';
 
 /** No door takes it: not every reader of JSON can hold a member of this name. */
 const prototypeName = '__proto__';
 
-/** Nearly all that is given is JSON, and is only looked through; what is not is walked once more to name the place. */
+/**
+ * Nearly all values are valid, so the first pass only checks. Only an invalid value is walked again to find
+ * the path.
+ */
 export function jsonText(value: unknown, root: string, depthMax: number): string {
   if (isJson(value, depthMax)) {
     const text = JSON.stringify(value);
-    // A lone surrogate stands there as an escape; so may a backslash before the same letters, which the walk tells apart.
+    // JSON.stringify writes a lone surrogate as an escape. An escaped backslash before the same letters looks
+    // alike; the walk tells them apart.
     if (!text.includes('\\ud')) return text;
   }
   checkJson(value, newPlace(root), depthMax);
   return JSON.stringify(value);
 }
 
-/** Refuses what is not JSON, however deep it is: for callers that leave the limits to the server. */
+/** Throws for a value that is not JSON, at any depth: for callers that leave the limits to the server. */
 export function checkIsJson(value: unknown, root: string): void {
   checkJson(value, newPlace(root), Infinity);
 }
 
-/** The refusal of a whole value for what it is. */
+/** The error for a value that is invalid as a whole. */
 export function notJson(root: string, found: string): StoaError {
   return refusal(newPlace(root), found);
 }
 
-/** Whether it is JSON that is taken, but for lone surrogates. False for a circle too, which is deeper than any limit. */
+/**
+ * Whether it is JSON that is taken, but for lone surrogates. False for a circle too, which is deeper than any
+ * limit.
+ */
 function isJson(value: unknown, depthLeft: number): boolean {
   switch (typeof value) {
     case 'string':
@@ -57,7 +67,7 @@ function areJsonMembers(object: object, depthLeft: number): boolean {
   return true;
 }
 
-/** Where the walk through a value is: the objects around, and the name or index that led into each next one. */
+/** The position in a value: the objects around it, and the name or index that leads into each of them. */
 interface Place {
   readonly root: string;
   readonly ancestors: object[];
@@ -67,7 +77,7 @@ interface Place {
 function checkJson(value: unknown, place: Place, depthLeft: number): void {
   switch (typeof value) {
     case 'string':
-      if (!value.isWellFormed()) throw refusal(place, 'has a lone surrogate');
+      if (!value.isWellFormed()) throw refusal(place, 'contains a lone surrogate');
       return;
     case 'boolean':
       return;
@@ -85,7 +95,6 @@ function checkJson(value: unknown, place: Place, depthLeft: number): void {
 }
 
 function checkObject(value: object, place: Place, depthLeft: number): void {
-  // Meeting an object inside itself is a circle.
   if (place.ancestors.includes(value)) throw refusal(place, 'is a circular reference');
   if (depthLeft === 0)
     throw refusal(place, `exceeds ${place.names.length} levels of nesting (valueDepthMax)`);
@@ -101,7 +110,7 @@ function checkObject(value: object, place: Place, depthLeft: number): void {
     for (const name of Object.keys(value)) {
       place.names[depth] = name;
       if (!name.isWellFormed()) throw refusal(place, 'has a lone surrogate in its name');
-      if (name === prototypeName) throw refusal(place, 'has a name that is not taken');
+      if (name === prototypeName) throw refusal(place, 'has a reserved name');
       checkJson((value as Record<string, unknown>)[name], place, depthLeft - 1);
     }
   }
@@ -120,7 +129,8 @@ function isPlain(value: object): boolean {
 
 function hasPlainPrototype(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
-  // Objects of another realm (a vm context, a test runner) have another Object.prototype, which has no prototype either.
+  // Objects of another realm (a vm context, a test runner) have another Object.prototype, which has no
+  // prototype either.
   return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
@@ -133,14 +143,14 @@ function newPlace(root: string): Place {
   return { root, ancestors: [], names: [] };
 }
 
-/** Only a refusal spells out where it was. */
+/** The path is written out only here, because most values are valid. */
 function refusal({ root, names }: Place, found: string): StoaError {
   const path = names.reduce<string>(
     (text, name) => (typeof name === 'number' ? `${text}[${name}]` : `${text}.${name}`),
     root,
   );
   const place = (path.length > 200 ? `${path.slice(0, 200)}…` : path).toWellFormed();
-  return new StoaError('invalid_request', `Only JSON can be stored: ${place} ${found}.`, {
+  return new StoaError('invalid_request', `The value cannot be stored as JSON: ${place} ${found}.`, {
     details: { field: place },
   });
 }

@@ -1,4 +1,7 @@
-/** The rules of a write: what a document becomes. Every backend calls these, or says the same in its own language. */
+/**
+ * The rules of a write: what a document becomes. Every backend calls these, or says the same in its own
+ * language.
+ */
 import { versionFailure } from '../core/version-failure.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -42,18 +45,18 @@ export function mergeDocument(
 /** `current` is 0 where there is no document. */
 export function checkVersion(key: string, current: number, expected: ExpectedVersion): void {
   if (expected === null || expected === current || (expected === 'any' && current > 0)) return;
-  const found = current === 0 ? 'there is no such document' : `the current version is ${current}`;
+  const found = current === 0 ? 'the document does not exist' : `the current version is ${current}`;
   const wanted =
     expected === 0
       ? 'no document was expected'
       : `${expected === 'any' ? 'a document' : `version ${expected}`} was expected`;
   throw new StoaError('version_conflict', `Key "${key}": ${wanted}, but ${found}.`, {
-    fix: 'Read the document again, apply the change to what it is now, and write with its version.',
+    fix: 'Read the document again, apply the change to its current value, and write with its version.',
     details: { key, expected, current },
   });
 }
 
-/** What a commit answers when a document does not have the version that the commit rests on. */
+/** The check of a commit: throws when the document does not have the expected version. */
 export function requireVersion(scope: Scope, key: string, current: number, expected: number): void {
   if (current === expected) return;
   throw versionFailure(`The document "${key}" in "${scope.namespace}"`, current, expected);
@@ -77,7 +80,7 @@ export function resultOf(document: DocumentRecord): WriteResult {
   };
 }
 
-/** Two owners can share one `_id` where the backend's primary key is the id. */
+/** Two owners can have the same `_id` where the backend's primary key is the id. */
 export function idCollision(id: string): StoaError {
   return new StoaError('id_collision', `The id "${id}" belongs to a document of another user or namespace.`, {
     fix: 'Choose a namespace without colons, or a backend that keys by user, namespace and key.',

@@ -16,8 +16,8 @@ export interface Scope {
 }
 
 /**
- * A document as backends hold it. The value is kept as the JSON text it was written with: it is
- * parsed only where somebody looks inside, and its numbers and key order stay what they were.
+ * A document as backends store it. The value stays the JSON text that was written, so its numbers and key
+ * order do not change. It is parsed only where code needs a part of it.
  */
 export interface DocumentRecord {
   userId: string;

@@ -1,11 +1,11 @@
-/** What increment, append and merge patch make of a value: pure functions of the current one. */
+/** Increment, append and merge patch, as pure functions of the current value. */
 import { StoaError } from '../core/errors.js';
 import type { JsonObject, JsonValue } from './model.js';
 
 /** A missing document counts as 0. */
 export function incremented(key: string, current: JsonValue | undefined, by: number): number {
   if (!Number.isFinite(by))
-    throw new StoaError('invalid_request', 'An increment is a finite number.', {
+    throw new StoaError('invalid_request', `The increment is ${by}. Expected a finite number.`, {
       details: { field: 'increment' },
     });
   const value = current ?? 0;
@@ -26,7 +26,7 @@ export function appended(
   return [...(current ?? []), ...items];
 }
 
-/** RFC 7396: null removes a member, an object goes on inside, anything else replaces. */
+/** RFC 7396: null removes a member, an object is merged, anything else replaces. */
 export function mergePatched(current: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isObject(patch)) return patch;
   const members = new Map(Object.entries(isObject(current) ? current : {}));

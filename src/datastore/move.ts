@@ -6,7 +6,7 @@ import { isLive } from './merge-document.js';
 import type { DocumentRecord, Scope } from './model.js';
 import { operatorCaller } from '../core/caller.js';
 import type { DataCapabilities, Documents, DocumentReads } from './port.js';
-import { contentHash, isOversized, unheld } from './transfer.js';
+import { contentHash, isOversized, whyTooLarge } from './transfer.js';
 
 export interface MoveOptions {
   from: DocumentReads;
@@ -15,7 +15,7 @@ export interface MoveOptions {
   nowMs?: () => number;
   /** Where an earlier run ended; null begins at the first document. */
   after?: string | null;
-  /** After each step: how far it is, and where the next run may go on. */
+  /** Called after each step with the progress and the position where a next run can continue. */
   onStep?: (step: MoveStep) => void | Promise<void>;
 }
 
@@ -54,7 +54,7 @@ export interface MoveResult {
 const stepMax = 100;
 const namedMax = 100;
 
-/** Only looks: how much there is, and what would not fit. The target is not asked, only what its kind can hold. */
+/** A dry run: counts the documents and those that are too large. It does not ask the target. */
 export async function surveyDocuments(
   { from, limits, onStep }: Omit<MoveOptions, 'to'>,
   target: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>,
@@ -64,7 +64,7 @@ export async function surveyDocuments(
     found.documents += documents.length;
     for (const record of documents) {
       if (isOversized(record, limits)) found.oversized.push(idOf(record));
-      const reason = unheld(record, target);
+      const reason = whyTooLarge(record, target);
       if (reason !== undefined) found.refused.push({ id: idOf(record), reason });
     }
     await onStep?.({ phase: 'counting', done: found.documents, total: null, after: null });
@@ -144,7 +144,10 @@ async function* pagesOf(
   } while (after !== null);
 }
 
-/** The whole step at once; when the target refuses, one by one, so that one bad document does not hold up the rest. */
+/**
+ * The whole step at once; when the target refuses, one by one, so that one bad document does not hold up the
+ * rest.
+ */
 async function restoreEach(
   to: Documents,
   documents: readonly DocumentRecord[],

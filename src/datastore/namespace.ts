@@ -75,7 +75,10 @@ export class DataNamespace {
     return this.#service.setMany(this.#caller, this.namespace, items, options);
   }
 
-  /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in `set`. */
+  /**
+   * Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in
+   * `set`.
+   */
   batch(request: BatchRequest): Promise<BatchAnswer> {
     return this.#service.batch(this.#caller, this.namespace, request);
   }
@@ -108,7 +111,7 @@ export class DataNamespace {
     return this.#service.clear(this.#caller, this.namespace, options);
   }
 
-  /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
+  /** Replaces the value with the result of `change`. Tries again when another writer was faster. */
   async update<Value extends JsonValue>(
     key: string,
     change: (current: JsonValue | undefined) => Value | Promise<Value>,
@@ -127,7 +130,7 @@ export class DataNamespace {
     return (await this.#service.append(this.#caller, this.namespace, key, items, options)).value;
   }
 
-  /** A JSON merge patch of the value: null removes a member, objects go on inside. */
+  /** A JSON merge patch of the value: null removes a member, objects are merged. */
   async mergePatch(key: string, patch: unknown, options?: VersionOption): Promise<JsonValue> {
     return (await this.#service.mergePatch(this.#caller, this.namespace, key, patch, options)).value;
   }

@@ -8,9 +8,9 @@ import type { DocumentReads, KeyRange, MaybePromise } from './port.js';
 
 export interface ListOptions extends PageRequest {
   prefix?: string | undefined;
-  /** Of documents: bytes of values after which the page ends, where that is less than the server's own limit. */
+  /** For documents: a page ends after this many bytes of values, if that is below the server's limit. */
   bytesMax?: number | undefined;
-  /** Ends a list that takes several requests to a database when whoever asked has gone away. */
+  /** Ends a list that takes several requests to a database when the caller disconnects. */
   signal?: Cancellation | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface BoundedPage<Item> {
   ended: boolean;
 }
 
-/** Documents of the largest size that a first step of a page may bring. */
+/** The first step of a page reads at most this many documents of the maximum size. */
 const documentsStepMin = 16;
 
 export async function readPage<Item extends { key: string }>(

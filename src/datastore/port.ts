@@ -1,4 +1,7 @@
-/** What the data store needs of storage: the port of a home, or a store beside the home. The rules are not in it. */
+/**
+ * What the data store needs of storage: the port of a home, or a store beside the home. The rules are not in
+ * it.
+ */
 import type { Cancellation } from '../core/waiting/cancellation.js';
 import { StoaError } from '../core/errors.js';
 import type { Step, Writer } from '../core/write.js';
@@ -7,10 +10,10 @@ import type { Usage } from './quota.js';
 
 export type MaybePromise<T> = T | Promise<T>;
 
-/** What a backend can do; what it can't is refused at start or at the call, never weakened in silence. */
+/** What a backend supports. Other requests are refused at start or at the call, never weakened silently. */
 export interface DataCapabilities {
   readonly backend: string;
-  /** A batch is written whole or not at all; otherwise each key has a result of its own. */
+  /** A batch is written as a whole or not at all. Otherwise each key has its own result. */
   readonly atomicBatches: boolean;
   /** Whether a change reaches the feed in the commit that makes it, or right after it. */
   readonly changes: 'same-commit' | 'after-write';
@@ -20,7 +23,10 @@ export interface DataCapabilities {
   readonly valueBytesMax: number | null;
   /** Within this time a counted read reaches the database. */
   readonly accessFlushMs: number;
-  /** `recordAccess` says at the very moment when recorded reads become visible; elsewhere that is some time before it resolves. */
+  /**
+   * `recordAccess` says at the very moment when recorded reads become visible; elsewhere that is some time
+   * before it resolves.
+   */
   readonly tellsAccessVisible: boolean;
   /** True where `_id` is the primary key, so that two owners could meet under one. */
   readonly sharedIds: boolean;
@@ -28,7 +34,10 @@ export interface DataCapabilities {
   readonly listsLag?: boolean;
 }
 
-/** The version that must be current; 0 means that there must be none, `any` that there must be one; null does not ask. */
+/**
+ * The version that must be current; 0 means that there must be none, `any` that there must be one; null does
+ * not ask.
+ */
 export type ExpectedVersion = number | 'any' | null;
 
 /** As much of a document as a plain `get` needs. */
@@ -38,11 +47,11 @@ export type StoredValue = Pick<DocumentRecord, 'valueJson' | 'accessCount'>;
 export interface DocumentWrite {
   readonly key: string;
   readonly valueJson: string;
-  /** Merged into what is there; null leaves it untouched. */
+  /** Merged into the stored metadata; null leaves it unchanged. */
   readonly metadata: JsonObject | null;
   readonly agent: string | null;
   readonly ifVersion: ExpectedVersion;
-  /** When it expires; null never; undefined leaves the expiry as it is. */
+  /** When the document expires; null means never; undefined leaves the expiry unchanged. */
   readonly expiresAt: string | null | undefined;
 }
 
@@ -81,10 +90,10 @@ export interface DataBatchResult extends BatchResult {
   read: DocumentRecord[];
 }
 
-/** The one result that a batch of one write has, or its error thrown. */
+/** The result of a batch with one write. Throws its error where it failed. */
 export function succeeded<T>(outcome: T | Error | undefined): T {
   if (outcome === undefined)
-    throw new StoaError('internal', 'The backend answered fewer results than it was asked for.');
+    throw new StoaError('internal', 'The backend returned fewer results than requests.');
   if (outcome instanceof Error) throw outcome;
   return outcome;
 }
@@ -109,25 +118,25 @@ export interface AccessRead {
   readonly agents: readonly string[];
 }
 
-/** Some reads could not be added up, the others were: only these may be handed over again. */
+/** Some reads could not be counted. Only these may be sent again; the others were counted. */
 export class PartlyRecorded extends Error {
   constructor(
     readonly unrecorded: readonly AccessRead[],
     cause: unknown,
   ) {
-    super(`${unrecorded.length} documents keep their count of reads for now.`, { cause });
+    super(`The reads of ${unrecorded.length} documents could not be counted yet.`, { cause });
   }
 }
 
 export interface ClearStep {
   deleted: number;
-  /** The last key that the step looked at; null when the namespace has no more. */
+  /** The last key that the step read; null when the namespace has no more keys. */
   after: string | null;
 }
 
 export interface ExportPage {
   documents: DocumentRecord[];
-  /** Where to go on, in the backend's own terms; null at the end. */
+  /** Where the next page begins, in the backend's own format; null at the end. */
   after: string | null;
 }
 
@@ -145,14 +154,17 @@ export interface DocumentReads {
   getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
-  /** In code-point order; an empty answer is the end. `signal` is looked at between requests where it takes several. */
+  /**
+   * In code-point order; an empty answer is the end. `signal` is checked between requests if several are
+   * needed.
+   */
   listNamespaces(
     user: string,
     after: string | null,
     limit: number,
     signal?: Cancellation,
   ): MaybePromise<NamespaceSummary[]>;
-  /** Every document of every user, expired ones left out, in an order that allows to go on later. */
+  /** Every document of every user that has not expired, in an order that a later call can continue. */
   exportPage(after: string | null, limit: number): Promise<ExportPage>;
   /** Those of the names that have documents, in the order of the names. */
   describeNamespaces(
@@ -161,15 +173,15 @@ export interface DocumentReads {
     signal?: Cancellation,
   ): MaybePromise<NamespaceSummary[]>;
   /**
-   * Adds up counted reads of any users. It never changes anything else, and skips documents that are gone. It
-   * fails as a whole, or with `PartlyRecorded` where the others were added. A backend that can tell
-   * calls `onVisible` before any reader could see what it added.
+   * Adds up counted reads of any users. Changes nothing else, and skips documents that no longer exist. It
+   * fails as a whole, or with `PartlyRecorded` where the other reads were added. A backend with
+   * `tellsAccessVisible` calls `onVisible` before any reader can see the new counts.
    */
   recordAccess(
     reads: readonly AccessRead[],
     onVisible?: (reads: readonly AccessRead[]) => void,
   ): Promise<void>;
-  /** Removes documents that have expired; answers how many. Missing where the backend does it by itself. */
+  /** Removes expired documents and returns how many. Missing where the database does it. */
   sweepExpired?(limit: number): Promise<number>;
   close(): Promise<void>;
 }
@@ -183,8 +195,8 @@ export interface DataPort extends DocumentReads {
   /** Removes the next documents of a namespace; the last step of a clear forgets its agents. */
   clear(scope: Scope, after: string | null, limit: number): Step<ClearStep>;
   /**
-   * Writes documents exactly as they are, over what is there: a step for each place that cannot share a
-   * transaction with the others. With `isCounted`, the caller has looked at the quotas.
+   * Writes documents unchanged, over existing ones. Returns one step for each group that can share a
+   * transaction. With `isCounted` the caller has checked the quotas.
    */
   restore(documents: readonly DocumentRecord[], options?: { readonly isCounted?: boolean }): Step<void>[];
   /** Refuses the write unless the document has this version; 0 means that there must be none. */
@@ -206,7 +218,7 @@ export interface DocumentStore extends DocumentReads {
   write(scope: Scope, batch: WriteBatch): Promise<BatchResult>;
   /** Removes the next documents of a namespace; the last step forgets its agents. */
   clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
-  /** Writes documents exactly as they are, over what is there. */
+  /** Writes documents unchanged, over existing ones. */
   restore(documents: readonly DocumentRecord[]): Promise<void>;
   /** Those whose id is another owner's document already; missing where that cannot be. */
   heldByOthers?(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;

@@ -8,9 +8,9 @@ import { expiryOfMs, latestMs, msOf } from './times.js';
 import { checkMetadata, valueJson } from './value.js';
 
 export interface SetOptions {
-  /** Merged into what is there, member by member; left away, it stays as it is. */
+  /** Merged member by member into the stored metadata. If left out, the metadata stays unchanged. */
   metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Write only over this version; 0 only where there is no document yet. */
+  /** Write only over this version; 0 only if the document does not exist. */
   ifVersion?: ExpectedVersion | undefined;
   /** Seconds until the document expires. Without `ttl` and `expiresAt` a set document never does. */
   ttl?: number | null | undefined;
@@ -35,9 +35,13 @@ export function documentWrite(
   if (agent !== null) checkAgent(agent, limits);
   const { ifVersion = null } = options;
   if (typeof ifVersion === 'number' && (!Number.isSafeInteger(ifVersion) || ifVersion < 0)) {
-    throw new StoaError('invalid_request', 'A version is a whole number from 0 on.', {
-      details: { field: 'ifVersion' },
-    });
+    throw new StoaError(
+      'invalid_request',
+      `ifVersion is ${ifVersion}. Expected a whole number of 0 or more.`,
+      {
+        details: { field: 'ifVersion' },
+      },
+    );
   }
   return {
     key,
@@ -95,15 +99,20 @@ export function checkBatchBytes(limits: Limits, writes: readonly DocumentWrite[]
 
 function expiryOf({ ttl, expiresAt }: SetOptions, nowMs: number): string | null {
   if (typeof ttl === 'number' && typeof expiresAt === 'string') {
-    throw new StoaError('invalid_request', 'Give ttl or expiresAt, not both.', { details: { field: 'ttl' } });
+    throw new StoaError('invalid_request', 'The request has both ttl and expiresAt. Send one of them.', {
+      details: { field: 'ttl' },
+    });
   }
   const atMs =
     typeof ttl === 'number' ? nowMs + ttl * 1000 : typeof expiresAt === 'string' ? expiryMs(expiresAt) : null;
   if (atMs === null) return null;
   if (!Number.isFinite(atMs) || atMs <= nowMs || atMs > latestMs) {
-    throw new StoaError('invalid_request', 'A document expires in the future, before the year 10000.', {
-      details: { field: typeof ttl === 'number' ? 'ttl' : 'expiresAt' },
-    });
+    const [field, given] = typeof ttl === 'number' ? ['ttl', ttl] : ['expiresAt', expiresAt];
+    throw new StoaError(
+      'invalid_request',
+      `${field} is ${given}. Expected a time in the future and before the year 10000.`,
+      { details: { field } },
+    );
   }
   return expiryOfMs(atMs);
 }
@@ -112,9 +121,13 @@ function expiryMs(text: string): number {
   try {
     return msOf(text);
   } catch (error) {
-    throw new StoaError('invalid_request', `expiresAt: "${text}" is not an ISO 8601 time.`, {
-      cause: error,
-      details: { field: 'expiresAt' },
-    });
+    throw new StoaError(
+      'invalid_request',
+      `expiresAt is "${text.slice(0, 80)}". Expected an ISO 8601 time.`,
+      {
+        cause: error,
+        details: { field: 'expiresAt' },
+      },
+    );
   }
 }

@@ -4,18 +4,18 @@ import { z } from 'zod';
 export const json = z.unknown().describe('Any JSON');
 export const metadata = z
   .record(z.string(), z.unknown())
-  .describe('Facts about the value; merged member by member into what is there');
+  .describe('Facts about the value, merged member by member into the stored metadata');
 export const ttl = z
   .number()
   .positive()
   .nullable()
   .optional()
-  .describe('Seconds until the document expires; without it, it never does');
+  .describe('Seconds until the document expires. Default: the document never expires');
 export const expiresAt = z
   .string()
   .nullable()
   .optional()
-  .describe('The moment at which it expires, instead of `ttl`');
+  .describe('When the document expires, instead of `ttl`');
 
 export const setDocumentSchema = z
   .strictObject({ value: json, metadata: metadata.optional(), ttl, expiresAt })

@@ -105,13 +105,13 @@ export function fromSeedFields(
 function requiredText(fields: Readonly<Record<string, unknown>>, name: string): string {
   const value = fields[name];
   if (typeof value !== 'string' || value === '')
-    throw invalid(name, value === undefined ? 'is missing' : 'is not text');
+    throw invalid(name, value === undefined ? 'is missing' : 'is not a string');
   return value;
 }
 
 function optionalText(fields: Readonly<Record<string, unknown>>, name: string): string | null {
   const value = fields[name] ?? null;
-  if (value !== null && typeof value !== 'string') throw invalid(name, 'is not text');
+  if (value !== null && typeof value !== 'string') throw invalid(name, 'is not a string');
   return value;
 }
 
@@ -123,7 +123,7 @@ function optionalTime(fields: Readonly<Record<string, unknown>>, name: string): 
 function optionalCount(fields: Readonly<Record<string, unknown>>, name: string): number | null {
   const value = fields[name] ?? null;
   if (value !== null && (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0))
-    throw invalid(name, 'is not a whole number');
+    throw invalid(name, 'is not a whole number of 0 or more');
   return value;
 }
 

@@ -101,7 +101,7 @@ export class DataService {
     return new DataService({ ...this.#options, ...documents, tracker: this.tracker });
   }
 
-  /** The value, or undefined where there is no document. A stored null is null. */
+  /** The value, or undefined where the document does not exist. A stored null is null. */
   async get(caller: Caller, namespace: string, key: string): Promise<JsonValue | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);
@@ -117,7 +117,10 @@ export class DataService {
     return record === undefined ? undefined : toDocument(record);
   }
 
-  /** The whole document with its value as JSON text, for doors that only pass it on. It comes at once where the backend reads at once. It may be shared: nobody changes it. */
+  /**
+   * The whole document with its value as JSON text, for routes that only pass it on. Returned without a
+   * promise where the backend reads synchronously. It may be shared, so nobody may change it.
+   */
   getRecord(caller: Caller, namespace: string, key: string): MaybePromise<DocumentRecord | undefined> {
     const scope = this.#reads(caller, namespace);
     checkKey(key, this.limits);
@@ -155,7 +158,7 @@ export class DataService {
     return this.#write(caller, options, this.steps.set(caller, namespace, key, value, options));
   }
 
-  /** All or nothing where the backend can; otherwise each key has a result of its own. */
+  /** All or nothing where the backend supports it. Otherwise each key has its own result. */
   async setMany(
     caller: Caller,
     namespace: string,
@@ -230,7 +233,7 @@ export class DataService {
     } while (cursor !== undefined);
   }
 
-  /** The caller's namespaces in code-point order, with what is kept about them. */
+  /** The caller's namespaces in code-point order, with their counts. */
   async listNamespaces(
     caller: Caller,
     options: PageRequest & { signal?: Cancellation | undefined } = {},
@@ -273,7 +276,10 @@ export class DataService {
     return { found, after: names.at(-1) ?? null };
   }
 
-  /** Removes every document of the namespace, step by step; answers how many there were. With an aborted signal it ends after the step under way. */
+  /**
+   * Removes every document of the namespace, step by step; answers how many there were. With an aborted
+   * signal it ends after the step under way.
+   */
   async clear(
     caller: Caller,
     namespace: string,
@@ -290,7 +296,7 @@ export class DataService {
     return deleted;
   }
 
-  /** Replaces the value by what `change` makes of it; tried again whenever somebody else was faster. */
+  /** Replaces the value with the result of `change`. Tries again when another writer was faster. */
   async update<Value extends JsonValue>(
     caller: Caller,
     namespace: string,
@@ -362,7 +368,7 @@ export class DataService {
     return new DataNamespace(this, caller, namespace);
   }
 
-  /** Starts sweeping what has expired, where the backend does not do so by itself. */
+  /** Starts removing expired documents, where the database does not do it. */
   start(): void {
     if (this.port.sweepExpired === undefined) return;
     this.#sweeping ??= setInterval(() => {
@@ -383,7 +389,7 @@ export class DataService {
     }
   }
 
-  /** Writes what has been counted; then the port may be closed. */
+  /** Writes the counted reads. Then the port may be closed. */
   async close(): Promise<void> {
     this.#isClosing = true;
     clearInterval(this.#sweeping);

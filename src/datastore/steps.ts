@@ -36,7 +36,7 @@ export interface Repeatable {
 }
 
 export interface ChangeOptions {
-  /** Write only over this version; 0 only where there is no document yet. */
+  /** Write only over this version; 0 only if the document does not exist. */
   ifVersion?: ExpectedVersion | undefined;
 }
 
@@ -163,7 +163,7 @@ export class DataSteps {
       .after((cleared) => this.#tracker.forgetCleared(scope, after, cleared.after));
   }
 
-  /** Documents as they are, checked already. */
+  /** Imported documents, checked before. */
   restore(records: readonly DocumentRecord[]): Step<void>[] {
     return this.#port.restore(records, { isCounted: true }).map((step) =>
       step.after(() => {
@@ -173,7 +173,10 @@ export class DataSteps {
     );
   }
 
-  /** A check of a commit: a version of a document that the caller can read; 0 means that there is none. */
+  /**
+   * A check of a commit: a document that the caller can read has this version; 0 means that it does not
+   * exist.
+   */
   requireVersion(caller: Caller, namespace: string, key: string, version: number): Step<void> {
     return this.#port.requireVersion(readableScope(caller, namespace, this.#rules.limits), key, version);
   }

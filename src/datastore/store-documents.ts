@@ -1,4 +1,7 @@
-/** Documents in a store beside the home: each step is one write there, and the home notes it right after. */
+/**
+ * Documents in a store beside the home: each step is one write to the store, and the home records it right
+ * after.
+ */
 import type { Caller } from '../core/caller.js';
 import type { Change } from '../core/change.js';
 import type { Idempotency } from '../core/idempotency.js';
@@ -15,7 +18,10 @@ export interface StoreNotes {
   checkFence(caller: Caller): void;
   /** What was answered under the key before, or undefined. */
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
-  /** Notes that the request begins. What was answered before is returned instead; a begin without an end refuses the key. */
+  /**
+   * Notes that the request begins. What was answered before is returned instead; a begin without an end
+   * refuses the key.
+   */
   begin(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
   /** Announces what the store has changed and keeps the answer, in one write of the home. */
   end(
@@ -27,7 +33,7 @@ export interface StoreNotes {
   abandon(caller: Caller, idempotency: Idempotency): Promise<void>;
 }
 
-/** For a store that is opened without a home: nobody is told, and no answer is kept. */
+/** For a store that is opened without a home: changes are not announced and answers are not stored. */
 export const noNotes: StoreNotes = {
   checkFence: () => undefined,
   answered: async () => undefined,
@@ -41,7 +47,7 @@ export function storeDocuments(store: DocumentStore, limits: Limits, notes: Stor
   return { port: new StorePort(store, limits), writer: new StoreWriter(notes) };
 }
 
-/** After these nobody knows what the store has done. */
+/** After these errors it is unknown whether the store did the write. */
 const uncertain: ReadonlySet<string> = new Set(['backend_unavailable', 'engine', 'internal']);
 
 class StoreWriter implements Writer {
@@ -61,8 +67,8 @@ class StoreWriter implements Writer {
     if (!(step instanceof StoreStep) || steps.length > 1 || checks.length > 0)
       throw new StoaError(
         'unsupported',
-        'This store of documents has no transactions: it takes one write at a time, without checks.',
-        { fix: 'Send the writes one after the other.' },
+        'The database of this data store has no transactions. It accepts one write at a time, without checks.',
+        { fix: 'Send the writes one by one.' },
       );
     const results =
       idempotency === null
@@ -70,7 +76,7 @@ class StoreWriter implements Writer {
         : await this.#requests.run(JSON.stringify([idempotency.scope, idempotency.key]), () =>
             this.#once(caller, step, idempotency),
           );
-    // The one result stands at the place of the one step.
+    // The result has the index of the only step.
     return results as Results<Steps>;
   }
 
@@ -97,7 +103,7 @@ class StoreWriter implements Writer {
     try {
       results = [await step.run(changes)];
     } catch (error) {
-      // Part of a batch may stand although the rest was refused.
+      // Part of a batch may be written although the rest was refused.
       if (changes.length > 0) await this.#notes.end(caller, changes, null);
       throw error;
     }

@@ -27,10 +27,10 @@ import {
 import type { Usage } from './quota.js';
 import { FinalConflict, VersionRetries } from './version-retries.js';
 
-/** One write of the store: there is no transaction that it could share with another. */
+/** One write of the store. The store has no transactions, so writes cannot be combined. */
 export class StoreStep<Result> implements Step<Result> {
   constructor(
-    /** Adds to `changes` what is to be announced. */
+    /** Adds the changes to announce to `changes`. */
     readonly run: (changes: Change[]) => Promise<Result>,
   ) {}
 
@@ -86,7 +86,8 @@ export class StorePort implements DataPort {
         const current = await this.#store.get(scope, key);
         const write = decide(current);
         const seen = current?.version ?? 0;
-        // A version that the caller asked for and that is not the current one fails for good; otherwise the one just seen must hold.
+        // A version that the caller asked for and that is not the current one fails for good; otherwise the
+        // one just seen must hold.
         const ifVersion =
           write.ifVersion === null || write.ifVersion === seen || (write.ifVersion === 'any' && seen > 0)
             ? seen
@@ -120,7 +121,7 @@ export class StorePort implements DataPort {
   requireVersion(): never {
     throw new StoaError(
       'unsupported',
-      `${this.capabilities.backend} has no transactions to check a version in.`,
+      `A version cannot be checked together with other writes: ${this.capabilities.backend} has no transactions.`,
     );
   }
 

@@ -9,16 +9,10 @@ export function normaliseTime(text: string): string {
   return formatMicros(microsOf(text));
 }
 
-let lastMs = NaN;
-let lastText = '';
-
-/** Writes of one moment share its text: formatting it costs more than the rest of a merge. */
+/** A time in the same spelling as `normaliseTime` gives it. */
 export function timeOfMs(ms: number): string {
-  if (ms === lastMs) return lastText;
   const text = new Date(Math.floor(ms)).toISOString();
-  lastText = text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : text;
-  lastMs = ms;
-  return lastText;
+  return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : text;
 }
 
 /** An expiry always has milliseconds, so that stored texts compare as the times do. */
@@ -30,7 +24,7 @@ export function msOf(text: string): number {
   return Number(microsOf(text) / 1000n);
 }
 
-/** The later of two times, of which either may be missing. */
+/** The later of two times. Either may be missing. */
 export function laterTime(a: string | null, b: string | null): string | null {
   if (a === null) return b;
   if (b === null) return a;
@@ -39,7 +33,10 @@ export function laterTime(a: string | null, b: string | null): string | null {
   return microsOf(a) >= microsOf(b) ? a : b;
 }
 
-/** The moments that a year of four digits can spell. With an offset a time may lie outside, and nothing could read it back. */
+/**
+ * The range of years with four digits. A time with an offset can be outside, and then nothing could read it
+ * back.
+ */
 const earliestMs = Date.parse('0000-01-01T00:00:00Z');
 export const latestMs = Date.parse('9999-12-31T23:59:59.999Z');
 

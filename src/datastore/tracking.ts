@@ -19,9 +19,12 @@ interface Tally {
 
 export interface AccessTrackerOptions {
   port: Pick<DocumentReads, 'recordAccess' | 'capabilities'>;
-  /** With this many documents waiting, they are written at once; when that fails too, no more are taken on. */
+  /**
+   * With this many documents waiting, they are written at once. If that fails too, further documents are not
+   * counted.
+   */
   entriesMax: number;
-  /** For so long a close goes on trying. */
+  /** How long a close keeps trying. */
   closingSecondsMax: number;
   nowMs: () => number;
   /** A flush failed; its reads are kept and tried again. */
@@ -30,7 +33,7 @@ export interface AccessTrackerOptions {
 
 /** Reads handed to the database in one step. */
 const batchMax = 1_000;
-/** At the end a database that is just coming back gets a few moments more; one that never answers had its time. */
+/** When closing, a database that is just coming back gets a few more attempts. */
 const closingAttemptsMax = 4;
 const closingPauseMs = 250;
 
@@ -39,12 +42,12 @@ export class AccessTracker {
   readonly #exact: boolean;
   #pending = new Map<string, Tally>();
   /**
-   * The last batch that was handed over. A read may have looked at the database before or after it
-   * was applied, so it stays until the next one, unless the backend can tell exactly.
+   * The last batch that was sent. A read may have seen the database before or after it was applied, so the
+   * batch stays until the next one, unless the backend reports the exact moment.
    */
   #handedOver = new Map<string, Tally>();
   #flushing: Promise<void> | undefined;
-  /** The flush after that one, where somebody waits for it. */
+  /** The next flush, if somebody waits for it. */
   #next: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** The last flush failed. A database that serves reads and refuses writes must not fill the memory. */
@@ -58,7 +61,10 @@ export class AccessTracker {
     this.#exact = options.port.capabilities.tellsAccessVisible;
   }
 
-  /** Counts one read. It costs a look-up in a map, and nothing that could fail. A read after the close is not counted. */
+  /**
+   * Counts one read. It costs a look-up in a map, and nothing that could fail. A read after the close is not
+   * counted.
+   */
   read(scope: Scope, key: string, agent: string, storedCount: number): void {
     if (this.#isClosed) return;
     const id = idOf(scope, key);
@@ -96,7 +102,7 @@ export class AccessTracker {
     this.#schedule();
   }
 
-  /** Counts a read of each document; a caller without an agent's name counts as nobody. */
+  /** Counts a read of each document. Reads by a caller without an agent name are not counted. */
   readAll(scope: Scope, records: readonly DocumentRecord[], agent: string | null): void {
     if (agent === null) return;
     for (const { key, accessCount } of records) this.read(scope, key, agent, accessCount);
@@ -140,7 +146,10 @@ export class AccessTracker {
     this.#handedOver.delete(idOf(scope, key));
   }
 
-  /** A step of a clear took the documents between two keys; those that were made anew elsewhere keep their reads. */
+  /**
+   * A step of a clear removed the documents between two keys. Documents that were created again elsewhere
+   * keep their reads.
+   */
   forgetCleared(scope: Scope, after: string | null, through: string | null): void {
     for (const tallies of [this.#pending, this.#handedOver]) {
       for (const [id, tally] of tallies) {
@@ -151,7 +160,9 @@ export class AccessTracker {
     }
   }
 
-  /** Writes all that was counted before the call. Never throws; what failed stays counted for the next time. */
+  /**
+   * Writes all that was counted before the call. Never throws; what failed stays counted for the next time.
+   */
   flush(): Promise<void> {
     // What came after a flush had begun is not in it.
     if (this.#flushing !== undefined && this.#pending.size > 0) {
@@ -186,7 +197,7 @@ export class AccessTracker {
       this.#options.onError(
         new StoaError(
           'backend_unavailable',
-          `The reads of ${this.#pending.size} documents could not be written any more, and are not counted.`,
+          `The data store is closing. The reads of ${this.#pending.size} documents could not be written and are lost.`,
         ),
       );
   }
@@ -196,7 +207,7 @@ export class AccessTracker {
       this.#options.onError(
         new StoaError(
           'overloaded',
-          `Reads of more than ${this.#options.entriesMax} documents wait to be written, which fails; those of further documents are not counted.`,
+          `Reads of ${this.#options.entriesMax} documents wait because writing them fails. Reads of other documents are not counted.`,
         ),
       );
     this.dropped += 1;
@@ -237,7 +248,7 @@ export class AccessTracker {
     this.#isFailing = false;
   }
 
-  /** A batch that could not be written counts again, together with what was read since. */
+  /** A batch that could not be written is added to the reads since then. */
   #takeBack(id: string, tally: Tally, batch: Map<string, Tally>): void {
     if (!batch.delete(id)) return;
     const later = this.#pending.get(id);
@@ -269,7 +280,7 @@ function accessRead(tally: Tally): AccessRead {
   return { scope: tally.scope, key: tally.key, count: tally.count, last, agents: [...tally.agents] };
 }
 
-/** Namespaces and user ids have no control characters, so a line break cannot stand inside one. */
+/** Namespaces and user ids contain no control characters, so a line break can separate them. */
 function idOf(scope: Scope, key: string): string {
   return `${scope.user}\n${scope.namespace}\n${key}`;
 }

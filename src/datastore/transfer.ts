@@ -1,4 +1,4 @@
-/** Whole documents in and out, exactly as they are: export, import, and what a move is verified by. */
+/** Export and import of whole, unchanged documents, and the hash that verifies a move. */
 import { createHash } from 'node:crypto';
 import { StoaError, messageOf } from '../core/errors.js';
 import { type Caller } from '../core/caller.js';
@@ -29,18 +29,18 @@ import { valueJson } from './value.js';
 const exportStepMax = 50;
 const exportStepBytesMax = 1024 * 1024;
 
-/** Room to count on from there. */
+/** Far below the last safe integer, so that an imported count can still grow. */
 const importedCountMax = 1e12;
 
 /**
- * A record from a document in the seed's shape, or a refusal. Values may be larger than the limit:
- * a document that exists elsewhere can be taken over.
+ * A record from a document in the seed's layout. Throws where the document is invalid. Values may be
+ * larger than the limit, so that documents of another store can be imported.
  */
 export function importedRecord(fields: unknown, limits: Limits): DocumentRecord {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
     throw refused('it is not a JSON object');
   const document = fields as Readonly<Record<string, unknown>>;
-  // First of all, because nothing else may look into what is nested too deeply.
+  // This check comes first: the code below must not walk into a value that is nested too deeply.
   const json =
     document['value'] === undefined
       ? undefined
@@ -56,7 +56,7 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   checkKey(record.key, limits);
   for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
     if (agent !== null) checkAgent(agent, limits);
-  // Version 0 stands for no document, and a count past the last safe number would stay where it is.
+  // Version 0 means "no document". A count beyond the last safe integer could not be incremented.
   if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax)
     throw refused(
       `version is ${record.version} and accessCount is ${record.accessCount}; expected 1 to ${importedCountMax} and 0 to ${importedCountMax}`,
@@ -74,8 +74,8 @@ export function isOversized(record: DocumentRecord, limits: Limits): boolean {
   return sizeOf(record) > limits.valueBytesMax;
 }
 
-/** Why a database cannot hold a document, as far as its size tells. */
-export function unheld(
+/** Why a document is too large for a database; undefined where it fits. */
+export function whyTooLarge(
   record: DocumentRecord,
   { valueBytesMax, backend }: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>,
 ): string | undefined {
@@ -85,7 +85,7 @@ export function unheld(
     : `its value has ${sizeBytes} bytes, which exceeds the ${valueBytesMax} that ${backend} can store`;
 }
 
-/** A hash of everything in a document that a move must keep, whatever the order of its members. */
+/** A hash of everything in a document that a move must keep. The order of members does not matter. */
 export function contentHash(record: DocumentRecord): Buffer {
   const { valueJson: json, ...fields } = record;
   return createHash('sha256')
@@ -116,10 +116,18 @@ export class DataTransfer {
     this.#options = options;
   }
 
-  /** Every document of the caller, or of all users for the operator who named none. It counts as no read. */
+  /**
+   * Every document of the caller, or of all users where the operator named none. Does not count as a read.
+   */
   async exportPage(caller: Caller, request: PageRequest = {}): Promise<Page<DocumentRecord>> {
     if (caller.scopes.namespaces !== null)
-      throw new StoaError('forbidden', 'An export needs credentials that reach every namespace.');
+      throw new StoaError(
+        'forbidden',
+        'These credentials cannot access every namespace, so they cannot export.',
+        {
+          fix: 'Use a token without a list of namespaces.',
+        },
+      );
     await this.#options.tracker.flush();
     const limit = pageLimit(request.limit, this.#options.limits);
     const list = JSON.stringify(['data', 'export', caller.everyUser ? null : caller.user]);
@@ -140,7 +148,7 @@ export class DataTransfer {
     return { items, next_cursor: after === null ? null : encodeCursor(list, Buffer.from(after)) };
   }
 
-  /** Writes documents as they are, over what is there. Nothing is written unless all are good, and nothing at all by a dry run. */
+  /** Writes documents unchanged, over existing ones. Writes nothing if one is invalid, or in a dry run. */
   async import(
     caller: Caller,
     documents: readonly unknown[],
@@ -155,7 +163,7 @@ export class DataTransfer {
         const id = port.capabilities.sharedIds
           ? idOf(record)
           : JSON.stringify([record.userId, record.namespace, record.key]);
-        if (ids.has(id)) throw refused('it comes a second time');
+        if (ids.has(id)) throw refused('the same document appears twice');
         ids.add(id);
         return record;
       } catch (error) {
@@ -175,24 +183,36 @@ export class DataTransfer {
     return { imported: records.length, oversized };
   }
 
-  /** A document says who made and read it: an agent that signs for itself could sign for others with one. */
+  /** A document records who created and read it, so a signed agent could claim the acts of others. */
   checkMayImport(caller: Caller): void {
     if (caller.kind === 'agent')
-      throw new StoaError('forbidden', 'Only a user or the operator imports documents as they are.');
+      throw new StoaError(
+        'forbidden',
+        'The request is signed by an agent. An agent cannot import documents.',
+        {
+          fix: 'Use a token of the user, or of the operator.',
+        },
+      );
     if (!caller.scopes.write || caller.scopes.namespaces !== null)
-      throw new StoaError('forbidden', 'An import needs credentials that may write in every namespace.');
+      throw new StoaError(
+        'forbidden',
+        'These credentials cannot write to every namespace, so they cannot import.',
+        {
+          fix: 'Use a token with the write scope and without a list of namespaces.',
+        },
+      );
   }
 
-  /** The document that somebody brings, or why it cannot be taken. */
+  /** The record of an imported document. Throws where it cannot be imported. */
   recordFor(caller: Caller, fields: unknown): DocumentRecord {
     const { port, limits } = this.#options;
     const record = importedRecord(fields, limits);
-    const tooLarge = unheld(record, port.capabilities);
+    const tooLarge = whyTooLarge(record, port.capabilities);
     if (tooLarge !== undefined) throw refused(tooLarge);
     if (!caller.everyUser && record.userId !== caller.user)
       throw new StoaError(
         'forbidden',
-        `A document of the user "${record.userId}" cannot be imported for "${caller.user}".`,
+        `The document belongs to the user "${record.userId}" and cannot be imported for "${caller.user}".`,
       );
     return record;
   }
@@ -201,12 +221,12 @@ export class DataTransfer {
     return this.#options.port.heldByOthers(records);
   }
 
-  /** What documents would add to the quotas, for a caller that is about to write them. */
+  /** Adds up what imported documents would add to the quotas. */
   quota(): ImportQuota {
     return new ImportQuota(this.#options.port, this.#options.limits);
   }
 
-  /** Writes documents that have been looked at, one by one and against the quotas. */
+  /** Writes documents that were checked before, each one and against the quotas. */
   async write(caller: Caller, records: readonly DocumentRecord[]): Promise<void> {
     const { writer, steps } = this.#options;
     for (const step of steps.restore(records)) await writer.write({ caller }, [step]);
@@ -233,7 +253,7 @@ export class DataTransfer {
   }
 }
 
-/** A cursor can be forged, so what it holds is checked like any other input. */
+/** A cursor can be forged, so its content is checked like any other input. */
 function placeIn(after: string, limits: Limits): readonly [namespace: string, key: string | null] {
   try {
     const place: unknown = JSON.parse(after);

@@ -33,7 +33,7 @@ export function checkMetadata(metadata: unknown, limits: Limits): JsonObject {
   return metadata as JsonObject;
 }
 
-/** The merged metadata is held to the limit as well as what was given. */
+/** The limit applies to the merged metadata as well as to the metadata of the request. */
 export function checkMetadataSize(metadata: JsonObject, limits: Limits): void {
   const sizeBytes = Buffer.byteLength(JSON.stringify(metadata));
   if (sizeBytes <= limits.metadataBytesMax) return;
@@ -43,7 +43,7 @@ export function checkMetadataSize(metadata: JsonObject, limits: Limits): void {
     limit: 'metadataBytesMax',
     limits,
     received: sizeBytes,
-    advice: 'Store large metadata as a document of its own',
+    advice: 'Store large metadata as a separate document',
     details: { field: 'metadata', sizeBytes },
   });
 }

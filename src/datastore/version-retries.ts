@@ -11,7 +11,10 @@ export class VersionRetries {
     this.#attemptsMax = attemptsMax;
   }
 
-  /** Writers of this process wait for each other; against other processes the version decides, and the loser tries again. */
+  /**
+   * Writers of this process wait for each other; against other processes the version decides, and the loser
+   * tries again.
+   */
   run<T>(scope: Scope, key: string, attempt: () => Promise<T>): Promise<T> {
     return this.#queue.run(JSON.stringify([scope.user, scope.namespace, key]), async () => {
       for (let attempts = 1; ; attempts += 1) {

@@ -12,16 +12,16 @@ export interface DocumentChange {
   version: number | null;
   /** ISO 8601. */
   at: string;
-  /** Pass it as `since` to go on after this change. */
+  /** Pass it as `since` to continue after this change. */
   position: string;
-  /** Of a clear that takes several steps: only keys after this one, in code-point order, are gone. */
+  /** For a clear in several steps: only keys after this one, in code-point order, are removed. */
   after?: string;
-  /** Of a clear that takes several steps: only keys up to this one are gone. */
+  /** For a clear in several steps: only keys up to this one are removed. */
   through?: string;
 }
 
 export interface WatchOptions {
-  /** Only keys that begin with it; a clear is always told. */
+  /** Only keys with this prefix. A clear is always reported. */
   prefix?: string | undefined;
   /** A position; without it the watch begins now. */
   since?: string | undefined;
@@ -65,7 +65,7 @@ export async function* watchNamespace(
         if (kind === undefined)
           throw new StoaError(
             'invalid_data',
-            `The feed holds a change of the unknown kind "${change.kind}".`,
+            `The change feed contains a change of an unknown kind, "${change.kind}".`,
           );
         yield {
           kind,

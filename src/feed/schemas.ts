@@ -1,4 +1,4 @@
-/** The change feed as the wire shows it. */
+/** The schemas of the change feed in the format of the wire. */
 import { z } from 'zod';
 import type { FeedCommit } from './port.js';
 
@@ -20,8 +20,11 @@ export type ChangeAnswer = z.output<typeof changeSchema>;
 export const changePageSchema = z
   .object({
     items: z.array(changeSchema),
-    next_cursor: z.string().nullable().describe('Where to go on, or null when nothing more has happened yet'),
-    position: z.string().describe('How far this page has looked; pass it as `since`'),
+    next_cursor: z
+      .string()
+      .nullable()
+      .describe('Where to continue, or null if there are no more changes yet'),
+    position: z.string().describe('The position up to which this page was read; send it as `since`'),
   })
   .meta({ id: 'ChangePage' });
 

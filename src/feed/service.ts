@@ -1,4 +1,4 @@
-/** The change feed for a caller: only what it may see, only what it asks for. */
+/** The change feed for a caller: only changes that the caller may see and asks for. */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import { canSee } from '../identity/visibility.js';
@@ -14,11 +14,11 @@ export interface ChangesQuery {
   topics?: readonly string[] | undefined;
   /** Only documents of this namespace of the caller's user. */
   namespace?: string | undefined;
-  /** With `namespace`: only keys that begin with it. A clear is always told. */
+  /** With `namespace`: only keys that begin with it. A clear is always reported. */
   prefix?: string | undefined;
   /** Only of this project: it, its sessions and tasks, and of workspaces. */
   project?: string | undefined;
-  /** Only of the thing with this id. */
+  /** Only the record with this id. */
   id?: string | undefined;
 }
 
@@ -30,7 +30,7 @@ const topicsMax = 50;
 export class ChangesService {
   readonly #feed: Feed;
   readonly #limits: Limits;
-  /** How far each open stream is, for the metrics. */
+  /** The position of each open stream, for the metrics. */
   readonly #followers = new Set<{ position: string }>();
 
   constructor(feed: Feed, limits: Limits) {
@@ -62,7 +62,10 @@ export class ChangesService {
     };
   }
 
-  /** Pages without end, as they happen; an empty page only says how far it has looked. Refuses a bad position before the first. */
+  /**
+   * Endless pages of new changes; an empty page has only a position. An invalid position is refused before
+   * the first page.
+   */
   async follow(caller: Caller, query: ChangesQuery, signal: AbortSignal): Promise<AsyncGenerator<FeedPage>> {
     const accept = filterFor(caller, query);
     const since = query.since ?? (await this.#feed.newest());
@@ -99,7 +102,9 @@ export class ChangesService {
   }
 }
 
-/** What is cheap and refuses most comes first: each change is held against the filters of many readers. */
+/**
+ * Cheap tests that refuse most changes come first: each change is tested with the filters of many readers.
+ */
 function filterFor(caller: Caller, query: ChangesQuery): Accept {
   const tests = [scopeTest(caller, query), topicTest(query.topics)].filter((test) => test !== undefined);
   return (change) => tests.every((test) => test(change)) && canSee(caller, change);
@@ -122,7 +127,7 @@ function scopeTest(
   return id === undefined ? undefined : (change) => change.id === id;
 }
 
-/** What the filter takes at most, in the feed's own terms; undefined where it may be anything. */
+/** The widest result of the filter, in the feed's terms; undefined if it can be anything. */
 function interestOf(
   { user }: Caller,
   { namespace, prefix = '', project, id }: ChangesQuery,

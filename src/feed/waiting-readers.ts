@@ -1,12 +1,15 @@
-/** Readers at the end of the feed, found by what they wait for: a commit looks only at those that it may concern. */
+/**
+ * Readers at the end of the feed, indexed by their interest: a commit tests only the readers that it may
+ * concern.
+ */
 import type { Change } from '../core/change.js';
 import type { Commit, Interest } from './port.js';
 
 export interface WaitingReader {
   accept?: ((change: Change) => boolean) | undefined;
-  /** Without one every change is held against `accept`; with one, only those of which it is true. */
+  /** Without one every change is tested with `accept`; with one, only the changes inside it. */
   interest?: Interest | undefined;
-  /** Takes itself out. */
+  /** Removes the reader and wakes it. */
   wake(): void;
 }
 
@@ -75,7 +78,7 @@ export class WaitingReaders {
   }
 }
 
-/** A key begins with as many prefixes as there are lengths of them: each is one look. */
+/** Looks up a key once for each length of a prefix, instead of once for each reader. */
 class PrefixReaders {
   readonly #byPrefix = new SetsByName();
   /** How many readers there are for each length. */
@@ -97,7 +100,10 @@ class PrefixReaders {
     else this.#lengths.set(prefix.length, left);
   }
 
-  /** Who may care for a key; for no key, everybody. Whoever is woken meanwhile is taken out. */
+  /**
+   * The readers that may want a key; without a key, all readers. A reader that is woken in the meantime is
+   * removed.
+   */
   of(key: string | null): ReadonlySet<WaitingReader>[] {
     if (key === null) return this.#byPrefix.all();
     const found: ReadonlySet<WaitingReader>[] = [];
@@ -109,7 +115,7 @@ class PrefixReaders {
   }
 }
 
-/** Sets of readers, none of which is empty. */
+/** Sets of readers by name, without empty sets. */
 class SetsByName {
   readonly #sets = new Map<string, Set<WaitingReader>>();
 
@@ -131,7 +137,7 @@ class SetsByName {
     else readers.add(reader);
   }
 
-  /** Whether it was there. */
+  /** Returns whether the reader was in the set. */
   delete(name: string, reader: WaitingReader): boolean {
     const readers = this.#sets.get(name);
     if (readers === undefined || !readers.delete(reader)) return false;
@@ -140,7 +146,7 @@ class SetsByName {
   }
 }
 
-/** Two places with one name would only be looked at together: `accept` decides. */
+/** Two places may share a name: their readers are tested together, and `accept` decides. */
 function placeOf(user: string, namespace: string): string {
   return `${namespace}\n${user}`;
 }

@@ -11,7 +11,7 @@ export function operatorTokenPath(dataDir: string): string {
   return join(dataDir, operatorTokenFile);
 }
 
-/** The token of a data directory, made when there is none. */
+/** The token of a data directory. It is created if it does not exist. */
 export async function ensureOperatorToken(dataDir: string): Promise<string> {
   const path = operatorTokenPath(dataDir);
   const found = await readOperatorToken(path);
@@ -24,7 +24,7 @@ export async function ensureOperatorToken(dataDir: string): Promise<string> {
   return found;
 }
 
-/** Undefined where there is no such file. */
+/** Undefined where the file does not exist. */
 export async function readOperatorToken(path: string): Promise<string | undefined> {
   let text: string;
   try {
@@ -33,12 +33,12 @@ export async function readOperatorToken(path: string): Promise<string | undefine
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
       cause: error,
-      fix: 'Check its permissions.',
+      fix: 'Check the permissions of the file.',
     });
   }
   const token = text.trim();
   if (isOperatorToken(token)) return token;
-  throw new StoaError('invalid_config', `${path} does not hold an operator token.`, {
-    fix: 'Remove the file; the next start makes a new token.',
+  throw new StoaError('invalid_config', `${path} does not contain an operator token.`, {
+    fix: 'Delete the file. The server creates a new token when it starts.',
   });
 }

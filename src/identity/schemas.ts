@@ -1,4 +1,4 @@
-/** Tokens as the wire shows them, and what a request to make one may say. */
+/** Tokens as the API returns them, and the body of a request that creates one. */
 import { z } from 'zod';
 import type { TokenRecord } from './tokens.js';
 
@@ -9,12 +9,14 @@ const timeMs = z.int().min(0).describe('Unix time in milliseconds');
 
 export const tokenScopesSchema = z
   .object({
-    write: z.boolean().meta({ description: 'Without it the token can only read.' }),
+    write: z
+      .boolean()
+      .meta({ description: 'Whether the token can write. A token without it can only read.' }),
     namespaces: z
       .array(z.string())
       .min(1)
       .nullable()
-      .meta({ description: 'Namespaces of the data store that it reaches; null means all.' }),
+      .meta({ description: 'Namespaces of the data store that the token can access; null means all.' }),
   })
   .meta({ id: 'TokenScopes' });
 
@@ -26,21 +28,23 @@ export const tokenSchema = z
     scopes: tokenScopesSchema,
     created_at: timeMs,
     expires_at: timeMs.nullable(),
-    last_used_at: timeMs.nullable().meta({ description: 'Follows within a minute.' }),
+    last_used_at: timeMs
+      .nullable()
+      .meta({ description: 'When the token was last used, at most a minute late.' }),
   })
   .meta({ id: 'Token' });
 
 export type Token = z.output<typeof tokenSchema>;
 
 export const createdTokenSchema = tokenSchema
-  .extend({ token: z.string().meta({ description: 'The secret. It is shown this once and not kept.' }) })
+  .extend({ token: z.string().meta({ description: 'The secret. It is shown only once and is not stored.' }) })
   .meta({ id: 'CreatedToken' });
 
 export type CreatedToken = z.output<typeof createdTokenSchema>;
 
 export const createTokenSchema = z
   .strictObject({
-    name: z.string().default('').meta({ description: 'What it is for.' }),
+    name: z.string().default('').meta({ description: 'What the token is for.' }),
     expires_in: z
       .int()
       .min(1)
@@ -55,10 +59,10 @@ export const createTokenSchema = z
       .partial()
       .strict()
       .default({})
-      .meta({ description: 'Everything of the user unless narrowed.' }),
+      .meta({ description: 'What the token can do. The default is to read and write all data of the user.' }),
   })
   .refine(({ expires_in, expires_at }) => expires_in === undefined || expires_at === undefined, {
-    message: 'expires_in and expires_at exclude each other.',
+    message: 'The request has both expires_in and expires_at. Send one of them.',
   })
   .meta({ id: 'CreateToken' });
 

@@ -11,10 +11,10 @@ export interface SignedMessage {
 export interface SignatureInput {
   label: string;
   components: readonly string[];
-  /** The inner list with its parameters, as sent: it is the last line of what is signed. */
+  /** The inner list with its parameters, as sent. It is the last line of the signed text. */
   parameters: string;
   created: number | undefined;
-  /** NaN for what is no time. */
+  /** NaN for an invalid time. */
   expires: number | undefined;
   nonce: string | undefined;
   keyId: string | undefined;
@@ -37,7 +37,8 @@ export function parseSignatureInput(header: string): SignatureInput[] | undefine
     const [, label, parameters] = found as unknown as [string, string, string];
     const end = closingParenthesis(parameters);
     const components = parseComponents(parameters.slice(1, end));
-    // Of two members with one label, the verifier and whoever else reads the header could take different ones.
+    // With two members under one label, another reader of the header could use a different member than this
+    // verifier.
     if (components === undefined || inputs.some((input) => input.label === label)) return undefined;
     const values = new Map(
       Array.from(parameters.slice(end + 1).matchAll(parameter), ([, name, quoted, bare]) => [
@@ -72,7 +73,7 @@ function closingParenthesis(parameters: string): number {
   return parameters.length;
 }
 
-/** Components with parameters of their own (`;sf`, `;req`) change what is signed; they are refused, not guessed. */
+/** Components with parameters (`;sf`, `;req`) change the signed text. They are refused. */
 function parseComponents(list: string): string[] | undefined {
   const components: string[] = [];
   let rest = list;
@@ -149,7 +150,7 @@ const digestAlgorithms = new Map([
   ['sha-512', 'sha512'],
 ]);
 
-/** Whether `Content-Digest` has a digest that we can check, and every one that we can check is right. */
+/** Whether `Content-Digest` has a digest of a supported algorithm, and all of them match the body. */
 export function digestMatches(header: string, body: Buffer): boolean {
   // Once an algorithm: a header of a hundred digests must not cost a hundred hashes of the body.
   const computed = new Map<string, string>();

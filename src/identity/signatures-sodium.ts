@@ -1,4 +1,4 @@
-/** The part of sodium-native that signatures need, with the types that the package does not bring. */
+/** The functions of sodium-native that signatures need, with types that the package does not include. */
 import { createRequire } from 'node:module';
 
 interface Sodium {

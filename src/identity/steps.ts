@@ -35,7 +35,7 @@ export class IdentitySteps {
     this.#nowMs = nowMs;
   }
 
-  /** Its answer holds the secret: it must not be kept under an Idempotency-Key. */
+  /** The answer contains the secret, so it must not be stored under an Idempotency-Key. */
   async createToken(caller: Caller, user: string, input: CreateTokenInput): Promise<Step<CreatedToken>> {
     onlyOperator(caller);
     const { name, expires_in, expires_at, scopes } = validate(createTokenSchema, input);
@@ -44,7 +44,8 @@ export class IdentitySteps {
     const nowMs = this.#nowMs();
     const expiresAtMs = expires_in !== undefined ? nowMs + expires_in * 1_000 : (expires_at ?? null);
     if (expiresAtMs !== null && expiresAtMs <= nowMs) {
-      throw new StoaError('invalid_request', 'expires_at is in the past.', {
+      throw new StoaError('invalid_request', `expires_at is ${expiresAtMs}, which is in the past.`, {
+        fix: `Send a time after ${nowMs} (Unix time in milliseconds), or expires_in.`,
         details: { errors: [{ field: 'body.expires_at', message: 'is in the past.' }] },
       });
     }
@@ -68,11 +69,15 @@ export class IdentitySteps {
   revokeTokens(caller: Caller, user: string, tokenId: string | undefined): Step<string[]> {
     onlyOperator(caller);
     if (tokenId !== undefined && !tokenIdPattern.test(tokenId))
-      throw new StoaError('invalid_id_digits', 'A token id has 20 hexadecimal digits.');
+      throw new StoaError(
+        'invalid_id_digits',
+        `Invalid token id "${tokenId.slice(0, 40)}". Expected 20 lowercase hexadecimal digits.`,
+        { fix: 'Use a token_id from the list of tokens.' },
+      );
     const owner = checkUserId(user, this.#limits);
     return this.#port.revokeTokens(owner, tokenId).map((revoked) => {
       if (tokenId !== undefined && revoked.length === 0)
-        throw new StoaError('not_found', `The user has no token ${tokenId}.`);
+        throw new StoaError('not_found', `The user "${owner}" has no token ${tokenId}.`);
       return revoked;
     });
   }
@@ -95,5 +100,8 @@ export class IdentitySteps {
 }
 
 export function onlyOperator(caller: Caller): void {
-  if (caller.kind !== 'operator') throw new StoaError('forbidden', 'Only the operator manages tokens.');
+  if (caller.kind !== 'operator')
+    throw new StoaError('forbidden', 'The caller is not the operator. Only the operator can manage tokens.', {
+      fix: "Use the operator's token, in operator.token of the data directory.",
+    });
 }

@@ -37,7 +37,7 @@ export function isOperatorToken(text: string): boolean {
   return operatorTokenPattern.test(text);
 }
 
-/** The id part of a user's token, or undefined when the text is none. */
+/** The id part of a user's token, or undefined where the text is not a token. */
 export function tokenIdOf(text: string): string | undefined {
   return tokenPattern.exec(text)?.[1];
 }
@@ -53,7 +53,10 @@ export function sameHash(left: string, right: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Whether two tokens are the same, in a time that does not depend on where they differ: every character is looked at. */
+/**
+ * Whether two tokens are the same. Compares every character, so that the time does not show where they
+ * differ.
+ */
 export function sameToken(left: string, right: string): boolean {
   if (left.length !== right.length) return false;
   let difference = 0;
@@ -62,7 +65,7 @@ export function sameToken(left: string, right: string): boolean {
   return difference === 0;
 }
 
-/** The part of a token that is no secret: `stoa_` and its id, or `stoa_operator`. */
+/** The part of a token that is not secret: `stoa_` and its id, or `stoa_operator`. */
 export function publicPart(token: string): string {
   return token.slice(0, token.indexOf('_', 5));
 }

@@ -1,4 +1,5 @@
 /** The 32 bytes under which a user's things are stored and sharded. */
+import { LRUCache } from 'lru-cache';
 import { StoaError } from '../core/errors.js';
 import { blake3 } from '../core/blake3.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -8,19 +9,19 @@ import { invalidCharacterIn } from '../core/text/invalid-character.js';
 const hex64 = /^[0-9a-f]{64}$/i;
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** Keys of users who called lately: every request asks for one, and hashing costs as much as a read. */
-const lately = new Map<string, Buffer>();
-/** The spellings of users who called lately, for the same reason. */
-const spellings = new Map<string, string>();
-const latelyMax = 10_000;
+/** Users whose keys are remembered. */
+const keysMax = 10_000;
+/** Never dropped for its age, as a user's key does not change. It saves a hash of 1.3 µs, asked for two to four times in a request: 5 % of a GET of a document. */
+const keys = new LRUCache<string, Buffer>({ max: keysMax });
 
-/** 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text. */
+/**
+ * 64 hex digits are the bytes themselves; a UUID is hashed as its 16 bytes; any other name as its UTF-8 text.
+ */
 export function userKey(user: string): Buffer {
-  const known = lately.get(user);
+  const known = keys.get(user);
   if (known !== undefined) return known;
   const key = makeKey(user);
-  if (lately.size >= latelyMax) lately.clear();
-  lately.set(user, key);
+  keys.set(user, key);
   return key;
 }
 
@@ -30,17 +31,8 @@ function makeKey(user: string): Buffer {
   return blake3(Buffer.from(user, 'utf8'));
 }
 
-/** The readable id in its one spelling: hex and UUIDs in lower case. Refuses what cannot name a user. */
+/** The readable id in its one spelling: hex and UUIDs in lower case. Throws for an invalid user id. */
 export function checkUserId(user: string, limits: Limits): string {
-  const known = spellings.get(user);
-  if (known !== undefined && Buffer.byteLength(user) <= limits.userIdBytesMax) return known;
-  const spelling = spellingOf(user, limits);
-  if (spellings.size >= latelyMax) spellings.clear();
-  spellings.set(user, spelling);
-  return spelling;
-}
-
-function spellingOf(user: string, limits: Limits): string {
   if (user === '') throw invalid('The user id is empty.');
   const received = Buffer.byteLength(user);
   if (received > limits.userIdBytesMax)

@@ -1,4 +1,4 @@
-/** Filters as LangGraph means them: members of a value, equal to something or compared by operators. */
+/** LangGraph's filters: members of a value, compared for equality or by operators. */
 import { StoaError } from '../core/errors.js';
 
 type Test = (found: unknown, wanted: unknown) => boolean;
@@ -33,15 +33,15 @@ function holds(found: unknown, condition: unknown): boolean {
 
 function operatorOf(name: string): Test {
   const test = Object.hasOwn(operators, name) ? operators[name] : undefined;
-  // Taken as a plain value it would match nothing, and nobody would know why.
+  // As a plain value an unknown operator would match nothing, without an error.
   if (test === undefined)
-    throw new StoaError('invalid_request', `"${name}" is no operator of a filter.`, {
+    throw new StoaError('invalid_request', `Unknown filter operator "${name}".`, {
       fix: `Use one of ${Object.keys(operators).join(', ')}.`,
     });
   return test;
 }
 
-/** Equal as JSON: the order of members does not matter, an undefined one is none. */
+/** Equal as JSON: the order of members does not matter, and undefined members are ignored. */
 function isSame(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   if (Array.isArray(left))

@@ -1,10 +1,10 @@
-/** LangGraph's paths as keys of one namespace, whatever characters they hold, and back. */
+/** Converts LangGraph's paths of any characters into keys of one namespace, and back. */
 
-// Separators, the escape itself, and what a key of the data store may not hold.
+// Separators, the escape character, and characters that a key of the data store must not contain.
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 const unsafeInPart = /[%/:\u0000-\u001f\u007f-\u009f\p{Cs}]/gu;
 
-/** A part that cannot run into its neighbours. */
+/** A part without separators. */
 export function escapePart(part: string): string {
   return part.replaceAll(
     unsafeInPart,
@@ -18,7 +18,10 @@ export function unescapePart(text: string): string {
   );
 }
 
-/** What the keys of a path and of all paths below it begin with: each part ends in a slash, so that `ab` is not below `a`. */
+/**
+ * The prefix of the keys of a path and all paths below it. Each part ends with a slash, so that `ab` is not
+ * below `a`.
+ */
 export function pathPrefix(parts: readonly string[]): string {
   return parts.map((part) => `${escapePart(part)}/`).join('');
 }
@@ -28,7 +31,7 @@ export function itemKey(namespace: readonly string[], key: string): string {
   return `${pathPrefix(namespace)}:${escapePart(key)}`;
 }
 
-/** Parts hold no bare colon: the first one ends the namespace. */
+/** Parts contain no unescaped colon: the first colon ends the namespace. */
 export function parseItemKey(text: string): { namespace: string[]; key: string } {
   const end = text.indexOf(':');
   return {
@@ -37,11 +40,11 @@ export function parseItemKey(text: string): { namespace: string[]; key: string }
   };
 }
 
-/** A text whose order is the reverse: lists go upwards, and of checkpoints the newest is wanted first. */
+/** A text that sorts in reverse: lists are ascending, and the newest checkpoint must come first. */
 export function reversed(text: string): string {
   const digits = Array.from(new TextEncoder().encode(text), (byte) =>
     (255 - byte).toString(16).padStart(2, '0'),
   );
-  // Above every digit, so that a longer text comes before its own beginning.
+  // Above every digit, so that a longer text comes before its prefix.
   return `${digits.join('')}~`;
 }

@@ -1,26 +1,26 @@
-/** Serialized values as documents: text stays readable, and what is too long for one document is split. */
+/** Serialized values as documents: text stays readable, and a value that is too long is split into pieces. */
 import { fromBase64, toBase64 } from '../client/base64.js';
 
-/** The first piece of a value, or all of it. Further ones are documents of their own. */
+/** The first piece of a value, or all of it. Each further piece is another document. */
 export interface Packed {
   type: string;
-  /** Of UTF-8 text, or in base64 where the bytes are none. */
+  /** UTF-8 text, or base64 if the bytes are not text. */
   data: string;
   isBinary?: true;
-  /** How many pieces there are, when more than one. */
+  /** The number of pieces, if more than one. */
   pieces?: number;
 }
 
-/** Escaped as JSON a character has at most six bytes, so that every piece stays below the limit of a value. */
+/** A character has at most six bytes as escaped JSON, so every piece is below the limit of a value. */
 const pieceCharactersMax = 160_000;
 
-/** The value in one piece, whatever its length. */
+/** The value in one piece of any length. */
 export function packWhole(type: string, bytes: Uint8Array): Packed {
   const text = textIn(bytes);
   return text === undefined ? { type, data: toBase64(bytes), isBinary: true } : { type, data: text };
 }
 
-/** The documents of one value by key; the first is at `key` itself. */
+/** The documents of one value by key. The first has the key `key`. */
 export function pack(key: string, type: string, bytes: Uint8Array): Record<string, Packed | string> {
   const packed = packWhole(type, bytes);
   const [first = '', ...rest] = piecesOf(packed.data);
@@ -46,7 +46,7 @@ function pieceKey(key: string, index: number): string {
 
 function textIn(bytes: Uint8Array): string | undefined {
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
-  // Bytes that are no text became U+FFFD, which takes three bytes; only true text comes back as it was.
+  // Bytes that are not text become U+FFFD, which has three bytes; only valid text encodes to the same bytes.
   const again = new TextEncoder().encode(text);
   return again.length === bytes.length && again.every((byte, index) => byte === bytes[index])
     ? text
@@ -57,7 +57,7 @@ function piecesOf(text: string): string[] {
   const pieces: string[] = [];
   for (let start = 0; start < text.length || start === 0;) {
     let end = Math.min(text.length, start + pieceCharactersMax);
-    // Half of a surrogate pair is no text.
+    // Half of a surrogate pair is not valid text.
     if (end < text.length && /[\ud800-\udbff]/.test(text.charAt(end - 1))) end -= 1;
     pieces.push(text.slice(start, end));
     if (end === text.length) break;

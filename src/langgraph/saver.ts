@@ -26,13 +26,13 @@ export interface StoaSaverOptions {
   client: Stoa;
   /** The namespace of the data store that holds the checkpoints. */
   namespace?: string | undefined;
-  /** How values become bytes; LangGraph's own way unless given. */
+  /** Serializes values; the default is LangGraph's serializer. */
   serde?: SerializerProtocol | undefined;
 }
 
 type Config = Parameters<BaseCheckpointSaver['getTuple']>[0];
 
-/** Which line of checkpoints: a thread has one for each graph in it. */
+/** A line of checkpoints: a thread has one for each graph in it. */
 interface Line {
   thread: string;
   ns: string;
@@ -47,11 +47,13 @@ interface StoredCheckpoint extends Line {
 
 type StoredWrite = Packed & { task: string; channel: string };
 
-/** What the namespace holds; a text is a further piece of a value that was too long for one document. */
+/**
+ * The documents of the namespace. A text is a further piece of a value that was too long for one document.
+ */
 type Stored = StoredCheckpoint | StoredWrite | Packed | string;
 
 const batchKeysMax = 1_000;
-/** Half of what the server takes at once: more goes in several requests. */
+/** Half of the server's limit; more is sent in several requests. */
 const batchBytesMax = 8 * 1024 * 1024;
 
 /**
@@ -131,7 +133,7 @@ export class StoaSaver extends BaseCheckpointSaver {
       );
     }
     const key = checkpointKey(line, checkpoint.id);
-    // The last of all: who finds the checkpoint finds its values.
+    // The checkpoint is written last, so that its values exist when it is found.
     documents[key] = {
       ...line,
       id: checkpoint.id,
@@ -147,7 +149,10 @@ export class StoaSaver extends BaseCheckpointSaver {
     return configOf(line, checkpoint.id);
   }
 
-  /** What a task wrote first stays, so that running it again changes nothing; errors and interrupts are replaced. */
+  /**
+   * The first write of a task is kept, so that running the task again changes nothing; errors and interrupts
+   * are replaced.
+   */
   override async putWrites(config: Config, writes: PendingWrite[], taskId: string): Promise<void> {
     const line = { thread: required(config, 'thread_id'), ns: textIn(config, 'checkpoint_ns') ?? '' };
     const prefix = writesPrefix(line, required(config, 'checkpoint_id'));
@@ -170,7 +175,7 @@ export class StoaSaver extends BaseCheckpointSaver {
     if (Object.keys(documents).length > 0) await this.#set(documents);
   }
 
-  /** Checkpoints go first: what they refer to is never missing from one that is still there. */
+  /** Checkpoints are deleted first, so that an existing checkpoint never misses its values. */
   override async deleteThread(threadId: string): Promise<void> {
     for (const kind of ['c', 'w', 'v'] as const) {
       for (;;) {
@@ -255,7 +260,7 @@ export class StoaSaver extends BaseCheckpointSaver {
     );
   }
 
-  /** Before version 4 what a step had sent was kept as writes of its parent, not in a channel. */
+  /** Before version 4 the sends of a step were stored as writes of its parent, not in a channel. */
   async #migrateSends(checkpoint: Checkpoint, line: Line, parent: string): Promise<void> {
     const writes = await this.#writesOf(line, parent);
     const versions = Object.values(checkpoint.channel_versions);
@@ -270,7 +275,7 @@ export class StoaSaver extends BaseCheckpointSaver {
     return this.serde.loadsTyped(packed.type, unpack(packed, further));
   }
 
-  /** In one step where one request holds it; otherwise in order. */
+  /** In one step if it fits into one request; otherwise in order. */
   async #set(documents: Readonly<Record<string, Stored>>): Promise<void> {
     for (const set of batchesOf(documents)) requireWritten((await this.#data.batch({ set })).set);
   }
@@ -317,19 +322,19 @@ function writeIn(stored: Stored): StoredWrite {
 function damaged(what: string): StoaError {
   return new StoaError(
     'invalid_data',
-    `The namespace of the checkpoints does not hold what belongs there: ${what}.`,
-    { fix: 'Give the checkpointer a namespace of its own.' },
+    `The namespace of the checkpoints contains a document that is not ${what}.`,
+    { fix: 'Use a separate namespace for the checkpointer.' },
   );
 }
 
-/** Values are split, so that only what stands beside them can be too long. */
+/** Values are split, so only the metadata beside them can be too long. */
 function tooLong(id: string, cause: StoaError): StoaError {
   return new StoaError(
     'too_large',
     `The checkpoint ${id} is too long for one document, even without its values: ${cause.message}`,
     {
       cause,
-      fix: 'Keep long values in a channel, not in the metadata, or raise valueBytesMax of the server.',
+      fix: 'Store long values in a channel, not in the metadata, or raise valueBytesMax of the server.',
       ...(cause.details !== undefined && { details: cause.details }),
     },
   );
@@ -368,15 +373,17 @@ function textIn(config: Config, name: string): string | undefined {
   const value: unknown = config.configurable?.[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string')
-    throw new StoaError('invalid_request', `configurable.${name} is text.`, { details: { field: name } });
+    throw new StoaError('invalid_request', `configurable.${name} must be text, got ${typeof value}.`, {
+      details: { field: name },
+    });
   return value;
 }
 
 function required(config: Config, name: string): string {
   const value = textIn(config, name);
   if (value === undefined || value === '') {
-    throw new StoaError('invalid_request', `The configuration names no ${name}.`, {
-      fix: `Pass { configurable: { ${name}: … } } along.`,
+    throw new StoaError('invalid_request', `configurable.${name} is missing.`, {
+      fix: `Pass { configurable: { ${name}: … } }.`,
       details: { field: name },
     });
   }

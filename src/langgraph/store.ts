@@ -21,9 +21,11 @@ export interface StoaStoreOptions {
   client: Stoa;
   /** The namespace of the data store that holds the items. */
   namespace?: string | undefined;
-  /** Seconds after its last put at which an item expires, where the put names none; without it never. */
+  /**
+   * Seconds after its last put when an item expires, if the put sets no time. By default items do not expire.
+   */
   ttlSeconds?: number | undefined;
-  /** Whether `get` and `search` begin the life of what they find anew, once half of it is over. Off unless given. */
+  /** Whether `get` and `search` restart the time of an item after half of it has passed. Off by default. */
   refreshOnRead?: boolean | undefined;
 }
 
@@ -32,7 +34,7 @@ export interface PutSettings {
   ttlSeconds?: number | null | undefined;
 }
 
-/** A put in a batch, with a life of its own where it has one. */
+/** A put in a batch, optionally with its own time to live. */
 export type StoaPutOperation = PutOperation & PutSettings;
 
 const pageItemsMax = 1_000;
@@ -59,7 +61,10 @@ export class StoaStore extends BaseStore {
     this.#refreshOnRead = refreshOnRead;
   }
 
-  /** Reads see what was there before the batch; its writes follow in one request, all or none. The last write of an item counts. */
+  /**
+   * Reads see the state before the batch. Its writes follow in one request, all or none. The last write of an
+   * item wins.
+   */
   override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
     const results = await Promise.all(operations.map((operation) => this.#read(operation)));
     await this.#write(operations.filter((operation) => 'value' in operation));
@@ -74,7 +79,7 @@ export class StoaStore extends BaseStore {
     index?: false | string[],
     settings: PutSettings = {},
   ): Promise<void> {
-    // The base class checks the namespace and calls batch; only a life of its own needs more than that.
+    // The base class checks the namespace and calls batch; only a put with its own time to live needs more.
     if (settings.ttlSeconds === undefined) return super.put(namespace, key, value, index);
     const put = super.put.bind({
       batch: ([operation]: [PutOperation]) => this.batch([{ ...operation, ...settings }]),
@@ -105,8 +110,8 @@ export class StoaStore extends BaseStore {
     query,
   }: SearchOperation): Promise<SearchItem[]> {
     if (query !== undefined && query !== '') {
-      throw new StoaError('unsupported', 'This store ranks nothing by meaning.', {
-        fix: 'Leave query away and search by filter.',
+      throw new StoaError('unsupported', 'The search has a query, and this store cannot rank by meaning.', {
+        fix: 'Remove query and search by filter.',
       });
     }
     const found: DataDocument<Value>[] = [];
@@ -123,7 +128,7 @@ export class StoaStore extends BaseStore {
     return found.map(itemOf);
   }
 
-  /** A whole life from now on for what has less than half of it left. Somebody who writes meanwhile does the same. */
+  /** Restarts the time of items that have less than half of it left. A concurrent write does the same. */
   async #refresh(documents: readonly DataDocument<Value>[]): Promise<void> {
     if (!this.#refreshOnRead) return;
     await Promise.all(
@@ -179,13 +184,13 @@ export class StoaStore extends BaseStore {
       });
       return requireWritten(set);
     }
-    // A batch of the data store has one life for all; a commit has one for each.
+    // A batch of the data store has one time to live for all keys; a commit has one for each.
     const { namespace } = this.#data;
     const operations = [
       ...sets.map((set) => ({ op: 'data.set' as const, namespace, ...set })),
       ...deletes.map((key) => ({ op: 'data.delete' as const, namespace, key })),
     ];
-    // With a key of its own the server does the work once, however often it is asked.
+    // With an Idempotency-Key the server does the work once, also if the request is repeated.
     const outcome = await this.#client.commit(
       { operations },
       { idempotencyKey: globalThis.crypto.randomUUID() },
@@ -199,7 +204,7 @@ function itemOf({ key, value, createdAt, updatedAt }: DataDocument<Value>): Item
   return { ...parseItemKey(key), value, createdAt: new Date(createdAt), updatedAt: new Date(updatedAt) };
 }
 
-/** What every wanted namespace begins with, so that the rest need not be looked through. */
+/** The common prefix of all wanted namespaces, so that only those keys are read. */
 function literalPrefix(conditions: readonly MatchCondition[]): string[] {
   const path = conditions.find(({ matchType }) => matchType === 'prefix')?.path ?? [];
   const wildcard = path.indexOf('*');

@@ -1,4 +1,4 @@
-/** Backends that cannot write all or nothing answer key by key; LangGraph knows only success. */
+/** Backends without atomic batches report each key; LangGraph only knows success or an error. */
 import type { KeyResult } from '../client/index.js';
 import { type ErrorCode, StoaError, errorKinds } from '../core/errors.js';
 
@@ -6,7 +6,7 @@ export function requireWritten(results: Readonly<Record<string, KeyResult>>): vo
   for (const result of Object.values(results)) {
     if (!('error' in result)) continue;
     const { code, detail } = result.error;
-    // The table was just asked for the code.
+    // The code was looked up in the table.
     throw new StoaError(Object.hasOwn(errorKinds, code) ? (code as ErrorCode) : 'internal', detail);
   }
 }

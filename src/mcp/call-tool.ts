@@ -1,4 +1,4 @@
-/** One call of a tool, and what it answers. */
+/** Runs one tool call and makes its result. */
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
@@ -9,16 +9,16 @@ import { tools } from './tools/index.js';
 
 export const serverInfo = { name: 'stoa', title: 'Stoa', version };
 
-/** The result of a call, as the protocol has it. */
+/** The result of a call in the protocol's format. */
 export interface CallResult {
   isError?: true;
-  /** What the tool answers as JSON; of a failed call the error. */
+  /** The tool's answer as JSON, or the error of a failed call. */
   content: [{ type: 'text'; text: string }];
   structuredContent?: Record<string, unknown>;
   [other: string]: unknown;
 }
 
-/** A failed call is an answer that a model can read and act on; only a tool that is not there is an error of the protocol. */
+/** A failed call is a result that a model can read; only an unknown tool is a protocol error. */
 export async function answerCall(
   stoa: Stoa,
   caller: Caller,
@@ -30,7 +30,7 @@ export async function answerCall(
   if (tool === undefined)
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
   try {
-    // A program may call itself by the name of such an agent.
+    // A program may use the name of an agent that has its own key.
     await stoa.registry.checkOwnName(caller);
     // Every output schema is an object.
     const structured = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<
@@ -54,7 +54,7 @@ export interface Failure {
   details?: Record<string, unknown>;
 }
 
-/** The same words as over HTTP. What nobody foresaw is reported, and says nothing of its cause. */
+/** The same sentences as over HTTP. An unexpected error is logged, and its cause is not shown. */
 export function failureOf(stoa: Stoa, thrown: unknown): Failure {
   if (!(thrown instanceof StoaError)) {
     stoa.onError(thrown, `an MCP call: ${messageOf(thrown)}`);

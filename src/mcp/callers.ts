@@ -1,29 +1,28 @@
-/** Who calls, carried beside a request through the protocol's own notion of it. */
+/** Passes the caller of a request through the protocol's layers. */
 import type { AuthInfo, Server, ServerContext } from '@modelcontextprotocol/server';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 
-/** The proof stays here; the protocol's layers only pass the key to it along. */
+/** The caller stays here; the protocol's layers only pass the key of this map. */
 const callers = new WeakMap<AuthInfo, Caller>();
 
-/** What to hand to a transport for this caller. */
+/** The value to pass to a transport for this caller. */
 export function authInfoOf(caller: Caller): AuthInfo {
   const authInfo: AuthInfo = { token: '', clientId: caller.user, scopes: [] };
   callers.set(authInfo, ofOneUser(caller));
   return authInfo;
 }
 
-/** An agent's tools are about one user; the operator means `default` unless it names one. */
+/** Tools act for one user; for the operator that is `default` unless a user is named. */
 export function ofOneUser(caller: Caller): Caller {
   return caller.everyUser ? { ...caller, everyUser: false } : caller;
 }
 
-/** The caller of a request. One that names no agent goes by the name of its program. */
+/** The caller of a request. A caller without an agent name gets the name of its program. */
 export function callerOf(server: Server, context: ServerContext): Caller {
   const authInfo = context.http?.authInfo;
   const caller = authInfo === undefined ? undefined : callers.get(authInfo);
-  if (caller === undefined)
-    throw new StoaError('unauthenticated', 'This request proves nothing about its caller.');
+  if (caller === undefined) throw new StoaError('unauthenticated', 'The request has no credentials.');
   return namedBy(caller, server.getClientVersion()?.name);
 }
 

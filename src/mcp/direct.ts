@@ -1,10 +1,10 @@
 /**
- * Tool calls that need nothing of the protocol's layers: those look at every message a dozen times and
- * carry the answer in web streams. Both ways give the result of `answerCall`; this one only writes the
- * envelope around it. It is worth its lines: 147 µs of processor time for a call instead of 376 in a
- * session and 407 by the revision of 2026 (0.50 of a GET instead of 0.19 and 0.15). Only a request that
- * is exactly as the protocol has it goes this way; whatever is missing, unknown or wrong in one is left
- * to those layers, and so are calls that wait, because only they can be cancelled.
+ * Answers tool calls without the protocol's layers, which check every message a dozen times and send the
+ * answer through web streams. Both paths return the result of `answerCall`; this one only writes the
+ * envelope. The gain: 147 µs of processor time for a call instead of 376 in a session and 407 by the
+ * revision of 2026 (0.50 of a GET instead of 0.19 and 0.15). Only a request that follows the protocol
+ * exactly takes this path. A request with a missing, unknown or invalid field goes to those layers, and
+ * so do calls that wait, because only those layers can cancel them.
  */
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server';
 import type { Caller } from '../core/caller.js';
@@ -36,7 +36,9 @@ const modernMetaFields: ReadonlySet<string> = new Set(
 );
 const modernFields = { resultType: 'complete', _meta: { [`${metaPrefix}serverInfo`]: serverInfo } };
 
-/** In a session of 2025, once it is known to be the caller's; undefined where it has to go the long way. */
+/**
+ * A call in a session of 2025 that belongs to the caller; undefined if the protocol's layers must answer it.
+ */
 export async function answerInSession(
   stoa: Stoa,
   exchange: Exchange,
@@ -55,7 +57,7 @@ export async function answerInSession(
   return answered(stoa, call, namedBy(ofOneUser(exchange.caller), program), exchange.request.signal, {});
 }
 
-/** Of the revision of 2026-07-28, which says everything in each request. */
+/** A call by the revision of 2026-07-28, where each request contains everything. */
 export async function answerModern(stoa: Stoa, exchange: Exchange): Promise<DirectAnswer | undefined> {
   const call = callIn(exchange);
   const { headers } = exchange.request;
@@ -123,7 +125,7 @@ function callIn({ request, body }: Exchange): Call | undefined {
     (meta !== undefined && !isFields(meta))
   )
     return undefined;
-  // A text or a safe whole number, as was just checked.
+  // The check above allows only a text or a safe whole number.
   return { id: id as string | number, name, input, meta };
 }
 

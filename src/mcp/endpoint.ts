@@ -1,4 +1,4 @@
-/** MCP over HTTP: both generations of the protocol at one address, told apart by the request itself. */
+/** MCP over HTTP: both generations of the protocol at one URL, distinguished by the request. */
 import {
   type McpHttpHandler,
   type ServerEventBus,
@@ -30,8 +30,8 @@ const listenSchema = z.looseObject({
 type Listen = z.output<typeof listenSchema>;
 
 /**
- * Clients of 2026-07-28 carry all that is needed in each request. Older ones open a session, which
- * they need for subscriptions only: a single request without one is answered too.
+ * A request of 2026-07-28 contains everything. Older clients open a session, which they need only
+ * for subscriptions: a single request without a session is answered too.
  */
 export class McpEndpoint {
   readonly #stoa: Stoa;
@@ -106,11 +106,11 @@ export class McpEndpoint {
       );
     const unknown = [...wanted].find((uri) => targetOf(uri) === undefined);
     if (unknown !== undefined)
-      return refusal(400, -32_602, `There is no resource ${unknown.slice(0, 200)}.`, {}, listen.data.id);
+      return refusal(400, -32_602, `Unknown resource ${unknown.slice(0, 200)}.`, {}, listen.data.id);
     return this.#listen(request, options, listen.data, caller);
   }
 
-  /** Each listener has a bus of its own, because each caller may see other things. */
+  /** Each listener has its own bus, because callers may see different resources. */
   async #listen(
     request: Request,
     options: { authInfo: ReturnType<typeof authInfoOf>; parsedBody: unknown },
@@ -145,7 +145,7 @@ export class McpEndpoint {
     const server = createMcpServer({ stoa: this.#stoa, isLasting: false });
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     await server.connect(transport);
-    // A caller who goes away waits for nothing any more.
+    // A disconnected client does not wait for the answer.
     const gone = new Promise<Response>((resolve) => {
       request.signal.addEventListener('abort', () => resolve(new Response(null, { status: 202 })), {
         once: true,

@@ -1,14 +1,14 @@
-/** One HTTP exchange of the protocol, whichever of its generations serves it. */
+/** One HTTP exchange of the protocol, for both generations. */
 import type { Caller } from '../core/caller.js';
 
 export interface Exchange {
-  /** Without its body, which is parsed already. */
+  /** Without its body, which is already parsed. */
   request: Request;
   body: unknown;
   caller: Caller;
 }
 
-/** An error of the protocol that concerns no single call. */
+/** A protocol error that does not belong to one call. */
 export function refusal(
   status: number,
   code: number,

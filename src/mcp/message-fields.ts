@@ -1,4 +1,4 @@
-/** Objects in a message of the protocol, before anything is known of them. */
+/** Objects in a message of the protocol, before validation. */
 
 export type Fields = Readonly<Record<string, unknown>>;
 

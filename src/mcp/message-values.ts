@@ -1,10 +1,16 @@
-/** How much of a request the protocol's layers look at: each value a dozen times. 40,000 names in one object took them 60 to 190 ms. */
+/**
+ * Counts the values of a request, because the protocol's layers check each a dozen times. 40,000 names in one
+ * object took them 60 to 190 ms.
+ */
 import { isFields } from './message-fields.js';
 
-/** A long text counts as one value for each of so many characters. */
+/** A long text counts as one value for each 1,024 characters. */
 const charactersPerValue = 1_024;
 
-/** Whether a request has more values than that, beside those inside the arguments of tools, which are looked at once. */
+/**
+ * Whether a request has more values than `valuesMax`. Values inside the arguments of tools are checked once
+ * and do not count.
+ */
 export function hasMoreValuesThan(body: unknown, valuesMax: number): boolean {
   const waiting: unknown[] = (Array.isArray(body) ? body : [body]).map(withoutArguments);
   let values = 0;
@@ -21,7 +27,7 @@ export function hasMoreValuesThan(body: unknown, valuesMax: number): boolean {
   return false;
 }
 
-/** The message with the names of its arguments in place of their values. */
+/** The message with the names of its arguments but without their values. */
 function withoutArguments(message: unknown): unknown {
   if (!isFields(message) || !isFields(message['params'])) return message;
   const { arguments: input, ...params } = message['params'];

@@ -1,10 +1,13 @@
-/** Tasks without the tree above them: a project is found or made by its name, and holds a session that is its queue. */
+/**
+ * A task queue without workspaces: a project is found or created by its name, and one session in it has the
+ * tasks.
+ */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Task, TaskStatus } from '../workspaces/model.js';
 import type { WorkspacesService } from '../workspaces/service.js';
 
-/** Marks the session that holds the tasks of callers who opened none. */
+/** Marks the session for tasks of callers that opened no session. */
 const queueMark = 'queue';
 const defaultName = 'default';
 
@@ -17,7 +20,7 @@ export class TaskQueue {
     this.#caller = caller;
   }
 
-  /** The id of a project named `project` or `workspace/project`, or given by its id; undefined where there is none. */
+  /** The id of a project given as `project`, `workspace/project` or id; undefined if it does not exist. */
   async find(reference: string = defaultName): Promise<string | undefined> {
     if (reference.startsWith('proj_')) return (await this.#workspaces.getProject(this.#caller, reference)).id;
     const [workspaceName, projectName] = namesOf(reference);
@@ -25,7 +28,7 @@ export class TaskQueue {
     return workspace === undefined ? undefined : this.#projectNamed(workspace, projectName);
   }
 
-  /** The same, and made where it is missing. */
+  /** As `find`, but creates a missing project. */
   async ensure(reference: string = defaultName): Promise<string> {
     const found = await this.find(reference);
     if (found !== undefined) return found;
@@ -89,7 +92,7 @@ export class TaskQueue {
       if (queue !== undefined) return queue.id;
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
-    // Two callers at once may each make one: claims and lists go over all sessions of the project.
+    // Two callers may each create one at the same time: claims and lists use all sessions of the project.
     return (
       await this.#workspaces.createSession(this.#caller, project, {
         agent_id: null,
@@ -106,7 +109,7 @@ export class TaskQueue {
     return (await this.#workspaces.listProjects(this.#caller, workspace, { name, limit: 1 })).items[0]?.id;
   }
 
-  /** Another caller may make it at the same moment; then that one is it. */
+  /** Another caller may create the record at the same time; that record is then used. */
   async #made(find: () => Promise<string | undefined>, make: () => Promise<string>): Promise<string> {
     const found = await find();
     if (found !== undefined) return found;
@@ -123,8 +126,8 @@ export class TaskQueue {
 function namesOf(reference: string): [workspace: string, project: string] {
   const [first = '', second, ...rest] = reference.split('/');
   if (first === '' || second === '' || rest.length > 0) {
-    throw new StoaError('invalid_request', `"${reference.slice(0, 100)}" is not a project.`, {
-      fix: 'Give "project", "workspace/project" or an id that begins with proj_.',
+    throw new StoaError('invalid_request', `"${reference.slice(0, 100)}" is not a project name or id.`, {
+      fix: 'Use "project", "workspace/project" or an id that begins with proj_.',
     });
   }
   return second === undefined ? [defaultName, first] : [first, second];
@@ -145,6 +148,6 @@ function decodePlace(cursor: string | undefined): Place {
     const [session, task] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[];
     return { ...(typeof session === 'string' && { session }), ...(typeof task === 'string' && { task }) };
   } catch (error) {
-    throw new StoaError('invalid_cursor', 'The cursor is not one of this list.', { cause: error });
+    throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.', { cause: error });
   }
 }

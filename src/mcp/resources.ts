@@ -1,4 +1,4 @@
-/** Keys and rooms as resources: what their URIs are, what is in them, and which change touches which. */
+/** Keys and rooms as MCP resources: their URIs, their content, and the resources that a change affects. */
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { StoaError } from '../core/errors.js';
@@ -27,7 +27,7 @@ export const resourceTemplates = [
     name: 'namespace',
     title: 'Keys of a namespace',
     mimeType: 'application/json',
-    description: 'The keys with their versions. Changes with every key.',
+    description: 'The keys with their versions. Updated with every change of a key.',
   },
   {
     uriTemplate: 'stoa://data/{namespace}/{key}',
@@ -41,13 +41,13 @@ export const resourceTemplates = [
     name: 'room',
     title: 'A room',
     mimeType: 'application/json',
-    description: 'Its newest messages. Changes with every message.',
+    description: 'The newest messages. Updated with every message.',
   },
 ];
 
 const pattern = /^stoa:\/\/(data|rooms)\/([^/?#]+)(?:\/([^/?#]+))?$/;
 
-/** What a URI names, in whatever spelling; undefined for what is none of ours. */
+/** The resource of a URI in any spelling; undefined for a URI that is not Stoa's. */
 export function targetOf(uri: string): Target | undefined {
   const [, kind, first, second] = pattern.exec(uri) ?? [];
   const [one, two] = [first, second].map((segment) => (segment === undefined ? undefined : decoded(segment)));
@@ -60,7 +60,7 @@ export function targetOf(uri: string): Target | undefined {
   return id === undefined ? undefined : { kind: 'room', id };
 }
 
-/** The one spelling that lists and notifications use. */
+/** The spelling of the URI in lists and notifications. */
 export function uriOf(target: Target): string {
   switch (target.kind) {
     case 'document':
@@ -72,7 +72,7 @@ export function uriOf(target: Target): string {
   }
 }
 
-/** The resources that a change of the feed touches. */
+/** The resources that a change of the feed affects. */
 export function touchedBy({ domain, kind, facts }: Change): Target[] {
   const { namespace, key, room } = facts ?? {};
   if (domain === 'data' && typeof namespace === 'string') {
@@ -86,7 +86,7 @@ export function touchedBy({ domain, kind, facts }: Change): Target[] {
     : [];
 }
 
-/** Whether a change makes the list of resources another one. */
+/** Whether a change affects the list of resources. */
 export function changesList({ domain, kind, version }: Change): boolean {
   if (domain === 'data') return version === 1 || kind !== 'document.set';
   return domain === 'messaging' && kind === 'room.created';
@@ -123,7 +123,10 @@ export async function readResource(stoa: Stoa, caller: Caller, target: Target): 
   }
 }
 
-/** A page of everything: the rooms first, then each namespace with its keys. The cursor says where it stopped. */
+/**
+ * A page of all resources: first the rooms, then each namespace with its keys. The cursor is the last
+ * position.
+ */
 export async function listResources(
   stoa: Stoa,
   caller: Caller,
@@ -199,7 +202,8 @@ function decodePlace(cursor: string | undefined): Place {
     | undefined;
   if (place?.section === 'rooms' && Number.isSafeInteger(place.offset) && Number(place.offset) >= 0)
     return { section: 'rooms', offset: Number(place.offset) };
-  if (place?.section !== 'data') throw new StoaError('invalid_cursor', 'The cursor is not one of this list.');
+  if (place?.section !== 'data')
+    throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.');
   return {
     section: 'data',
     namespaces: typeof place.namespaces === 'string' ? place.namespaces : null,

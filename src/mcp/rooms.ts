@@ -1,4 +1,7 @@
-/** Rooms by name: agents say "build", not a UUID. The most recently active public room of a name is meant. */
+/**
+ * Finds rooms by name, because agents use names, not UUIDs. Of several public rooms the most recently active
+ * is used.
+ */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
@@ -6,10 +9,10 @@ import type { Room } from '../messaging/model.js';
 import { refuse } from '../messaging/refusals.js';
 import { canonicalRoomId } from '../messaging/uuid.js';
 
-/** One of a kind for a store: rooms being made are known to all callers. */
+/** One map for each store: all callers see the rooms that are being created. */
 const makings = new WeakMap<Stoa, Map<string, Promise<string>>>();
 
-/** The room, where there is one and the caller may enter it. */
+/** The room, if it exists and the caller may enter it. */
 export async function enterRoom(
   stoa: Stoa,
   caller: Caller,
@@ -19,13 +22,15 @@ export async function enterRoom(
   const { rooms } = stoa.messaging;
   const id = canonicalRoomId(reference) ?? (await roomNamed(stoa, reference))?.id;
   if (id === undefined)
-    throw new StoaError('not_found', `There is no public room named "${reference.slice(0, 100)}".`, {
-      fix: 'post makes it; "global" is always there.',
+    throw new StoaError('not_found', `Unknown public room "${reference.slice(0, 100)}".`, {
+      fix: 'Create it with post, or use "global", which always exists.',
     });
   return rooms.enter(caller, id, { key, address: caller.address });
 }
 
-/** The id of the room; a name that no room has gets one. Whether the caller may enter is seen when it does. */
+/**
+ * The id of the room. An unknown name creates a room. The caller's access is checked when the room is used.
+ */
 export async function ensureRoom(stoa: Stoa, caller: Caller, reference: string): Promise<string> {
   const known = canonicalRoomId(reference) ?? (await roomNamed(stoa, reference))?.id;
   if (known !== undefined) return known;
@@ -54,7 +59,7 @@ async function roomNamed(stoa: Stoa, name: string): Promise<Room | undefined> {
   return undefined;
 }
 
-/** Counts a call under the same rate as the route that does the same. */
+/** Counts a call against the rate limit of the equivalent route. */
 export async function takeRate(
   stoa: Stoa,
   caller: Caller,

@@ -24,7 +24,7 @@ const listCache = { ttlMs: 60_000, cacheScope: 'private' } as const;
 
 export interface McpServerOptions {
   stoa: Stoa;
-  /** A server that lives longer than one request can tell of changes. */
+  /** A server that lives longer than one request can report changes. */
   isLasting: boolean;
 }
 
@@ -84,7 +84,7 @@ function addSubscriptions(server: Server, stoa: Stoa): void {
     return {};
   });
   const closed = server.onclose;
-  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the protocol's server is no event target
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the protocol's server is not an event target
   server.onclose = () => {
     watch?.close();
     closed?.();

@@ -19,7 +19,7 @@ const cancelSchema = z.looseObject({
 interface Session {
   readonly id: string;
   readonly user: string;
-  /** Whoever opened it; nobody else can use it. */
+  /** The caller that opened the session. Others cannot use it. */
   readonly owner: string;
   readonly server: Server;
   readonly transport: WebStandardStreamableHTTPServerTransport;

@@ -1,4 +1,4 @@
-/** From the change feed to the resources that a client asked about: only what its caller may see. */
+/** Reports changes of resources to a client that subscribed to them, if its caller may see them. */
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { StoaError } from '../core/errors.js';
@@ -6,17 +6,17 @@ import { changesList, targetOf, touchedBy, uriOf } from './resources.js';
 import { limitError } from '../core/settings/exceeds.js';
 
 export interface ResourceListener {
-  /** With the URI in the spelling that the client subscribed with. */
+  /** With the URI in the spelling that the client used to subscribe. */
   onUpdated(uri: string): void;
   onListChanged?(): void;
 }
 
-/** Follows the feed while there is anything to tell. */
+/** Follows the feed while there are subscriptions. */
 export class ResourceWatch {
   readonly #stoa: Stoa;
   readonly #caller: Caller;
   readonly #listener: ResourceListener;
-  /** Canonical URI → the client's own spellings of it. */
+  /** The canonical URI and the client's spellings of it. */
   readonly #wanted = new Map<string, Set<string>>();
   #following: AbortController | undefined;
   #count = 0;
@@ -29,7 +29,7 @@ export class ResourceWatch {
 
   add(uri: string): void {
     const target = targetOf(uri);
-    if (target === undefined) throw new StoaError('not_found', `There is no resource ${uri.slice(0, 200)}.`);
+    if (target === undefined) throw new StoaError('not_found', `Unknown resource ${uri.slice(0, 200)}.`);
     const spellings = this.#wanted.get(uriOf(target)) ?? new Set<string>();
     const { limits } = this.#stoa;
     if (!spellings.has(uri) && this.#count >= limits.mcpSubscriptionsMax)
@@ -54,7 +54,7 @@ export class ResourceWatch {
     if (spellings.size === 0) this.#wanted.delete(uriOf(target));
   }
 
-  /** Begins with what happens from now on. */
+  /** Starts with changes after this call. */
   follow(): void {
     if (this.#following !== undefined) return;
     const following = new AbortController();

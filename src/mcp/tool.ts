@@ -1,4 +1,4 @@
-/** What a tool is made of: the list that clients see and the call that they make both come from it. */
+/** The definition of a tool: the tool list and the calls both use it. */
 import { z } from 'zod';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
@@ -6,11 +6,14 @@ import type { Stoa } from '../index.js';
 export interface ToolContext {
   readonly stoa: Stoa;
   readonly caller: Caller;
-  /** Aborted when the client cancels the call or goes away. */
+  /** Aborted when the client cancels the call or disconnects. */
   readonly signal: AbortSignal;
 }
 
-/** Hints for clients that decide what needs a person's consent. Everything stays inside Stoa: no tool is open-world. */
+/**
+ * Hints for clients that decide which calls need a person's consent. All tools act only inside Stoa, so none
+ * is open-world.
+ */
 export interface ToolAnnotations {
   readOnlyHint?: boolean;
   destructiveHint?: boolean;
@@ -20,7 +23,7 @@ export interface ToolAnnotations {
 interface ToolFacts {
   name: string;
   title: string;
-  /** For a language model: what it is for and when to use it. */
+  /** For a language model: the purpose of the tool and when to use it. */
   description: string;
   annotations: ToolAnnotations;
 }
@@ -31,7 +34,7 @@ export interface ToolDefinition<Input extends z.ZodType, Output extends z.ZodTyp
   run(context: ToolContext, input: z.output<Input>): z.input<Output> | Promise<z.input<Output>>;
 }
 
-/** A tool with its types erased: what the list of tools holds. */
+/** A tool with its types erased, for the list of tools. */
 export interface Tool extends ToolFacts {
   readonly input: z.ZodType;
   readonly output: z.ZodType;
@@ -41,7 +44,7 @@ export interface Tool extends ToolFacts {
 export function defineTool<Input extends z.ZodType, Output extends z.ZodType>(
   definition: ToolDefinition<Input, Output>,
 ): Tool {
-  // The server hands `run` the output of exactly the schema that stands beside it.
+  // The server passes `run` the output of the schema in the same definition.
   return definition;
 }
 
@@ -69,14 +72,14 @@ export function listedTool({ name, title, description, annotations, input, outpu
   };
 }
 
-/** Every client pays for each byte of this list in every conversation, so that what says nothing is left out. */
+/** Each client sends this list to its model in every conversation, so it has no redundant keywords. */
 function jsonSchemaOf(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
   const { $schema: _, ...json } = z.toJSONSchema(schema, {
     io,
     reused: 'inline',
     override: ({ jsonSchema }) => {
       delete jsonSchema.id;
-      // Answers may grow fields; a client must not refuse them.
+      // Answers may get new fields; a client must not refuse them.
       if (io === 'output') delete jsonSchema.additionalProperties;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;

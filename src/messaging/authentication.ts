@@ -74,7 +74,7 @@ export class SignatureCheck {
     );
   }
 
-  /** Only a nonce whose signature holds is used up, and only the first request with it goes on. */
+  /** A nonce is used up only if its signature is valid, and only the first request with it is accepted. */
   async verify(request: SignedRequest, options: SignatureOptions = {}): Promise<Signer> {
     const signer = await this.check(request, options);
     const { fresh, durable } = await this.#port.claimNonce(signer.identity.id, signer.signature.nonce);
@@ -117,9 +117,9 @@ export class SignatureCheck {
   }
 
   /**
-   * Who signed a request whose body is still to come: an RFC 9421 signature covers the digest of the
-   * body, not its bytes, so that nobody else makes the server keep a large one. The body and the
-   * nonce are for `verify` to settle.
+   * Who signed a request whose body has not arrived yet. An RFC 9421 signature covers the digest of the body,
+   * so only a signed caller can make the server receive a large body. `verify` checks the body and the nonce
+   * later.
    */
   async screen(request: UnreadRequest): Promise<Identity> {
     if (request.headers['signature-input'] === undefined) throw refuse('messageSignatureRequired');
@@ -256,7 +256,7 @@ function single(header: string | string[] | undefined): string {
   return typeof header === 'string' ? header : (header?.join(', ') ?? '');
 }
 
-/** Other spellings of the same number would be signed text that nobody can derive again. */
+/** Only one spelling of the number is accepted, because the signed text is derived from the number. */
 function timestampOf(text: string): number {
   if (!/^(?:0|-?[1-9]\d{0,18})$/.test(text)) throw refuse('timestampFormat');
   return Number(text);

@@ -1,6 +1,5 @@
-/** In whose name a caller writes: its own signed identity, or one that the server keeps for it. */
+/** In whose name a caller writes: its own signed identity, or an identity that the server holds for it. */
 import { createHash, randomBytes } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import { StoaError } from '../core/errors.js';
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Writer, writeOne } from '../core/write.js';
@@ -32,9 +31,6 @@ interface KeptAuthor {
   seed: Buffer;
 }
 
-/** Opened seeds that stay in memory. */
-const seedsMax = 1_000;
-
 /** An id that no identity has. */
 const nobodyId = '00000000-0000-0000-0000-000000000000';
 
@@ -46,8 +42,6 @@ function ownerOf({ user, agent }: Pick<Caller, 'user' | 'agent'>): string {
 }
 
 export class Authors {
-  /** By what they were sealed into: to open one costs more than the write of a message. */
-  readonly #seeds = new LRUCache<string, Buffer>({ max: seedsMax });
   readonly #writer: Writer;
   readonly #port: MessagingPort;
   readonly #sealer: SecretSealer;
@@ -61,7 +55,7 @@ export class Authors {
   /** The author of what a caller writes now; `signature` is that of the request, where it has one. */
   async authorOf(caller: Caller | null, signature: CheckedSignature | null): Promise<Author> {
     if (caller === null) throw refuse('missingAuthHeaders');
-    // An identity speaks for itself, whatever its link allows it to do with the data of its user.
+    // An identity always writes in its own name. Its link only grants access to the data of its user.
     if (caller.identity !== null) {
       return {
         id: caller.identity,
@@ -72,7 +66,7 @@ export class Authors {
     }
     if (!caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
-        fix: 'Use a token with the scope "write".',
+        fix: 'Use a token with the write scope.',
       });
     const { identity, owner, seed } = await this.#kept(caller);
     return {
@@ -83,14 +77,17 @@ export class Authors {
     };
   }
 
-  /** The identity whose inbox a caller reads. To read makes none: before its first message an agent has nobody's inbox, which is empty. */
+  /**
+   * The identity whose inbox a caller reads. Reading does not create one: before its first message the inbox
+   * of an agent is empty.
+   */
   async readerOf(caller: Caller | null): Promise<string> {
     if (caller === null) throw refuse('missingAuthHeaders');
     if (caller.identity !== null) return caller.identity;
     return (await this.#port.kept(ownerOf(caller)))?.identity.id ?? nobodyId;
   }
 
-  /** The identity of an agent that somebody writes to, made unless it is there. */
+  /** The identity of an agent that receives a message. It is created if it does not exist. */
   async recipientOf(agent: Pick<Caller, 'user' | 'agent'>): Promise<string> {
     return (await this.#kept(agent)).identity.id;
   }
@@ -98,12 +95,10 @@ export class Authors {
   async #kept(agent: Pick<Caller, 'user' | 'agent'>): Promise<KeptAuthor> {
     const owner = ownerOf(agent);
     const { identity, sealedSeed } = (await this.#port.kept(owner)) ?? (await this.#keep(owner, agent));
-    const seed = this.#seeds.get(sealedSeed) ?? Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64');
-    this.#seeds.set(sealedSeed, seed);
-    return { identity, owner, seed };
+    return { identity, owner, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
   }
 
-  /** A write of its own: the identity stays, whatever becomes of the message. */
+  /** A separate write: the identity stays even if the message is refused. */
   #keep(owner: string, { user, agent }: Pick<Caller, 'user' | 'agent'>): Promise<SealedIdentity> {
     const seed = randomBytes(32);
     const { publicKey } = signingKeysOf(seed);

@@ -1,4 +1,4 @@
-/** Ends what is open from an address when the address is blocked, on whichever server that happens. */
+/** Closes the streams of an address when the address is blocked on any server. */
 import type { MessagingPort, Notice } from './port.js';
 
 export class BlockWatch {
@@ -7,7 +7,7 @@ export class BlockWatch {
   /** By counted address. */
   readonly #open = new Map<string, Set<() => void>>();
   readonly #stop: () => void;
-  #lookedAtMs = 0;
+  #checkedAtMs = 0;
 
   constructor(port: MessagingPort, lookAgainMs: number) {
     this.#port = port;
@@ -15,7 +15,10 @@ export class BlockWatch {
     this.#stop = port.subscribe((notice) => this.#onNotice(notice));
   }
 
-  /** Calls `end` when the address is blocked, also where that was between the admission and now. Returns the way to stop it. */
+  /**
+   * Calls `end` when the address is blocked, also where that was between the admission and now. Returns the
+   * way to stop it.
+   */
   enter(address: string, end: () => void): () => void {
     const ends = this.#open.get(address) ?? new Set();
     this.#open.set(address, ends.add(end));
@@ -39,8 +42,8 @@ export class BlockWatch {
   /** Blocks last for long, and this asks for every address: not as often as notices may have been lost. */
   #lookAgain(): void {
     const nowMs = performance.now();
-    if (nowMs - this.#lookedAtMs < this.#lookAgainMs) return;
-    this.#lookedAtMs = nowMs;
+    if (nowMs - this.#checkedAtMs < this.#lookAgainMs) return;
+    this.#checkedAtMs = nowMs;
     for (const [address, ends] of this.#open) void this.#look(address, [...ends]);
   }
 
@@ -48,7 +51,8 @@ export class BlockWatch {
     try {
       if ((await this.#port.blockOf(address)) === undefined) return;
     } catch {
-      // Nothing is let through unchecked: whoever comes back is told why the store does not answer.
+      // The stream is closed rather than left unchecked. A client that reconnects gets the error of the
+      // store.
     }
     for (const end of ends) end();
   }

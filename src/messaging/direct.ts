@@ -1,4 +1,6 @@
-/** Direct messages: opaque to the server, kept until their time is over, delivered again until acknowledged. */
+/**
+ * Direct messages: opaque to the server, kept until their time is over, delivered again until acknowledged.
+ */
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
 import type { Authors } from './authors.js';
@@ -58,7 +60,7 @@ export class DirectMessages {
     waitMs: number,
     signal: AbortSignal,
   ): Promise<Page<DirectMessage>> {
-    // Read before the page: what comes in between then ends the wait at once.
+    // Read before the page, so that a message that arrives in between ends the wait at once.
     const newest =
       waitMs === 0 ? undefined : await this.#options.port.inbox(agentId, { beforeMs: null, limit: 1 });
     const page = await this.#options.port.pending(agentId, afterMs, limit);

@@ -48,14 +48,14 @@ export interface Draft<NewOne> {
   basis: MessageBasis;
 }
 
-/** A message of a commit, with the nonce of its own signature, which the commit uses up. */
+/** A message of a commit, with the nonce of its signature, which the commit uses up. */
 export type CommitDraft = Draft<NewMessage | NewDirectMessage> & {
   nonce: { agentId: string; nonce: string } | null;
 };
 
 type SignedBody = Omit<NewMessage, 'roomId' | 'parentId'>;
 
-/** Who writes, and the signature that proves it where there is one. */
+/** The author, and the signature that proves it, if any. */
 interface Signing {
   caller: Caller | null;
   signature: CheckedSignature | null;
@@ -78,7 +78,9 @@ export class Drafts {
     this.#options = options;
   }
 
-  /** `read` is called when the door is open: who may not enter learns nothing about the text. */
+  /**
+   * `read` is called after the key was checked, so that callers without access learn nothing about the text.
+   */
   async toRoom(
     caller: Caller | null,
     { room: id, key, address }: RoomPlace,
@@ -132,9 +134,13 @@ export class Drafts {
   async #signerOf(caller: Caller, { body, signed }: CommitMessage): Promise<Signing> {
     if (signed === undefined) return { caller, signature: null };
     if (bodyIn(signed.request) !== body)
-      throw new StoaError('invalid_request', 'The signed request holds another body than the operation.', {
-        details: { field: 'signed.request' },
-      });
+      throw new StoaError(
+        'invalid_request',
+        'The body in signed.request differs from the body of the operation.',
+        {
+          details: { field: 'signed.request' },
+        },
+      );
     const { signatures, requireMessageSignatures } = this.#options;
     const { identity, signature } = await signatures.check(
       {
@@ -165,7 +171,7 @@ function bodyIn(request: string): unknown {
   try {
     return (JSON.parse(request) as { body?: unknown } | null)?.body;
   } catch (error) {
-    throw new StoaError('invalid_request', 'The signed request is not JSON.', {
+    throw new StoaError('invalid_request', 'signed.request is not valid JSON.', {
       cause: error,
       details: { field: 'signed.request' },
     });

@@ -9,7 +9,9 @@ export interface Delivery {
   onDeleted?(topic: Topic, messageId: string): void;
   /** Messages came in behind the reader's position: it should read the topic again. */
   onImported?(topic: Topic): void;
-  /** Resolves when the reader has taken what it got: one that catches up is not sent more than it takes. */
+  /**
+   * Resolves when the reader has taken the messages, so that a slow reader is not sent more than it can take.
+   */
   drained?(): Promise<void>;
   /** The store could not be read; the reader should come back from its position. */
   onFailure(error: unknown): void;
@@ -17,9 +19,14 @@ export interface Delivery {
 
 interface Reader {
   delivery: Delivery;
-  /** Where it said that it is, then the time of the last message that it got. It may be past every message there is. */
+  /**
+   * Where it said that it is, then the time of the last message that it got. It may be past every message
+   * there is.
+   */
   positionMs: number;
-  /** Its position when the page that is being handed out began: several messages of a page may have one time. */
+  /**
+   * Its position when the page that is being handed out began: several messages of a page may have one time.
+   */
   fromMs: number;
 }
 
@@ -39,7 +46,10 @@ export class MessageHub {
     this.#stop = port.subscribe((notice) => this.#onNotice(notice));
   }
 
-  /** Delivers all that comes after `afterMs`, first what is stored, then what happens. Returns the way to stop it. */
+  /**
+   * Delivers all messages after `afterMs`: first the stored ones, then new ones. Returns a function that
+   * stops it.
+   */
   follow(topic: Topic, afterMs: number, delivery: Delivery): () => void {
     const key = keyOf(topic.kind, topic.id);
     const channel: Channel =
@@ -52,7 +62,10 @@ export class MessageHub {
     return channel.join({ delivery, positionMs: afterMs, fromMs: afterMs });
   }
 
-  /** Resolves true as soon as there is something after `afterMs`, false when the time is over or the server stops. */
+  /**
+   * Resolves true as soon as there is something after `afterMs`, false when the time is over or the server
+   * stops.
+   */
   wait(topic: Topic, afterMs: number, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     if (signal.aborted || this.#stopped) return Promise.resolve(false);
     return new Promise((resolve, reject) => {
@@ -208,8 +221,9 @@ class Channel {
   }
 
   /**
-   * Between two reads of the channel, so that a page that is under way was not read for newcomers.
-   * The next page begins where the one that is furthest behind is; the others skip what they have.
+   * Runs between two reads of the channel, because a page that is being delivered was not read for new
+   * readers. The next page begins at the reader that is furthest behind; the others skip messages that they
+   * have.
    */
   #admit(): void {
     for (const reader of this.#arrived) {
@@ -220,7 +234,10 @@ class Channel {
     this.#arrived.clear();
   }
 
-  /** Times that were ahead of the clock may have been mended: readers that are past the newest message wait for what comes after it. */
+  /**
+   * Times that were in the future may have been repaired. Readers past the newest message wait for the
+   * messages after it.
+   */
   async #pullBack(): Promise<void> {
     this.#imported = false;
     const { items } = await this.#page({ beforeMs: null, limit: 1 });

@@ -1,4 +1,4 @@
-/** Identities: registered by key, changed and rotated only by who holds it, linked by the user they act for. */
+/** Identities: registered by key, changed and rotated only by the holder of the key, linked by their user. */
 import { StoaError } from '../core/errors.js';
 import type { Caller, Scopes } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
@@ -48,7 +48,10 @@ export class Identities {
     this.#steps = steps;
   }
 
-  /** A key that is known answers its identity and changes nothing, except that a signature proves what was only claimed. */
+  /**
+   * Registering a known key returns its identity unchanged, except that a signature verifies an unproven
+   * registration.
+   */
   register(
     input: Registration,
     request: Pick<SignedRequest, 'headers' | 'rawBody'>,
@@ -83,8 +86,8 @@ export class Identities {
   }
 
   /**
-   * The identity, if this caller may link it so. It takes both: the user opens its data, and the
-   * identity agrees to speak for that user from now on. One that does so already has agreed.
+   * The identity, if this caller may link it. Both sides must agree: the user gives access to its
+   * data, and the identity consents to act for the user. An identity that is linked already has consented.
    */
   async checkLink(
     caller: Caller,
@@ -98,24 +101,29 @@ export class Identities {
     if (caller.kind === 'operator') return identity;
     if (identity.link === null) this.#checkConsent(identity, request.agentId, consent);
     else if (identity.link.user !== request.user)
-      throw new StoaError('conflict', 'The identity is linked to another user.', {
-        fix: 'That user has to unlink it first.',
+      throw new StoaError('conflict', `The identity ${id} is linked to another user.`, {
+        fix: 'Ask the other user to unlink the identity first.',
       });
     return identity;
   }
 
   #checkConsent({ id, publicKey }: Identity, agentId: string, consent: LinkConsent | null): void {
     const about = {
-      fix: `Let the identity sign "${linkText(id, agentId, 0).slice(0, -1)}" and the time in milliseconds, and send both as "consent".`,
+      fix: `Sign "${linkText(id, agentId, 0).slice(0, -1)}" followed by the time in milliseconds with the key of the identity. Send the signature and the time as "consent".`,
     };
     if (consent === null)
-      throw new StoaError('forbidden', 'The identity has not agreed to this link.', about);
+      throw new StoaError('forbidden', 'The request has no consent of the identity to this link.', about);
     const ageMs = this.#port.nowMs() - consent.signed_at;
     if (
       ageMs >= this.#limits.linkConsentSecondsMax * 1000 ||
       ageMs < -this.#limits.signatureAheadSecondsMax * 1000
     ) {
-      throw new StoaError('forbidden', 'The consent is too old, or from the future.', about);
+      const { linkConsentSecondsMax, signatureAheadSecondsMax } = this.#limits;
+      throw new StoaError(
+        'forbidden',
+        `signed_at of the consent is ${Math.abs(Math.round(ageMs / 1000))} seconds ${ageMs < 0 ? 'ahead of' : 'behind'} the server's clock. Expected at most ${linkConsentSecondsMax} behind (linkConsentSecondsMax) and ${signatureAheadSecondsMax} ahead (signatureAheadSecondsMax).`,
+        about,
+      );
     }
     const key = decodePublicKey(publicKey);
     const signature = decodeSignature(consent.signature);
@@ -124,11 +132,15 @@ export class Identities {
       signature === undefined ||
       !verifySignature(key, linkText(id, agentId, consent.signed_at), signature)
     ) {
-      throw new StoaError('forbidden', "The consent is not signed with the identity's key.", about);
+      throw new StoaError(
+        'forbidden',
+        'The signature of the consent does not match the key of the identity.',
+        about,
+      );
     }
   }
 
-  /** Which agent an identity speaks for; null for none, and for an identity that is not there. */
+  /** The agent that an identity speaks for; null for no link or an unknown identity. */
   async linkOf(id: string): Promise<Identity['link']> {
     return (await this.#port.identity(id))?.link ?? null;
   }
@@ -138,29 +150,35 @@ export class Identities {
     const isOwn = caller.identity !== null && caller.identity === canonicalUuid(id);
     const identity = isOwn ? await this.get(id) : await this.#linkable(caller, id);
     if (identity.link === null || (identity.link.user !== caller.user && caller.kind !== 'operator')) {
-      throw new StoaError('not_found', 'The identity is not linked to this user.');
+      throw new StoaError('not_found', `The identity ${id} is not linked to this user.`);
     }
     return identity;
   }
 
   async #linkable(caller: Caller, id: string): Promise<Identity> {
-    // Another agent's signature must not hand out more than the user gave it.
+    // A signed agent must not give others more access than its user gave it.
     if (caller.kind === 'agent' || !caller.scopes.write)
-      throw new StoaError('forbidden', 'Only a user or the operator links identities.');
+      throw new StoaError(
+        'forbidden',
+        'The caller cannot link identities. Only a user with write access or the operator can.',
+        { fix: 'Use a token with the write scope.' },
+      );
     const canonical = canonicalUuid(id);
     const identity = canonical === undefined ? undefined : await this.#port.identity(canonical);
     if (identity === undefined)
-      throw new StoaError('not_found', 'There is no such identity.', {
-        fix: 'Register its public key with POST /register first.',
+      throw new StoaError('not_found', `Unknown identity "${id.slice(0, 40)}".`, {
+        fix: 'Check the id, or register the public key with POST /register first.',
       });
     return identity;
   }
 }
 
-/** A link opens no more than the credentials that make it: a narrow token could otherwise widen itself with a key of its own. */
+/** Otherwise a token limited to some namespaces could reach the others through an identity that it links. */
 function checkReach({ namespaces: own }: Scopes, asked: readonly string[] | null): void {
   if (own === null || asked?.every((namespace) => own.includes(namespace)) === true) return;
-  throw new StoaError('forbidden', 'A link reaches no more namespaces than the credentials that make it.', {
-    fix: `Name "namespaces" among ${own.join(', ')}.`,
-  });
+  throw new StoaError(
+    'forbidden',
+    `The link would open ${asked === null ? 'every namespace' : `the namespaces ${asked.join(', ')}`}, but these credentials can access only ${own.join(', ')}.`,
+    { fix: `Set "namespaces" to some of ${own.join(', ')}.` },
+  );
 }

@@ -1,4 +1,4 @@
-/** What those who read along are told of an import. */
+/** What live readers are told about an import. */
 import type { Change } from '../core/change.js';
 import type { Notice } from './port.js';
 

@@ -1,4 +1,4 @@
-/** Links of messaging identities to agents: what the registry and messaging know of one is a single write. */
+/** Links of messaging identities to agents. One write changes both the registry and messaging. */
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Step, type Writer, prepareAndWrite } from '../core/write.js';
 import type { LinkConsent } from './identities.js';
@@ -31,7 +31,9 @@ export class IdentityLinks {
     this.#options = options;
   }
 
-  /** Lets the identity's signature open its user's data, in the name of an agent. An earlier link is replaced. */
+  /**
+   * Lets the identity's signature open its user's data, in the name of an agent. An earlier link is replaced.
+   */
   link(caller: Caller, id: string, input: LinkInput): Promise<LinkedIdentity> {
     const { registry, messaging } = this.#options;
     return prepareAndWrite(async () => {

@@ -1,4 +1,4 @@
-/** The records of messaging: identities, rooms, messages, and what proves who wrote them. */
+/** The records of messaging: identities, rooms, messages and proofs of authorship. */
 
 /** What a linked identity may do with its user's data. */
 export interface IdentityLink {
@@ -20,7 +20,7 @@ export interface Identity {
   email: string | null;
   createdAtMs: number;
   updatedAtMs: number;
-  /** The registration was signed: whoever registered held the key. */
+  /** True if the registration was signed, which proves that the caller held the key. */
   proven: boolean;
   /** The server keeps the secret key, for a caller with a bearer token. */
   serverKept: boolean;
@@ -32,7 +32,7 @@ export interface IdentityKey {
   publicKey: string;
   fromMs: number;
   untilMs: number | null;
-  /** The old key's signature over the request that named this one. Null for the first. */
+  /** The old key's signature over the request that named this key. Null for the first key. */
   proof: Proof | null;
 }
 
@@ -47,7 +47,7 @@ export interface Room {
   messageCount: number;
 }
 
-/** What a reader needs to check who wrote a message, kept as it was sent. */
+/** What a reader needs to verify the author of a message, stored as it was sent. */
 export interface Proof {
   scheme: 'aicq' | 'rfc9421';
   /** The key that was in force. */
@@ -55,7 +55,7 @@ export interface Proof {
   signature: string;
   nonce: string;
   timestampMs: number;
-  /** RFC 9421 only: the text that was signed. Of the AICQ scheme it is derived from the request. */
+  /** RFC 9421 only: the signed text. For the AICQ scheme it is derived from the request. */
   signatureBase?: string;
   /** The request's bytes: around the JSON of `body` when they contain it as we would write it, else whole. */
   request: { before: string; after: string } | { base64: string };
@@ -66,9 +66,9 @@ export interface Message {
   roomId: string;
   from: string;
   body: string;
-  /** The message that this one answers. */
+  /** The message that this message answers. */
   parentId: string | null;
-  /** The first message of the thread, when this one is not it. */
+  /** The first message of the thread; null where this message is the first. */
   rootId: string | null;
   /** Strictly growing within a room. */
   tsMs: number;

@@ -8,7 +8,7 @@ const roomName = /^[A-Za-z0-9_-]{1,50}$/;
 const email =
   /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
 
-/** Half of a surrogate pair is no character; it becomes the replacement character. */
+/** Half of a surrogate pair becomes the replacement character. */
 export function wellFormed(text: string): string {
   return text.toWellFormed();
 }

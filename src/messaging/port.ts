@@ -16,9 +16,12 @@ import type { RateDecision } from './sliding-windows.js';
 export interface MessagingCapabilities {
   /** Message, index and counters are one commit. */
   oneCommit: boolean;
-  /** An acknowledged message is on disk whatever happens to the machine. */
+  /** An acknowledged message is on disk and survives a crash of the machine. */
   durable: boolean;
-  /** A room post is in the very transaction of a commit over several domains; otherwise it is delivered right after it, from an outbox. */
+  /**
+   * A room post is in the very transaction of a commit over several domains; otherwise it is delivered right
+   * after it, from an outbox.
+   */
   joinsCommits: boolean;
   /** Several servers may share the store. */
   sharedStore: boolean;
@@ -71,9 +74,13 @@ export interface NewMessage {
 
 export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
 
-/** What a message was prepared with. Its step looks again and throws `Outdated` where something has changed. */
+/**
+ * What a message was prepared with. Its step looks again and throws `Outdated` where something has changed.
+ */
 export interface MessageBasis {
-  /** The hash of the key that opened the room; null for a room without a key, undefined for who needs none. */
+  /**
+   * The hash of the key that opened the room; null for a room without a key, undefined for who needs none.
+   */
   keyHash?: string | null | undefined;
   /** The key that the author signed with. The signature of a key that was rotated meanwhile is refused. */
   publicKey: string | null;
@@ -87,13 +94,15 @@ export interface Delivery {
   message: NewMessage | NewDirectMessage;
 }
 
-/** Under which id and time a delivery stands in its room or inbox. */
+/** The id and time of a delivery in its room or inbox. */
 export interface Delivered {
   id: string;
   tsMs: number;
 }
 
-/** Which messages of a room or an inbox: those before a time, newest first, or those after one, oldest first. */
+/**
+ * Which messages of a room or an inbox: those before a time, newest first, or those after one, oldest first.
+ */
 export type Span = { beforeMs: number | null; limit: number } | { afterMs: number; limit: number };
 
 export interface Page<T> {
@@ -108,7 +117,7 @@ export interface SearchQuery {
   afterMs: number;
   /** Exclusive; null searches from the newest. */
   beforeMs: number | null;
-  /** The last message of the page before: of the time `beforeMs` itself, the search goes on after it. */
+  /** The last message of the page before. Among messages at `beforeMs` the search continues after it. */
   last?: MessagePlace | null;
   limit: number;
 }
@@ -120,11 +129,13 @@ export interface MessagePlace {
 
 export interface SearchResult {
   messages: Message[];
-  /** Where a search that stopped at its bound on steps goes on; null when it came to its end. */
+  /** Where a search that reached its limit of steps continues; null at the end. */
   restBeforeMs: number | null;
 }
 
-/** The outcome of a nonce's insertion: whether it is new is known at once; that it is on disk may come later. */
+/**
+ * The outcome of a nonce's insertion: whether it is new is known at once; that it is on disk may come later.
+ */
 export interface NonceClaim {
   fresh: boolean;
   /** An answer to the request waits for this. */
@@ -135,11 +146,11 @@ export interface NonceClaim {
 
 export interface BlockPage {
   items: Block[];
-  /** The last address that was looked at; null when there are no more. */
+  /** The last address that was read; null when there are no more. */
   next: string | null;
 }
 
-/** Something new in a room or an inbox, a message that is gone, an identity that is not what it was, or an address that was blocked. */
+/** A new or deleted message in a room or inbox, a changed identity, or a blocked address. */
 export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
   | { topic: 'room'; id: string; kind: 'deleted'; messageId: string }
@@ -149,7 +160,7 @@ export type Notice =
   | { topic: 'identity'; id: string }
   /** Under the name under which it is counted. */
   | { topic: 'block'; address: string }
-  /** Notices may have been lost: look at everything anew. */
+  /** Notices may have been lost: read everything again. */
   | { topic: 'all' };
 
 export interface HealthCheck {
@@ -158,7 +169,7 @@ export interface HealthCheck {
   message?: string;
 }
 
-/** What is not given stays as it is. */
+/** Fields that are left out stay unchanged. */
 export interface ProfileUpdate {
   name?: string | null;
   email?: string | null;
@@ -169,12 +180,17 @@ export interface MessagingPort {
   readonly capabilities: MessagingCapabilities;
   nowMs(): number;
 
-  /** The identity with that key, made unless it is there. A key that an identity once had still leads to it. */
+  /**
+   * The identity with that key, made unless it is there. A key that an identity once had still leads to it.
+   */
   register(input: NewIdentity): Step<{ identity: Identity; created: boolean }>;
-  /** The server-kept identity of an owner: this one, unless the owner has one already. */
+  /** The server-held identity of an owner: this one, unless the owner already has one. */
   keep(kept: KeptIdentity): Step<SealedIdentity>;
   kept(owner: string): Promise<SealedIdentity | undefined>;
-  /** Passes every sealed seed and its owner through `reseal` and keeps what comes back; answers how many changed. */
+  /**
+   * Passes every encrypted seed and its owner through `reseal` and stores the result. Returns how many
+   * changed.
+   */
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;
   /** By id; those that are not there are left out. */
@@ -193,7 +209,10 @@ export interface MessagingPort {
   publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }>;
   totals(): Promise<Totals>;
 
-  /** Refuses an unknown room or parent, more bytes than the agent has left, and a room whose time ran too far ahead. */
+  /**
+   * Refuses an unknown room or parent, more bytes than the agent has left, and a room whose time ran too far
+   * ahead.
+   */
   post(message: NewMessage, basis?: MessageBasis): Step<Message>;
   messages(roomId: string, span: Span): Promise<Page<Message>>;
   message(roomId: string, messageId: string): Promise<Message | undefined>;
@@ -212,8 +231,8 @@ export interface MessagingPort {
   acknowledge(agentId: string, ids: readonly string[]): Step<number>;
 
   /**
-   * Posts or sends what is due at most once for the delivery's id: whoever comes again gets the
-   * first answer. Its bytes count for the author and are not refused: that was decided before.
+   * Posts or sends a due message at most once for the delivery's id; a repeat returns the first answer. Its
+   * bytes count for the author but are not refused, because the commit has accepted them.
    */
   deliver(delivery: Delivery): Promise<Delivered>;
   /** Bytes that the agent may still post in this minute. */
@@ -222,7 +241,10 @@ export interface MessagingPort {
   nonceUsed(agentId: string, nonce: string): Promise<boolean>;
   /** Uses a nonce up with the write that it is in, or refuses that write. */
   useNonce(agentId: string, nonce: string): Step<void>;
-  /** Inserts it unless it is there, at once and by itself. A store that does not answer is an error, never an acceptance. */
+  /**
+   * Inserts the nonce unless it exists, in a separate write. A store that does not answer is an error, never
+   * an acceptance.
+   */
   claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
   /** The newest request of a counter does not count after all. */
@@ -236,7 +258,9 @@ export interface MessagingPort {
   countBlocks(): Promise<number>;
   unblock(address: string): Promise<boolean>;
 
-  /** Calls back about new messages, here and on other servers of the same store. Returns the way to stop it. */
+  /**
+   * Calls back about new messages, here and on other servers of the same store. Returns the way to stop it.
+   */
   subscribe(listener: (notice: Notice) => void): () => void;
   /** The parts of the home that messages need, by name. */
   health(): Promise<Readonly<Record<string, HealthCheck>>>;

@@ -29,7 +29,10 @@ export function proofOf(checked: CheckedSignature, body: string): Proof | null {
   };
 }
 
-/** Most requests contain their message exactly as `JSON.stringify` writes it: then only what is around it is kept. */
+/**
+ * Most requests contain their message exactly as `JSON.stringify` writes it. Then only the text around it is
+ * stored.
+ */
 function foldRequest(raw: Buffer, body: string): Proof['request'] {
   if (!isUtf8(raw)) return { base64: raw.toString('base64') };
   const text = raw.toString();
@@ -51,7 +54,10 @@ export function signedTextOf(proof: Proof, body: string): string {
   );
 }
 
-/** A proof as readers get it: verify `sig` over `signed_text` with `public_key`, then look for the hash of the request in it. */
+/**
+ * A proof as readers get it: verify `sig` over `signed_text` with `public_key`, then look for the hash of the
+ * request in it.
+ */
 export interface ShownProof {
   scheme: Proof['scheme'];
   public_key: string;

@@ -12,7 +12,7 @@ export interface RateLimit {
   by: 'address' | 'agent';
 }
 
-/** The counter of all requests from an address, whatever they ask for. */
+/** The counter of all requests from an address. */
 export const everyEndpoint = 'all';
 
 const minute = 60;

@@ -90,7 +90,7 @@ export function refuseMoreKeys({ identityKeysMax }: Pick<Limits, 'identityKeysMa
   });
 }
 
-/** Whether an error is one of this table. */
+/** Whether an error comes from this table. */
 export function isRefusal({ details }: StoaError): boolean {
   const reason = details?.['reason'];
   return typeof reason === 'string' && Object.hasOwn(refusals, reason);

@@ -36,7 +36,9 @@ export class RoomDoors {
     return room;
   }
 
-  /** The same for a write, which compares the hash again: what is remembered of an earlier hash does not count. */
+  /**
+   * The same for a write, which compares the hash again: a cached result for an earlier hash does not count.
+   */
   async enterToWrite(caller: Caller | null, id: string, { key, address }: RoomAccess): Promise<EnteredRoom> {
     const room = await this.find(id);
     if (caller?.kind === 'operator' && key === undefined) return { room, keyHash: undefined };

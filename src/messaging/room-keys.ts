@@ -1,6 +1,7 @@
 /** The keys of private rooms: hashed slowly, checked off the main thread, remembered for a moment. */
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
+import { LRUCache } from 'lru-cache';
 import type { Caller } from '../core/caller.js';
 import type { Limits } from '../core/settings/limits.js';
 import { countedAddress } from './addresses.js';
@@ -13,7 +14,7 @@ const cost = 10;
 const minute = 60;
 const rememberedMax = 10_000;
 
-/** Who gives a key, over whichever door: wrong ones count for the address, and for the caller where one is proven. */
+/** Who sends a key. Wrong keys count for the address, and for the caller if it is authenticated. */
 export interface KeyGiver {
   caller: Caller | null;
   address: string | undefined;
@@ -34,8 +35,8 @@ export class RoomKeys {
   readonly #limits: Limits;
   /** Keys the tags below, so that memory never holds a room key in a form that another process could use. */
   readonly #secret = randomBytes(32);
-  /** Tag of a room and a right key → the hash that it fits, and when to check it again. */
-  readonly #checked = new Map<string, { untilMs: number; keyHash: string }>();
+  /** Tag of a room and a right key → the hash that it fits, and when to check it again. It saves a bcrypt for each request. */
+  readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>({ max: rememberedMax });
   /** Keys that are being checked, by their counters: each may turn out to be wrong. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
@@ -51,14 +52,17 @@ export class RoomKeys {
     return hash(key, cost);
   }
 
-  /** Returns when the key opens the room; a public room needs none. With `keyHash`, it is that hash which the key fits. */
+  /**
+   * Returns when the key opens the room; a public room needs none. With `keyHash`, it is that hash which the
+   * key fits.
+   */
   async check(room: Room, key: string | undefined, giver: KeyGiver, keyHash?: string | null): Promise<void> {
     if (!room.isPrivate) return;
     if (key === undefined || key === '') throw refuse('roomKeyRequired');
     const tag = createHmac('sha256', this.#secret).update(`${room.id}|${key}`).digest('base64');
     const guess: Guess = { room, key, keyHash, tag, counters: countersOf(giver) };
     while (!this.#isKnown(guess)) {
-      // Counted before it is checked, so that a hundred guesses at once, on whichever servers, are a hundred guesses.
+      // Counted before the check, so that a hundred parallel guesses on any servers count as a hundred.
       const full = await this.#count(guess.counters);
       if (full === undefined) {
         if (await this.#track(guess.counters, this.#try(guess))) return;
@@ -71,7 +75,7 @@ export class RoomKeys {
     }
   }
 
-  /** Counts a guess in all counters, or in none: then answers the one that is full. */
+  /** Counts a guess in all counters, or in none; then returns the counter that is full. */
   async #count(
     counters: readonly RateKey[],
   ): Promise<{ counter: RateKey; decision: RateDecision } | undefined> {
@@ -135,9 +139,6 @@ export class RoomKeys {
   #remember(tag: string, keyHash: string): void {
     const untilMs = this.#port.nowMs() + this.#limits.roomKeyCacheSeconds * 1000;
     this.#checked.set(tag, { untilMs, keyHash });
-    if (this.#checked.size <= rememberedMax) return;
-    const [oldest] = this.#checked.keys();
-    if (oldest !== undefined) this.#checked.delete(oldest);
   }
 }
 

@@ -89,7 +89,7 @@ export class Rooms {
     return message;
   }
 
-  /** The whole thread that a message is in, whichever message of it is named. */
+  /** The whole thread of a message. Any message of the thread can be named. */
   async thread(
     room: Room,
     messageId: string,

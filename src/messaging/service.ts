@@ -1,4 +1,4 @@
-/** Messaging as the doors use it: who signed, who may pass, and what is said. */
+/** Messaging as routes use it: signatures, rate limits, rooms and messages. */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
@@ -133,13 +133,17 @@ export class MessagingService {
   }
 }
 
-/** A name that is no id would be an admin that nobody is. */
+/** The admin's id. Another text would match no identity and silently leave the server without an admin. */
 function adminOf(setting: string): string {
   const id = canonicalUuid(setting);
   if (id === undefined)
-    throw new StoaError('invalid_config', `"${setting}" in STOA_ADMIN_AGENT is no agent id.`, {
-      fix: 'Write the id that POST /register answered.',
-    });
+    throw new StoaError(
+      'invalid_config',
+      `Invalid agent id "${setting}" in STOA_ADMIN_AGENT. Expected a UUID.`,
+      {
+        fix: 'Use the id that POST /register returned.',
+      },
+    );
   return id;
 }
 
@@ -148,19 +152,8 @@ type SignedPrincipal = Pick<
   'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'
 >;
 
-/** An identity that a backend keeps in memory is the same object until it changes, and so is its principal. */
-const principals = new WeakMap<Identity, SignedPrincipal>();
-
 /** What a signed identity may do: messaging always, its user's data when it is linked. */
 export function principalOf(identity: Identity): SignedPrincipal {
-  const known = principals.get(identity);
-  if (known !== undefined) return known;
-  const principal = madePrincipal(identity);
-  principals.set(identity, principal);
-  return principal;
-}
-
-function madePrincipal(identity: Identity): SignedPrincipal {
   const { link } = identity;
   return {
     kind: 'agent',

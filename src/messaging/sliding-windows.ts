@@ -8,7 +8,7 @@ export interface RateDecision {
   resetAtMs: number;
 }
 
-/** A window as it is kept while the server is down. */
+/** A window as it is stored while the server is down. */
 export interface KeptWindow {
   key: string;
   windowMs: number;
@@ -26,11 +26,11 @@ const forgetEveryMs = 30_000;
 
 export class SlidingWindows {
   readonly #windows = new Map<string, Window>();
-  /** Keys of windows that something was counted in or that were dropped, where somebody asks for them. */
+  /** Keys of windows that changed or were dropped, if they are stored. */
   readonly #changed: Set<string> | undefined;
   #forgottenAtMs = 0;
 
-  /** `isKept`: somebody comes for what has changed, from time to time. */
+  /** `isKept`: changed windows are collected from time to time and stored. */
   constructor({ isKept = false } = {}) {
     this.#changed = isKept ? new Set() : undefined;
   }
@@ -40,7 +40,8 @@ export class SlidingWindows {
     this.#forget(nowMs);
     const window = this.#windows.get(key) ?? { times: [], windowMs };
     const { times } = window;
-    // The clock was set back: what was counted ahead of it counts from now on, and not until it gets there again.
+    // The clock was set back. Requests counted in the future count from now on, not until the clock gets
+    // there again.
     for (let at = times.length - 1; at >= 0 && (times[at] as number) > nowMs; at -= 1) times[at] = nowMs;
     let gone = 0;
     while (gone < times.length && (times[gone] as number) <= nowMs - windowMs) gone += 1;
@@ -69,7 +70,10 @@ export class SlidingWindows {
     return this.#windows.get(key)?.times.filter((time) => time > nowMs - windowMs).length ?? 0;
   }
 
-  /** The windows that changed since the last time this was asked, as `restore` takes them; without times where nothing counts any more. */
+  /**
+   * The windows that changed since the last time this was asked, as `restore` takes them; without times where
+   * nothing counts any more.
+   */
   takeChanged(nowMs: number): KeptWindow[] {
     const changed = Array.from(this.#changed ?? [], (key): KeptWindow => {
       const { times, windowMs } = this.#windows.get(key) ?? { times: [], windowMs: 0 };

@@ -1,4 +1,7 @@
-/** Writes of messaging: checked, authorised and prepared while nothing is open, then made into steps of the home. */
+/**
+ * Writes of messaging: checked, authorised and prepared while nothing is open, then made into steps of the
+ * home.
+ */
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
@@ -40,7 +43,7 @@ export interface ProfileChange {
 
 type Signature = CheckedSignature | null;
 
-/** What a commit answers for a message; `room` for one that was posted to a room. */
+/** The answer of a commit for a message; `room` only for a message in a room. */
 export interface CommittedMessage {
   id: string;
   ts: number;
@@ -59,7 +62,10 @@ export class MessagingSteps {
 
   // Identities
 
-  /** A key that is known answers its identity and changes nothing, except that a signature proves what was only claimed. */
+  /**
+   * Registering a known key returns its identity unchanged, except that a signature verifies an unproven
+   * registration.
+   */
   register(
     input: Registration,
     request: Pick<SignedRequest, 'headers' | 'rawBody'>,
@@ -88,7 +94,10 @@ export class MessagingSteps {
     return updating.map((updated) => updated ?? identity);
   }
 
-  /** The old key signs the request; the new one signs `rotationText`, so that nobody takes a key that is not theirs. */
+  /**
+   * The old key signs the request and the new one signs `rotationText`, so that nobody can take over a
+   * foreign key.
+   */
   async rotateKey(
     caller: Caller | null,
     id: string,
@@ -182,7 +191,7 @@ export class MessagingSteps {
 
   // Messages of commits
 
-  /** The nonce of a signed message is used up with the commit: one that is refused may be sent again. */
+  /** The nonce of a signed message is used up with the commit, so a refused commit may be sent again. */
   async postInCommit(caller: Caller, operation: CommitMessage): Promise<CommitSteps> {
     const { port } = this.#options;
     const { message, basis, nonce } = await this.prepareMessage(caller, operation);

@@ -5,7 +5,7 @@ const wordRun = /[\p{L}\p{M}\p{Nd}_]+/gu;
 const cjkRun = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}]+/gu;
 const cjk = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}]/u;
 const plainWord = /^[a-z0-9_]+$/;
-/** ASCII needs no look at scripts and normal forms, and is most of what is said. */
+/** ASCII, which is most text, needs no check of scripts and normal forms. */
 const plainText = /^[\0-\x7f]*$/;
 const plainRun = /[a-z0-9_]+/g;
 
@@ -20,7 +20,10 @@ export function indexWords(text: string): string[] {
   return [...words];
 }
 
-/** The words that a message must all have. At most five terms count; a run of CJK is one term of many words. */
+/**
+ * The words that a message must all contain. At most five terms count; a run of CJK is one term of many
+ * words.
+ */
 export function queryWords(query: string): string[] {
   const words = new Set<string>();
   let terms = 0;
@@ -46,7 +49,7 @@ function* termsOf(text: string): Generator<string[]> {
   }
 }
 
-/** A run with CJK in it: its CJK parts become pairs, what is between them stays words. */
+/** A run with CJK in it: its CJK parts become pairs, and the text between them stays words. */
 function* mixedTerms(run: string): Generator<string[]> {
   let at = 0;
   for (const match of run.matchAll(cjkRun)) {
@@ -66,7 +69,8 @@ function pairsOf(run: string): string[] {
 }
 
 function isWord(run: string): boolean {
-  // UTF-16 units are at least as many as characters and at most twice as many: most words need no exact count.
+  // UTF-16 units are at least as many as characters and at most twice as many: most words need no exact
+  // count.
   if (run.length < wordCharactersMin) return false;
   if (run.length <= wordCharactersMax && run.length >= 2 * wordCharactersMin) return true;
   const characters = [...run].length;

@@ -8,7 +8,9 @@ const spellings = /^(?:urn:uuid:)?([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-
 const braced = /^\{[0-9a-f-]{36}\}$/i;
 const bare = /^[0-9a-f]{32}$/i;
 
-/** Lower case with dashes, or undefined for what is no UUID: `urn:uuid:`, braces and bare digits mean the same. */
+/**
+ * Lower case with dashes, or undefined for an invalid UUID. `urn:uuid:`, braces and bare digits are accepted.
+ */
 export function canonicalUuid(text: string): string | undefined {
   if (bare.test(text)) return uuidOfBytes(Buffer.from(text, 'hex'));
   const inner = braced.test(text) ? text.slice(1, -1) : text;
@@ -32,7 +34,7 @@ export function uuidBytes(uuid: string): Buffer {
 
 const dash = 45;
 
-/** Of 0–9 and a–f; a canonical UUID has no others. */
+/** Only for 0–9 and a–f, the digits of a canonical UUID. */
 function hexDigit(code: number): number {
   return code < 58 ? code - 48 : code - 87;
 }

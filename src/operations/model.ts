@@ -1,9 +1,9 @@
-/** What the operations of an operator answer, as it is on the wire. */
+/** The answers of the operator's operations, in the format of the wire. */
 
-/** How far long work is. */
+/** The progress of long work. */
 export interface Progress {
   done: number;
-  /** An estimate where the home can only estimate. */
+  /** An estimate if the total is unknown. */
   total: number;
 }
 
@@ -11,7 +11,7 @@ export type OnProgress = (progress: Progress) => void;
 
 export type BackupKind = 'full' | 'incremental';
 
-/** What lists and answers say of a backup. */
+/** A backup in lists and answers. */
 export interface BackupSummary {
   name: string;
   directory: string;
@@ -19,30 +19,33 @@ export interface BackupSummary {
   parent: string | null;
   store: string;
   taken_at: string;
-  /** The position of the change feed that a restore of it reaches. */
+  /** The position of the change feed after a restore of this backup. */
   position: string;
   size_bytes: number;
   with_key: boolean;
-  /** Why its chain cannot be restored; null where no link is missing. The bytes are not read for this. */
+  /**
+   * Why the chain of this backup cannot be restored; null if the chain is complete. The bytes are not read
+   * for this.
+   */
   reason: string | null;
 }
 
 export interface BackupSummaries {
   /** Oldest first. */
   items: BackupSummary[];
-  /** What looks like a backup and cannot be read. */
+  /** Entries that look like a backup and cannot be read. */
   unreadable: { name: string; reason: string }[];
 }
 
 export interface CreatedBackup extends BackupSummary {
-  /** The domains that other databases keep. */
+  /** The domains in other databases. */
   not_included: string[];
 }
 
 /** One backup, whether it can be restored, and why not. */
 export interface BackupVerdict {
   name: string;
-  /** Null where its description cannot be read. */
+  /** Null if the description of the backup cannot be read. */
   kind: BackupKind | null;
   ok: boolean;
   reason: string | null;
@@ -59,11 +62,11 @@ export interface RestoreReport {
   transactions: number;
   /** The newest sequence number of each shard in the new home. */
   seq: number[];
-  /** Whether the chain holds the key ring for secrets. */
+  /** Whether the chain contains the key ring. */
   hasKey: boolean;
 }
 
-/** `disk_full` ends by itself when there is room again, `stopped` with a restart. */
+/** `disk_full` ends when the disk has space again, `stopped` ends with a restart. */
 export type WritesState = 'ok' | 'disk_full' | 'stopped';
 
 /** Whether a home can take work. */
@@ -86,7 +89,7 @@ export interface LiveServer {
   readonly clock_ahead_ms: number;
 }
 
-/** What a home knows about itself without reading a row. */
+/** Facts about a home that need no read. */
 export interface HomeFacts {
   storeId: string;
   engine: string;
@@ -111,24 +114,24 @@ export interface HomeSize {
   families: ReadonlyMap<string, FamilySize>;
 }
 
-/** A row as it is stored, for people who want to see the bytes. */
+/** A stored row, for people who want to see the bytes. */
 export interface InspectedEntry {
   /** In hex, as is the value. */
   key: string;
-  /** Empty where it is not for showing. */
+  /** Empty if the value must not be shown. */
   value: string;
-  /** What the row says, as JSON; null where it cannot be read. */
+  /** The content of the row as JSON; null if it cannot be decoded. */
   decoded: unknown;
 }
 
 export type DamageKind =
-  /** A row that follows from another is not there. */
+  /** A row that follows from another row does not exist. */
   | 'missing'
-  /** A row speaks of something that is not there. */
+  /** A row refers to a record that does not exist. */
   | 'dangling'
-  /** A second row of an index where one belongs. */
+  /** An index has a second row where it must have one. */
   | 'duplicate'
-  /** A row says something that is not so. */
+  /** The content of a row is not correct. */
   | 'wrong'
   /** A row cannot be decoded. */
   | 'unreadable';
@@ -141,7 +144,7 @@ export interface Finding {
   kind: DamageKind;
   /** One sentence. */
   problem: string;
-  /** What a repair does, or null where only a backup can help. */
+  /** What a repair does, or null if only a backup helps. */
   repair: string | null;
 }
 
@@ -154,6 +157,6 @@ export interface Examination {
   found: number;
   repaired: number;
   remaining: number;
-  /** The first ones; all are counted. */
+  /** The first findings; all are counted. */
   findings: ExaminedFinding[];
 }

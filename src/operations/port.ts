@@ -1,4 +1,4 @@
-/** What a home can do for its operator. */
+/** The operations of a home for its operator. */
 import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { Page } from '../core/paging.js';
@@ -20,10 +20,10 @@ import type {
 } from './model.js';
 
 export interface BackupRequest {
-  /** Holds the backups; each becomes a directory of its own in it. */
+  /** The directory of the backups; each backup is a directory in it. */
   directory: string;
   kind: BackupKind;
-  /** Reads the key ring for secrets, to put it in; without it nobody can read the secrets in the backup. */
+  /** Reads the key ring to include it. Without the key ring the secrets in the backup cannot be decrypted. */
   readKey: (() => Promise<Buffer>) | undefined;
   onProgress: OnProgress | undefined;
 }
@@ -35,37 +35,37 @@ export interface EntryRequest {
   cursor: string | undefined;
 }
 
-/** A home that is open. */
+/** An open home. */
 export interface OperationsPort {
-  /** Where backups go unless a request names another directory. */
+  /** The directory for backups if a request names no other. */
   readonly backupDirectory: string;
   facts(): HomeFacts;
   readiness(): Promise<Readiness>;
   /** The servers that share this home; one that has its home to itself has none. */
   servers(): Promise<LiveServer[]>;
-  /** Reads from every part of the home; throws the reason why one of them cannot work. */
+  /** Reads from every part of the home; throws the reason if one of them fails. */
   check(): void | Promise<void>;
-  /** Counts rows where the engine only estimates them, up to `entriesMax` of each family. */
+  /** Sizes of the home. If the engine only estimates a family, up to `entriesMax` of its rows are counted. */
   measure(entriesMax: number): Promise<HomeSize>;
-  /** Every damage, repaired as it is found where asked for. */
+  /** All findings. With `repair` each is repaired when it is found. */
   examine(repair: boolean): AsyncIterable<ExaminedFinding>;
   entries(family: string, request: EntryRequest): Page<InspectedEntry> | Promise<Page<InspectedEntry>>;
   backup(request: BackupRequest): Promise<BackupSummary>;
   /** Does work outside of transactions once for an Idempotency-Key. */
   once<Result>(caller: Caller, idempotency: Idempotency | null, work: () => Promise<Result>): Promise<Result>;
-  /** Notes where the server listens, so that other commands find it. */
+  /** Stores the URL of the server, so that other commands find it. */
   announce(url: string): Promise<void>;
 }
 
 export interface RestoreRequest {
   /** The directory that holds the backups. */
   directory: string;
-  /** The data directory to make; it must not exist, or be empty. */
+  /** The data directory to create. It must not exist, or be empty. */
   target: string;
   to: RestorePoint | undefined;
-  /** The backup to end with; the newest unless given. */
+  /** The last backup of the chain; the default is the newest. */
   name: string | undefined;
-  /** That of the backup unless given. */
+  /** The default is the engine of the backup. */
   engine: EngineName | undefined;
   withKey: boolean;
   onProgress: OnProgress | undefined;
@@ -73,11 +73,14 @@ export interface RestoreRequest {
 
 /** Directories of backups: files that need no home to be open. */
 export interface Archive {
-  /** Throws `not_found` where the directory cannot be read. */
+  /** Throws `not_found` if the directory cannot be read. */
   list(directory: string): Promise<BackupSummaries>;
-  /** Reads every byte and follows every link, without restoring anything. */
+  /** Reads every byte and checks every chain, without restoring. */
   verify(directory: string, onProgress: OnProgress | undefined): Promise<BackupVerdict[]>;
-  /** Removes the oldest full backups of each store with their increments, and what unfinished ones left. */
+  /**
+   * Removes the oldest full backups of each store with their increments, and the remains of unfinished
+   * backups.
+   */
   prune(directory: string, keep: number): Promise<string[]>;
   restore(request: RestoreRequest): Promise<RestoreReport>;
 }

@@ -1,4 +1,4 @@
-/** What only the operator may do with a home that is open: the server and the command line both call this. */
+/** The operator's operations on an open home. The server and the command line both call this. */
 import { isAbsolute } from 'node:path';
 import type { CommitService } from '../commit/service.js';
 import type { Caller } from '../core/caller.js';
@@ -33,16 +33,16 @@ export interface OperationsOptions {
   limits: Limits;
   /** Reads the key ring for secrets. */
   readKey: () => Promise<Buffer>;
-  /** False: acknowledged writes may be lost with the machine. */
+  /** False: a crash can lose acknowledged writes. */
   syncWrites: boolean;
-  /** The domains that other databases keep: backups do not hold them. */
+  /** The domains in other databases, which are not in backups. */
   keptElsewhere: readonly string[];
   onError: (error: unknown, about: string) => void;
 }
 
 export interface BackupWish {
   kind: BackupKind;
-  /** An absolute path; the home's own directory of backups unless given. */
+  /** An absolute path; the default is the home's backup directory. */
   directory: string | undefined;
   withKey: boolean;
   onProgress: OnProgress | undefined;
@@ -58,7 +58,7 @@ export interface HomeStatus {
   position: string;
   feed_bytes: number;
   expiry_backlog_ms: number;
-  /** Messages of commits that messaging does not have yet; null when their database does not answer. */
+  /** Messages of commits that are not delivered yet; null if their database does not answer. */
   outbox: { waiting: number; oldest_waiting_seconds: number; undeliverable: number } | null;
   size_bytes: number;
   families: Record<string, FamilySize>;
@@ -75,7 +75,7 @@ export class OperationsService {
     this.#port = options.port;
   }
 
-  /** What is known at once: for gauges and probes. */
+  /** Facts that need no read, for gauges and probes. */
   facts(): HomeFacts {
     return this.#port.facts();
   }
@@ -84,7 +84,7 @@ export class OperationsService {
     return this.#port.readiness();
   }
 
-  /** Throws the reason why the home cannot work. */
+  /** Throws the reason if the home cannot work. */
   async check(): Promise<void> {
     await this.#port.check();
   }
@@ -135,7 +135,7 @@ export class OperationsService {
     return { found, repaired, remaining: found - repaired, findings };
   }
 
-  /** Every family by its name, counted to the end. */
+  /** Every family by its name, with all rows counted. */
   async families(): Promise<(FamilySize & { family: string })[]> {
     const { families } = await this.#port.measure(Infinity);
     return Array.from(families, ([family, size]) => ({ family, ...size })).toSorted((a, b) =>
@@ -151,7 +151,7 @@ export class OperationsService {
     return this.#port.entries(family, { prefix, limit: pageLimit(limit, this.#options.limits), cursor });
   }
 
-  /** Before the first backup the home's own directory of backups is not there: then there are none. */
+  /** Before the first backup the home's backup directory does not exist: then the list is empty. */
   async backups(directory: string | undefined): Promise<BackupSummaries> {
     try {
       return await this.#options.archive.list(this.#backupDirectory(directory));
@@ -162,7 +162,7 @@ export class OperationsService {
     }
   }
 
-  /** Makes a backup while work goes on, once for an Idempotency-Key. */
+  /** Makes a backup while the home is in use, once for an Idempotency-Key. */
   async backup(
     caller: Caller,
     idempotency: Idempotency | null,
@@ -184,8 +184,8 @@ export class OperationsService {
   #backupDirectory(given: string | undefined): string {
     if (given === undefined) return this.#port.backupDirectory;
     if (isAbsolute(given)) return given;
-    throw new StoaError('invalid_request', `The directory "${given}" of the backup is a relative path.`, {
-      fix: 'Give an absolute path on the server, which begins with "/".',
+    throw new StoaError('invalid_request', `The backup directory "${given}" is a relative path.`, {
+      fix: 'Use an absolute path on the server, which begins with "/".',
     });
   }
 }

@@ -8,13 +8,13 @@ import type { UserScope } from './port.js';
 export function requireWrite(caller: Caller): void {
   if (!caller.scopes.write)
     throw new StoaError('forbidden', 'These credentials can only read.', {
-      fix: 'Use a token with the scope to write.',
+      fix: 'Use a token with the write scope.',
     });
 }
 
 export function requireOperator(caller: Caller): void {
   if (caller.kind !== 'operator')
-    throw new StoaError('forbidden', 'Only the operator may do this.', {
+    throw new StoaError('forbidden', 'The caller is not the operator. Only the operator can do this.', {
       fix: "Use the operator's token, in operator.token of the data directory.",
     });
 }
@@ -22,9 +22,13 @@ export function requireOperator(caller: Caller): void {
 /** A signed agent reaches its own record only, not its user's others. */
 export function requireUserWide(caller: Caller): void {
   if (caller.kind === 'agent')
-    throw new StoaError('forbidden', 'A signed agent reaches its own record only.', {
-      fix: 'Use a token of its user.',
-    });
+    throw new StoaError(
+      'forbidden',
+      'The request is signed by an agent. An agent can only access its own record.',
+      {
+        fix: 'Use a token of the user who owns the agent.',
+      },
+    );
 }
 
 /** The user that a caller acts for, in the one spelling of its id. */
@@ -53,6 +57,6 @@ export function reachUser(caller: Caller, user: string, limits: Limits): string 
 
 export function userNotFound(user: string): StoaError {
   return new StoaError('not_found', `There is no user "${user}".`, {
-    fix: 'A user exists from its first write.',
+    fix: 'Check the user id. A user is created by its first write.',
   });
 }

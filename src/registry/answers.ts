@@ -1,4 +1,4 @@
-/** The registry's records as callers see them: words for states, the lease as it is by now. */
+/** The registry's records as callers see them: states as words, and the lease as of now. */
 import type { Limits } from '../core/settings/limits.js';
 import { type CountedLease, presenceOf } from './lease.js';
 import {
@@ -21,7 +21,7 @@ export function agentAnswer({ record, meta, lease, activeSessions }: AgentView, 
     user: meta.user,
     name: record.name,
     status: stateOf(record),
-    // Copies: what was read is shared with later readers, and an answer is the caller's own.
+    // Copies, because records are shared with later readers and callers may change an answer.
     spec: { ...record.spec },
     labels: { ...meta.labels },
     error_message: meta.errorMessage,
@@ -35,7 +35,10 @@ export function agentAnswer({ record, meta, lease, activeSessions }: AgentView, 
   };
 }
 
-/** The record follows the lease lazily. A lease that nobody has held yet only keeps a number, and was never renewed. */
+/**
+ * The record follows the lease lazily. A lease that was never held only stores a number and was never
+ * renewed.
+ */
 function lastHeartbeatAtMs({ last_heartbeat_at }: AgentRecord, lease: Lease | null): number | null {
   const latestMs = Math.max(lease?.renewedAtMs ?? 0, last_heartbeat_at ?? 0);
   return latestMs === 0 ? last_heartbeat_at : latestMs;

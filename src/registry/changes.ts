@@ -108,7 +108,7 @@ export function checkAgentQuota(agents: number, agentsMax: number): void {
   );
 }
 
-/** When a silent agent becomes idle or an idle one hibernates; null where neither will happen by itself. */
+/** When a silent agent becomes idle, or an idle one hibernates. Null where no timer will change the agent. */
 export function activityDueMs(agent: StoredAgent, limits: Limits, outages: readonly Outage[]): number | null {
   if (agent.activeSessions > 0) return null;
   const status = stateOf(agent.record);
@@ -131,10 +131,14 @@ function errorMessageAfter(before: StoredAgent, change: AgentChange, to: AgentSt
   const given = change.errorMessage;
   if (to === 'error') return given === undefined ? before.meta.errorMessage : given;
   if (given !== undefined && given !== null) {
-    throw new StoaError('invalid_request', `An agent that is ${to} has no error message.`, {
-      fix: 'Set the status to error together with the message.',
-      details: { field: 'error_message' },
-    });
+    throw new StoaError(
+      'invalid_request',
+      `error_message is set, but the agent is ${to}. Only an agent in error can have an error message.`,
+      {
+        fix: 'Set the status to "error" in the same request, or leave out error_message.',
+        details: { field: 'error_message' },
+      },
+    );
   }
   return null;
 }

@@ -1,4 +1,7 @@
-/** The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their shortest form. */
+/**
+ * The seed's records as CBOR, byte for byte: definite maps, keys in declared order, integers in their
+ * shortest form.
+ */
 import { Encoder } from 'cbor-x';
 import { StoaError, messageOf } from '../core/errors.js';
 import {
@@ -32,21 +35,7 @@ export function encodeAgent(agent: AgentRecord): Buffer {
   });
 }
 
-/** Records decoded lately, by their bytes: the same bytes are the same record, and checking them costs more than reading them. */
-const lately = new Map<string, AgentRecord>();
-const latelyMax = 1_000;
-
 export function decodeAgent(bytes: Buffer): AgentRecord {
-  const text = bytes.toString('latin1');
-  const known = lately.get(text);
-  if (known !== undefined) return known;
-  const agent = readAgent(bytes);
-  if (lately.size >= latelyMax) lately.clear();
-  lately.set(text, Object.freeze(agent));
-  return agent;
-}
-
-function readAgent(bytes: Buffer): AgentRecord {
   const fields = new Fields('agent', decode('agent', bytes));
   const spec = new Fields('agent spec', fields.value('spec'));
   const agent: AgentRecord = {
@@ -134,7 +123,10 @@ function decode(kind: string, bytes: Buffer): unknown {
   }
 }
 
-/** In its shortest form, as every integer of the layout: the encoder would make a float of a larger number, and 64 bits of any BigInt. */
+/**
+ * In its shortest form, as every integer of the layout: the encoder would make a float of a larger number,
+ * and 64 bits of any BigInt.
+ */
 function time(atMs: number): number | bigint {
   if (!Number.isSafeInteger(atMs) || atMs < 0)
     throw new StoaError('serialization', `${atMs} is not a time in milliseconds.`);
@@ -150,7 +142,7 @@ function checkExact(kind: string, stored: Buffer, exact: Buffer): void {
   if (!stored.equals(exact))
     throw new StoaError(
       'invalid_data',
-      `A stored ${kind} has its fields in another form than the layout has them.`,
+      `A stored ${kind} is not encoded as the layout requires: its fields, their order or their types differ.`,
     );
 }
 
@@ -160,7 +152,7 @@ class Fields {
 
   constructor(kind: string, value: unknown) {
     if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) {
-      throw new StoaError('invalid_data', `A stored ${kind} is not a map.`);
+      throw new StoaError('invalid_data', `A stored ${kind} is not a CBOR map.`);
     }
     this.#kind = kind;
     // A plain object, as was just seen; its fields are checked one by one below.
@@ -204,7 +196,7 @@ class Fields {
   #wrong(name: string): StoaError {
     return new StoaError(
       'invalid_data',
-      `A stored ${this.#kind} has a field "${name}" that is missing or not valid.`,
+      `The field "${name}" of a stored ${this.#kind} is missing or invalid.`,
       { details: { field: name } },
     );
   }

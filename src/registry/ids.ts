@@ -8,7 +8,7 @@ const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 const agentIdDigits = 64;
 const uuidCharacters = 36;
 
-/** Nanoseconds since 1970 that never repeat within a process, also where the clock stands still or steps back. */
+/** Nanoseconds since 1970 that never repeat within a process, even if the clock stops or is set back. */
 export class NanosecondClock {
   #last = 0n;
 
@@ -32,25 +32,27 @@ export function makeSessionId(nowMs: number): string {
   return uuid7(Math.floor(nowMs));
 }
 
-/** An agent id in lower case; a wrong length and a wrong digit are told apart. */
-/** Whether a text has the form of an agent's id. */
+/** Whether a text has the form of an agent id. */
 export function isAgentId(text: string): boolean {
   return text.length === agentIdDigits && /^[0-9a-f]+$/.test(text);
 }
 
+/** An agent id in lower case. A wrong length and a wrong digit give different error codes. */
 export function parseAgentId(text: string): string {
   if (text.length !== agentIdDigits) {
     throw new StoaError(
       'invalid_id_length',
-      `An agent id has ${agentIdDigits} hexadecimal digits; this one has ${text.length} characters.`,
+      `The agent id has ${text.length} characters. Expected ${agentIdDigits} hexadecimal digits.`,
       { details: { field: 'agent_id', length: text.length } },
     );
   }
   const lower = text.toLowerCase();
   if (!hexDigits.test(lower)) {
-    throw new StoaError('invalid_id_digits', 'An agent id has only the digits 0-9 and a-f.', {
-      details: { field: 'agent_id' },
-    });
+    throw new StoaError(
+      'invalid_id_digits',
+      `The agent id "${lower}" contains characters other than 0-9 and a-f.`,
+      { details: { field: 'agent_id' } },
+    );
   }
   return lower;
 }
@@ -60,7 +62,7 @@ export function parseSessionId(text: string): string {
   if (text.length !== uuidCharacters) {
     throw new StoaError(
       'invalid_id_length',
-      `A session id is a UUID of ${uuidCharacters} characters; this one has ${text.length}.`,
+      `The session id has ${text.length} characters. Expected a UUID of ${uuidCharacters} characters.`,
       { details: { field: 'session_id', length: text.length } },
     );
   }
@@ -68,7 +70,7 @@ export function parseSessionId(text: string): string {
   if (!uuidForm.test(lower)) {
     throw new StoaError(
       'invalid_id_digits',
-      'A session id is a UUID: hexadecimal digits in groups of 8-4-4-4-12.',
+      `The session id "${lower}" is not a UUID: hexadecimal digits in groups of 8-4-4-4-12.`,
       { details: { field: 'session_id' } },
     );
   }

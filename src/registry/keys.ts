@@ -1,4 +1,6 @@
-/** The keys of the registry's families, all big-endian: the seed's layouts first, then those of Stoa's own. */
+/**
+ * The keys of the registry's families, all big-endian: the seed's layouts first, then those that Stoa adds.
+ */
 import type { AgentState, SessionStatus } from './model.js';
 import { agentStateBytes, sessionStatusBytes } from './model.js';
 
@@ -56,7 +58,10 @@ export function sessionByStatusKey(status: SessionStatus, agent: Buffer, session
   return Buffer.concat([sessionStatusPrefix(status, agent), session]);
 }
 
-/** What a row of `counts` holds, as the first byte of its key. The fence is the highest that an agent had which is deleted. */
+/**
+ * What a row of `counts` holds, as the first byte of its key. The fence is the highest that an agent had
+ * which is deleted.
+ */
 export const countKinds = { agentsOfUser: 1, fenceOfDeleted: 2 } as const;
 
 export function agentCountKey(user: Buffer): Buffer {

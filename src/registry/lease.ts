@@ -1,4 +1,4 @@
-/** The rules of leases: who holds one, until when, and which writes come too late. */
+/** The rules of leases: who holds a lease, until when, and which writes are too late. */
 import { StoaError } from '../core/errors.js';
 import { type Outage, extendedByOutages } from '../core/outages.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -17,7 +17,7 @@ export function leaseTimesOf(
   return { ttlMs: leaseSeconds * 1_000, graceMs: leaseGraceSeconds * 1_000, outages };
 }
 
-/** Whether an agent is there: `none` when nobody holds its lease and nobody was lost. */
+/** Whether an agent is alive. `none` means that nobody holds its lease and no holder was lost. */
 export type Presence = 'none' | 'live' | 'lapsed' | 'lost';
 
 /** When a lease lapses, the time the server was down added to it. */
@@ -51,7 +51,7 @@ export function presenceOf(lease: CountedLease | null, nowMs: number): Presence 
   return nowMs < lease.lostAtMs ? 'lapsed' : 'lost';
 }
 
-/** When the presence changes next if nobody writes; Infinity where it stays as it is. */
+/** When the presence changes next without a write; Infinity where it does not change. */
 export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): number {
   if (lease === null) return Infinity;
   switch (presenceOf(lease, nowMs)) {
@@ -64,26 +64,31 @@ export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): num
   }
 }
 
-/** The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while somebody else holds it. */
+/**
+ * The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while somebody else
+ * holds it.
+ */
 export function beat(lease: Lease | null, holder: string, times: LeaseTimes, nowMs: number): Lease {
   const current = lease === null ? null : settled(lease, times, nowMs);
   const renewal = { holder, renewedAtMs: nowMs, expiresAtMs: nowMs + times.ttlMs, lost: false };
   if (current === null) return { ...renewal, fence: 1, timerAtMs: null };
   if (current.holder !== null && current.holder !== holder) {
-    throw new StoaError('conflict', `The lease is held by "${current.holder}".`, {
-      fix: 'Wait until the holder releases it or its time and grace are over.',
+    throw new StoaError('conflict', `The agent's lease is held by "${current.holder}".`, {
+      fix: 'Wait until the holder releases the lease, or until its time and grace period end (details.free_at).',
       details: { holder: current.holder, free_at: lostAtMs(current, times) },
     });
   }
   return { ...current, ...renewal };
 }
 
-/** The lease without a holder. The number grows at once, so that a late write of the former holder is refused. */
+/**
+ * The lease without a holder. The number grows at once, so that a late write of the former holder is refused.
+ */
 export function vacated(lease: Lease, lost: boolean): Lease {
   return { ...lease, holder: null, fence: lease.fence + 1, lost };
 }
 
-/** The lease as it is by now, whether or not the sweeper has been there yet. */
+/** The lease as of now, even if the sweeper has not run yet. */
 export function settled(lease: Lease, times: LeaseTimes, nowMs: number): Lease {
   return lease.holder !== null && nowMs >= lostAtMs(lease, times) ? vacated(lease, true) : lease;
 }
@@ -98,8 +103,12 @@ export function checkFence(
   if (fence === null || lease === null) return;
   const current = settled(lease, times, nowMs);
   if (fence >= current.fence) return;
-  throw new StoaError('fenced', `The fencing number ${fence} is below the lease's ${current.fence}.`, {
-    fix: 'Send a heartbeat to learn whether the lease can be held again, and drop what was begun under the old one.',
-    details: { fence, current_fence: current.fence },
-  });
+  throw new StoaError(
+    'fenced',
+    `The fencing number ${fence} is out of date: the lease has ${current.fence}.`,
+    {
+      fix: 'Discard the work that was started under the old lease. Send a heartbeat to ask for a new lease.',
+      details: { fence, current_fence: current.fence },
+    },
+  );
 }

@@ -1,4 +1,4 @@
-/** The registry's records as they are stored, and its states as words and as bytes. */
+/** The registry's stored records, and its states as words and as bytes. */
 
 /** The lifecycle of an agent: the word on the wire, the byte on disk. */
 export const agentStateBytes = {
@@ -73,7 +73,7 @@ export interface UserRecord {
   last_seen_at: number;
 }
 
-/** What Stoa knows of an agent beyond the seed's record. */
+/** What Stoa stores about an agent beyond the seed's record. */
 export interface AgentMeta {
   /** Grows by one with every change that a reader can see; the ETag. */
   version: number;
@@ -86,7 +86,7 @@ export interface AgentMeta {
   statusSinceMs: number;
   /** The last sign of life other than a heartbeat: a session opened or closed, a change of state. */
   activeAtMs: number;
-  /** When the timer of idleness is set to ring, or null while none is set. */
+  /** When the idle timer fires, or null if it is not set. */
   activityTimerAtMs: number | null;
 }
 
@@ -97,9 +97,9 @@ export interface Lease {
   fence: number;
   renewedAtMs: number;
   expiresAtMs: number;
-  /** When the timer of the lease is set to ring, or null while none is set. */
+  /** When the timer of the lease fires, or null if it is not set. */
   timerAtMs: number | null;
-  /** True from the moment the presence was lost until somebody holds the lease again. */
+  /** True from the moment the presence was lost until the lease has a holder again. */
   lost: boolean;
 }
 
@@ -125,7 +125,7 @@ const sessionStatusesByByte = new Map<number, SessionStatus>(
   sessionStatuses.map((status) => [sessionStatusBytes[status], status]),
 );
 
-/** The state that a byte stands for, or undefined for a byte that is none. */
+/** The state of a byte, or undefined for an unknown byte. */
 export function agentStateOf(byte: number): AgentState | undefined {
   return statesByByte.get(byte);
 }

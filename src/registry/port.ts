@@ -15,7 +15,7 @@ export interface WriteGuard {
   ifVersion?: number | undefined;
 }
 
-/** An agent as a home answers it. What a read answers is shared by all readers: nobody may change it. */
+/** An agent as a home returns it. It is shared by all readers, so nobody may change it. */
 export type AgentView = Omit<StoredAgent, 'lease'> & { readonly lease: CountedLease | null };
 
 export interface AgentFilter {
@@ -55,7 +55,10 @@ export interface RegistryPort {
   countAgents(user: string): Promise<number>;
   updateAgent(scope: UserScope, agentId: string, change: AgentChange, guard: WriteGuard): Step<AgentView>;
   moveAgent(scope: UserScope, agentId: string, verb: AgentVerb, guard: WriteGuard): Step<AgentView>;
-  /** Removes some closed sessions of an agent that is about to be deleted. Answers whether too many for one write may be left. */
+  /**
+   * Removes some closed sessions of an agent that is about to be deleted. Answers whether too many for one
+   * write may be left.
+   */
   thinSessions(scope: UserScope, agentId: string, guard: WriteGuard): Step<boolean>;
   deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Step<void>;
   /** Refuses a commit where the agent has another version; an agent that does not exist has version 0. */
@@ -66,7 +69,10 @@ export interface RegistryPort {
   releaseLease(scope: UserScope, agentId: string, holder: string | null, guard: WriteGuard): Step<void>;
   /** Refuses a commit where the lease has another number; without a lease the number is 0. */
   requireLease(scope: UserScope, agentId: string, fence: number): Step<void>;
-  /** Throws `fenced` where the number is below that of the agent's lease. An agent that does not exist fences nobody. */
+  /**
+   * Throws `fenced` where the number is below the number of the agent's lease. Does nothing for an agent that
+   * does not exist.
+   */
   checkFence(user: string, agentId: string, fence: number | null): Promise<void>;
 
   /** Without a session id a new one is made. */
@@ -99,14 +105,17 @@ export interface RegistryPort {
   /** Notes that the user called, unless that was noted lately. A user that does not exist is not made. */
   sawUser(user: string): Step<void>;
 
-  /** Refuses with `already_exists` an identity that speaks for another agent. */
+  /** Throws `already_exists` for an identity that speaks for another agent. */
   linkIdentity(scope: UserScope, agentId: string, identity: string): Step<void>;
   /** Does nothing for an identity without a link. */
   unlinkIdentity(scope: UserScope, identity: string): Step<void>;
   /** In the order of their ids. */
   listIdentities(scope: UserScope, agentId: string, page: KeyedPageRequest): Promise<KeyedPage<string>>;
   linkedAgent(identity: string): Promise<AgentView | undefined>;
-  /** Whether the identity speaks for this agent of the user, and the agent exists. Every signed request asks for it. */
+  /**
+   * Whether the identity speaks for this agent of the user, and the agent exists. Every signed request asks
+   * for it.
+   */
   isLinked(user: string, agentId: string, identity: string): Promise<boolean>;
   /** The identities that speak for the agent of that name or id. At once where the home has them at hand. */
   identitiesOf(user: string, agent: string): readonly string[] | Promise<readonly string[]>;

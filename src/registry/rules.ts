@@ -20,7 +20,7 @@ export function checkLabels(labels: Record<string, string>, limits: Limits): voi
   });
   for (const [name, value] of entries) {
     checkLine(`labels.${name}`, name, 1, 'labelCharactersMax', limits);
-    if (name.includes('=')) throw invalid(`labels.${name}`, 'The name of the label contains "=".');
+    if (name.includes('=')) throw invalid(`labels.${name}`, `The label name "${name}" contains "=".`);
     checkLine(`labels.${name}`, value, 0, 'labelCharactersMax', limits);
   }
 }
@@ -54,7 +54,7 @@ export function checkEmail(email: string, limits: Limits): void {
   checkBytes('email', email, 'emailBytesMax', limits);
   checkLine('email', email, 1, 'emailBytesMax', limits);
   if (!/^[^\s@]+@[^\s@]+$/u.test(email))
-    throw invalid('email', 'The e-mail address is invalid. Expected a name, "@" and a host.');
+    throw invalid('email', `The e-mail address "${email}" is invalid. Expected a name, "@" and a host.`);
 }
 
 /** `name` or `name=value`, as a label could be. */

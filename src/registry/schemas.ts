@@ -1,19 +1,19 @@
-/** What the registry takes and what it answers: the one source for validation, OpenAPI, MCP and the CLI. */
+/** Requests and answers of the registry: the one source for validation, OpenAPI, MCP and the CLI. */
 import { z } from 'zod';
 import { agentStates, sessionStatuses } from './model.js';
 
 const u32 = z.int().min(0).max(0xffff_ffff);
 const timeMs = z.int().min(0).describe('Unix time in milliseconds');
 const hexId = z.string().describe('64 hexadecimal digits');
-const labels = z.record(z.string(), z.string()).describe('Names and values, for finding agents again');
+const labels = z.record(z.string(), z.string()).describe('Names and values for filtering agents');
 
 export const agentStatusSchema = z.enum(agentStates);
 export const sessionStatusSchema = z.enum(sessionStatuses);
 
 export const agentSpecSchema = z.strictObject({
-  cpu_millicores: u32.optional().describe('500 unless given'),
-  memory_mb: u32.optional().describe('512 unless given'),
-  runtime_version: z.string().optional().describe('"latest" unless given'),
+  cpu_millicores: u32.optional().describe('Default: 500'),
+  memory_mb: u32.optional().describe('Default: 512'),
+  runtime_version: z.string().optional().describe('Default: "latest"'),
 });
 
 export const createAgentSchema = z.strictObject({
@@ -23,24 +23,28 @@ export const createAgentSchema = z.strictObject({
 });
 export type CreateAgentInput = z.input<typeof createAgentSchema>;
 
-/** The whole of an agent under an id of the caller's own. */
+/** A whole agent under an id that the caller chose. */
 export const putAgentSchema = z.strictObject({
   agent_id: hexId,
   name: z.string(),
-  status: agentStatusSchema.optional().describe('A new agent is provisioning'),
+  status: agentStatusSchema.optional().describe('A new agent starts as "provisioning"'),
   spec: agentSpecSchema.optional(),
   labels: labels.optional(),
   error_message: z.string().nullable().optional(),
 });
 export type PutAgentInput = z.input<typeof putAgentSchema>;
 
-/** What is not named stays; `labels` are replaced as a whole. */
+/** Fields that are left out stay unchanged; `labels` are replaced as a whole. */
 export const updateAgentSchema = z.strictObject({
   name: z.string().optional(),
   status: agentStatusSchema.optional(),
   spec: agentSpecSchema.optional(),
   labels: labels.optional(),
-  error_message: z.string().nullable().optional().describe('Only for an agent that is, or becomes, error'),
+  error_message: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('Only for an agent whose status is, or becomes, "error"'),
 });
 export type UpdateAgentInput = z.input<typeof updateAgentSchema>;
 
@@ -63,12 +67,12 @@ export const listSessionsSchema = z.strictObject({
 export type ListSessionsInput = z.input<typeof listSessionsSchema>;
 
 export const heartbeatSchema = z.strictObject({
-  holder: z.string().optional().describe('Who keeps the agent alive; the caller unless given'),
+  holder: z.string().optional().describe('Who holds the lease. Default: the caller'),
 });
 export type HeartbeatInput = z.input<typeof heartbeatSchema>;
 
 export const openSessionSchema = z.strictObject({
-  session_id: z.string().optional().describe('A UUID; a new one unless given'),
+  session_id: z.string().optional().describe('A UUID. Default: a new one'),
 });
 export type OpenSessionInput = z.input<typeof openSessionSchema>;
 
@@ -79,7 +83,7 @@ export const putUserSchema = z.strictObject({
     .min(0)
     .nullable()
     .optional()
-    .describe('The quota of this user; null for the general one'),
+    .describe('How many agents this user may have; null for the default quota'),
 });
 export type PutUserInput = z.input<typeof putUserSchema>;
 

@@ -67,7 +67,7 @@ export class RegistrySteps {
     return this.#port.createAgent({ user, name, spec: given(spec), labels }).map(this.#answer);
   }
 
-  /** Makes an agent under an id of the caller's own, or brings it to what is given. */
+  /** Creates an agent under an id that the caller chose, or updates it. */
   putAgent(caller: Caller, input: PutAgentInput, options: WriteOptions = {}): Step<AgentAnswer> {
     requireWrite(caller);
     const { agent_id, name, status, spec = {}, labels = {}, error_message } = validate(putAgentSchema, input);

@@ -64,7 +64,7 @@ export function checkTransition(from: AgentState, to: AgentState): void {
   const allowed = transitions[from];
   if (allowed.includes(to)) return;
   throw new StoaError('invalid_transition', `An agent that is ${from} cannot become ${to}.`, {
-    fix: `From ${from} it can become ${allowed.join(', ')}.`,
+    fix: `An agent that is ${from} can become ${allowed.join(', ')}.`,
     details: { from, to, allowed },
   });
 }
@@ -77,7 +77,7 @@ export function verbPath(verb: AgentVerb, from: AgentState): readonly AgentState
   const starts = Object.keys(verbPaths[verb]);
   throw new StoaError(
     'invalid_transition',
-    `An agent that is ${from} cannot ${verb}: that would lead to ${to}.`,
+    `An agent that is ${from} cannot ${verb}: its status would become ${to}.`,
     {
       fix: `An agent can ${verb} when it is ${starts.join(', ')}.`,
       details: { from, to, verb },
@@ -108,7 +108,7 @@ export function checkDeletable(status: AgentState): void {
   });
 }
 
-/** Nobody sleeps while somebody talks to them. */
+/** An agent with active sessions cannot hibernate. */
 export function checkHibernatable(activeSessions: number): void {
   if (activeSessions === 0) return;
   throw new StoaError(

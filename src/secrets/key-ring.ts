@@ -1,4 +1,4 @@
-/** The keys that secrets are encrypted with: from the environment, or a 0600 file beside the database. */
+/** The keys that encrypt secrets: from the environment, or from a 0600 file beside the database. */
 import { createHash, randomBytes } from 'node:crypto';
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { StoaError, messageOf } from '../core/errors.js';
@@ -6,7 +6,7 @@ import { KeyQueue } from '../core/waiting/key-queue.js';
 import { privateFile, writeDurably } from '../core/files.js';
 
 export interface KeyRingOptions {
-  /** Null keeps the keys in memory only, for a store that keeps nothing either. */
+  /** Null keeps the keys only in memory, for a store without files. */
   file: string | null;
   /** `STOA_SECRET_KEYS`: keys of 32 bytes in hex or base64, separated by commas. The first one encrypts, all decrypt. */
   environment?: string | undefined;
@@ -14,7 +14,7 @@ export interface KeyRingOptions {
 
 interface KeyFile {
   current: string;
-  /** Base64 by key id. Old keys stay: backups and unfinished re-keyings need them. */
+  /** Base64 by key id. Old keys are kept: backups and unfinished re-keyings need them. */
   keys: Record<string, string>;
 }
 
@@ -38,7 +38,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 }
 
 export class KeyRing {
-  /** Null where the keys come from the environment, or live in memory only. */
+  /** Null if the keys come from the environment, or are only in memory. */
   readonly file: string | null;
   readonly #keys: Map<string, Buffer>;
   #current: string;
@@ -61,7 +61,7 @@ export class KeyRing {
     return [...this.#keys.keys()];
   }
 
-  /** Throws where the ring does not have it. */
+  /** Throws if the ring does not have the key. */
   key(id: string): Buffer {
     const key = this.#keys.get(id);
     if (key !== undefined) return key;
@@ -69,29 +69,32 @@ export class KeyRing {
       'damaged_data',
       `A secret is encrypted with the key ${id}, which the key ring does not have.`,
       {
-        fix: 'Put the old key back into the key file, or name it after the current one in STOA_SECRET_KEYS.',
+        fix: 'Put the old key back into the key file, or add it after the current key in STOA_SECRET_KEYS.',
       },
     );
   }
 
-  /** The file, for a backup that takes the keys along; refused where there is none. */
+  /** The file, for a backup that includes the keys. Throws if there is no file. */
   fileForCopy(): string {
     if (this.file !== null) return this.file;
     throw new StoaError(
       'conflict',
-      'There is no key file to back up: the keys come from STOA_SECRET_KEYS, or the store keeps nothing.',
+      'The store has no key file to back up: its keys are in STOA_SECRET_KEYS or only in memory.',
       {
-        fix: 'Back up without --with-key, and keep the value of STOA_SECRET_KEYS where you keep other secrets.',
+        fix: 'Back up without --with-key, and store the value of STOA_SECRET_KEYS safely.',
       },
     );
   }
 
-  /** Makes a new key and lets it encrypt from here on. The old ones stay: a record or a backup may need any of them. */
+  /**
+   * Creates a new key, which encrypts from now on. Old keys are kept, because a record or a backup may need
+   * them.
+   */
   async addKey(): Promise<string> {
     if (this.#fixed) {
       throw new StoaError(
         'conflict',
-        'The key comes from STOA_SECRET_KEYS, so the server cannot make a new one.',
+        'The keys come from STOA_SECRET_KEYS, so the server cannot create a new key.',
         {
           fix: 'Put the new key first in STOA_SECRET_KEYS ("new,old"), start again, then re-key.',
         },
@@ -110,7 +113,7 @@ export class KeyRing {
       this.#keys.delete(id);
       throw error;
     }
-    // Only now: nothing is encrypted with a key that a restart would not find.
+    // Set only after the file was written: a restart must find every key that was used.
     this.#current = id;
     return id;
   }
@@ -121,7 +124,7 @@ export class KeyRing {
   }
 }
 
-/** Names a key without telling anything about it. */
+/** An id of a key that reveals nothing about it. */
 function idOf(key: Buffer): string {
   return createHash('sha256').update('stoa key id').update(key).digest('hex').slice(0, 12);
 }
@@ -131,8 +134,8 @@ function parseKey(text: string): Buffer {
   if (key.length !== keyBytes) {
     throw new StoaError(
       'invalid_config',
-      'STOA_SECRET_KEYS does not hold keys of 32 bytes in hex or base64.',
-      { fix: 'Make one with: openssl rand -hex 32' },
+      `A key in STOA_SECRET_KEYS has ${key.length} bytes; expected 32 bytes in hex or base64.`,
+      { fix: 'Create one with: openssl rand -hex 32' },
     );
   }
   return key;
@@ -142,7 +145,7 @@ async function readKeyFile(file: string): Promise<KeyFile | undefined> {
   let content: string;
   try {
     const { mode } = await stat(file);
-    // Whoever can read the file can read every secret.
+    // A reader of the file can decrypt every secret.
     if ((mode & 0o077) !== 0) await chmod(file, privateFile);
     content = await readFile(file, 'utf8');
   } catch (error) {
@@ -155,7 +158,7 @@ async function readKeyFile(file: string): Promise<KeyFile | undefined> {
   const parsed = parseKeyFile(content);
   if (parsed === undefined)
     throw new StoaError('damaged_data', `The key file ${file} is damaged.`, {
-      fix: 'Put it back from where you keep a copy: without it no secret can be read.',
+      fix: 'Restore the file from a copy. Without it no secret can be decrypted.',
     });
   return parsed;
 }
@@ -182,8 +185,9 @@ function parseKeyFile(content: string): KeyFile | undefined {
 }
 
 /**
- * Whole or not at all, and on disk when it returns: a key that is lost takes every secret with it. What the file
- * has and memory lacks stays in it, and the file is read again before anything relies on it.
+ * Replaces the file completely or not at all, and waits for the disk: a lost key makes its secrets
+ * unreadable. Keys
+ * that only the file has are kept, and the file is read again before the new key is used.
  */
 async function addToKeyFile(file: string, current: string, keys: ReadonlyMap<string, Buffer>): Promise<void> {
   const all = {
@@ -196,6 +200,6 @@ async function addToKeyFile(file: string, current: string, keys: ReadonlyMap<str
     written?.current === current && Object.entries(all).every(([id, key]) => written.keys[id] === key);
   if (!isWhole)
     throw new StoaError('conflict', `Another program changed the key file ${file} while a key was added.`, {
-      fix: 'Let only one server use this data directory, then re-key again. The old key still encrypts.',
+      fix: 'Run only one server on this data directory, then re-key again. The old key is still in use.',
     });
 }

@@ -8,7 +8,7 @@ const nonceBytes = 12;
 const tagBytes = 16;
 const sealedPattern = /^enc:v1:([0-9a-f]+):([A-Za-z0-9_-]+)$/;
 
-/** What answers show instead of a secret. */
+/** Shown in answers instead of a secret. */
 export const secretMask = '********';
 
 export class Sealer {
@@ -28,7 +28,7 @@ export class Sealer {
     return `enc:v1:${keyId}:${Buffer.concat([nonce, encryption.getAuthTag(), ciphertext]).toString('base64url')}`;
   }
 
-  /** The secret. Throws when it was altered, moved to another record, or its key is missing. */
+  /** The secret. Throws if it was altered, moved to another record, or its key is missing. */
   open(sealed: string, associated: string): string {
     const [, keyId, encoded] = sealedPattern.exec(sealed) ?? [];
     const bytes = Buffer.from(encoded ?? '', 'base64url');
@@ -46,7 +46,7 @@ export class Sealer {
     }
   }
 
-  /** True when the secret is encrypted with another key than the current one. */
+  /** True if the secret is not encrypted with the current key. */
   isStale(sealed: string): boolean {
     return sealedPattern.exec(sealed)?.[1] !== this.ring.currentId;
   }
@@ -59,7 +59,7 @@ export class Sealer {
 
 function damaged(cause?: unknown): StoaError {
   return new StoaError('damaged_data', 'A stored secret was altered or belongs to another record.', {
-    fix: 'Set the secret anew.',
+    fix: 'Set the secret again.',
     cause,
   });
 }

@@ -1,4 +1,6 @@
-/** All secrets of a data directory: the key ring, the sealer, and re-keying of everybody who holds sealed texts. */
+/**
+ * All secrets of a data directory: the key ring, the sealer, and re-keying of all holders of sealed secrets.
+ */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KeyQueue } from '../core/waiting/key-queue.js';
@@ -8,16 +10,19 @@ import { Sealer } from './sealer.js';
 
 /** In the data directory, beside the databases and never in one. */
 export const keyFileName = 'secret.keys';
-/** There while a re-keying is under way: the id of its key. */
+/** This file exists while a re-keying runs, and contains the id of its key. */
 const markName = 'secret.rekeying';
 
-/** What holds sealed secrets. */
+/** A store of sealed secrets. */
 export interface SecretHolder {
   /** For the report and the progress bar. */
   name: string;
-  /** Puts every secret under the current key in bounded steps, unless the signal ends it. Answers how many records changed. */
+  /**
+   * Re-encrypts every secret with the current key in limited steps, until the signal is aborted. Returns the
+   * number of changed records.
+   */
   reseal(onProgress: (resealed: number) => void, signal: AbortSignal): Promise<number>;
-  /** Of one that goes on by itself once it has noted that everything goes under the current key: notes it. */
+  /** For a holder that re-encrypts in the background: records that all secrets must have the current key. */
   begin?(): Promise<void>;
 }
 
@@ -27,7 +32,7 @@ export interface RekeyReport {
 }
 
 export interface SecretsOptions {
-  /** Null for a store that keeps nothing: then the keys live in memory only. */
+  /** Null for a store without files: the keys are then only in memory. */
   dataDir: string | null;
   /** `STOA_SECRET_KEYS`. */
   environment?: string | undefined;
@@ -70,7 +75,7 @@ export class Secrets {
   readonly ring: KeyRing;
   readonly sealer: Sealer;
   readonly #holders: SecretHolder[] = [];
-  /** Null for a store that keeps nothing. */
+  /** Null for a store without files. */
   readonly #mark: RekeyMark | null;
   readonly #beforeRekey: (keyId: string) => Promise<void>;
   readonly #closing = new AbortController();
@@ -89,14 +94,14 @@ export class Secrets {
     this.sealer = new Sealer(ring);
   }
 
-  /** Joins in re-keying. */
+  /** Adds a holder to re-keying. */
   addHolder(holder: SecretHolder): void {
     this.#holders.push(holder);
   }
 
   /**
-   * Makes a new key and puts every secret under it. Keys from the environment are not made here:
-   * then everything goes under the first of them. Of two at once the second begins when the first is done.
+   * Creates a new key and re-encrypts every secret with it. If the keys come from the environment, every
+   * secret is re-encrypted with the first of them. A second call waits until the first is done.
    */
   rekey(onProgress: (holder: string, resealed: number) => void = () => undefined): Promise<RekeyReport> {
     return this.#queue.run('rekey', () => this.#rekey(onProgress));
@@ -118,11 +123,11 @@ export class Secrets {
     return { key_id: keyId, resealed };
   }
 
-  /** Goes on with a re-keying that was cut off. What it reached already is left as it is. */
+  /** Continues a re-keying that was interrupted. Secrets that already have the key are not changed. */
   resume(onError: (error: unknown, about: string) => void): void {
     this.#resuming = this.#resume().catch((error: unknown) => {
       if (!this.#closing.signal.aborted)
-        onError(error, 'going on with a re-keying that was cut off; the next start tries again');
+        onError(error, 'continuing an interrupted re-keying; the next start tries again');
     });
   }
 
@@ -133,10 +138,10 @@ export class Secrets {
 
   async #resume(): Promise<void> {
     const keyId = this.ring.currentId;
-    // Another key may have come first since; then nobody has asked for everything to be under it.
+    // If another key is first by now, its re-encryption was not requested.
     if ((await this.#mark?.read()) !== keyId) return;
     for (const holder of this.#holders) {
-      // It may have been cut off before its holder had heard of it.
+      // The re-keying may have been interrupted before its holder recorded it.
       if (holder.begin === undefined) await holder.reseal(() => undefined, this.#closing.signal);
       else await holder.begin();
     }

@@ -1,4 +1,4 @@
-/** The last step of every answer: headers that all share, the bytes, and the count of it. */
+/** Writes every answer: the shared headers, the bytes, and the metrics. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { Metrics } from './metrics.js';
@@ -13,7 +13,7 @@ export const securityHeaders = {
 
 /** Headers that many answers share. */
 export class SharedHeaders {
-  /** Names and values by turns: the form that Node writes without looking at each twice. */
+  /** Names and values in turn: the form that Node writes fastest. */
   readonly list: readonly string[];
 
   constructor(readonly fields: Readonly<Record<string, string>>) {
@@ -21,13 +21,13 @@ export class SharedHeaders {
   }
 }
 
-/** What an answer carries whose group says nothing else. */
+/** The headers of an answer if its group declares no others. */
 export const serverHeaders = new SharedHeaders(securityHeaders);
 
 /**
- * What JSON for programs carries: never taken for something else, and nothing at all if a browser is
- * made to show it. That covers frames too; it has no links that could tell where one came from, and
- * whether a name is served over TLS only is for its pages to say. Every header costs each answer time.
+ * The headers of JSON for programs: browsers must not guess another type, and must not render it. That
+ * covers frames too; JSON has no links that could leak a referrer, and HSTS is set by the pages of a
+ * host. Every header costs time on each answer.
  */
 const { 'x-content-type-options': sniffing, 'content-security-policy': policy } = securityHeaders;
 export const apiHeaders = new SharedHeaders({
@@ -38,7 +38,7 @@ export const apiHeaders = new SharedHeaders({
 export interface TextOptions {
   shared: SharedHeaders;
   etag?: string | undefined;
-  /** The reply may have headers of its own: to collect them costs as much as to write them. */
+  /** The reply may have other headers. Collecting them costs as much as writing them. */
   hasHeaders: boolean;
 }
 
@@ -56,15 +56,15 @@ export class AnswerWriter {
     this.#isVerbose = logger.isLevelEnabled('debug');
   }
 
-  /** Sets what every answer carries; what a handler sets afterwards wins. */
+  /** Sets the headers of every answer. A handler can override them later. */
   stamp(request: FastifyRequest, reply: FastifyReply, shared: SharedHeaders): void {
     void reply.headers({ 'request-id': request.id, ...shared.fields });
     if (this.#isStopping()) void reply.header('connection', 'close');
   }
 
   /**
-   * Sends text straight to the socket, in one write with its headers: Fastify's own way looks at the
-   * content type anew and waits for the end of each answer, which costs as much as reading a record.
+   * Sends text to the socket in one write with its headers. Fastify's send parses the content type again
+   * and waits for the end of each answer, which costs as much as reading a record.
    */
   text(
     request: FastifyRequest,
@@ -77,17 +77,17 @@ export class AnswerWriter {
     const sizeBytes = Buffer.byteLength(body);
     const own = ['request-id', request.id, 'content-type', contentType, 'content-length', String(sizeBytes)];
     if (etag !== undefined) own.push('etag', etag);
-    // Kept open, the connection would hold up the stop until it times out.
+    // An open connection would delay the stop until the connection times out.
     if (this.#isStopping()) own.push('connection', 'close');
     const head = hasHeaders ? withGiven(own, reply.getHeaders(), shared) : own.concat(shared.list);
     void reply.hijack();
     reply.raw.writeHead(status, head);
-    // As many bytes as characters: it is ASCII, which Node need not translate.
+    // Equal counts mean ASCII, which Node need not encode.
     reply.raw.end(body, sizeBytes === body.length ? 'latin1' : 'utf8');
     this.note(request, status);
   }
 
-  /** Counts an answer that was or will be sent. */
+  /** Counts an answer in the metrics. */
   note(request: FastifyRequest, status: number): void {
     const route = request.matchedPath ?? 'none';
     const ms = performance.now() - request.startedMs;
@@ -97,7 +97,7 @@ export class AnswerWriter {
   }
 }
 
-/** The answer's own headers, those that were set on the reply, and the shared ones, in this order of precedence. */
+/** The headers of this answer, those set on the reply, and the shared ones, in this order of precedence. */
 function withGiven(
   own: readonly string[],
   given: Readonly<Record<string, string | number | readonly string[] | undefined>>,

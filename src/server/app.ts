@@ -1,4 +1,7 @@
-/** The HTTP server: every route group on one Fastify, errors in one place, a stop that finishes what it began. */
+/**
+ * The HTTP server: all route groups on one Fastify, one error handler, and a stop that finishes running
+ * requests.
+ */
 import { randomBytes } from 'node:crypto';
 import type { ServerOptions as HttpsOptions } from 'node:https';
 import type { Socket } from 'node:net';
@@ -30,25 +33,25 @@ import { type OpenTelemetry, addTracing } from './tracing.js';
 import { badPath } from './url-encoding.js';
 
 export interface AppOptions {
-  /** The address that the server binds to; its name is a good Host. */
+  /** The address that the server binds to. Its name is accepted as Host. */
   host?: string;
-  /** Further names under which it is reached. */
+  /** Further host names that requests may use. */
   allowedHosts?: readonly string[];
   /** Other sites whose pages may call /v1 and /mcp. */
   allowedOrigins?: readonly string[];
-  /** Beside bearer tokens. */
+  /** Authenticators besides the one for bearer tokens. */
   authenticators?: readonly Authenticator[];
-  /** All route groups unless given; tests pass their own. */
+  /** The default is all route groups; tests pass others. */
   groups?: readonly RouteGroup[];
   logger?: Logger;
-  /** Where its lines go, for the number of those that were dropped. */
+  /** The log destination, which counts dropped lines. */
   log?: DroppedLines;
-  /** Whether /metrics is only for callers with a token. */
+  /** Whether /metrics requires a token. */
   metricsNeedToken?: boolean;
-  /** Addresses of proxies whose X-Forwarded-For counts. */
+  /** Addresses of proxies whose X-Forwarded-For is trusted. */
   trustedProxies?: readonly string[];
   tls?: HttpsOptions;
-  /** Makes a span of each request with it. */
+  /** Makes a span of each request. */
   tracing?: OpenTelemetry | undefined;
 }
 
@@ -58,7 +61,7 @@ declare module 'fastify' {
   }
 }
 
-/** What routes about the server itself need of it. */
+/** What routes about the server itself need. */
 export interface AppServices {
   readonly stoa: Stoa;
   readonly groups: readonly RouteGroup[];
@@ -69,20 +72,20 @@ export interface AppServices {
   readonly metricsNeedToken: boolean;
   readonly startedAtMs: number;
   readonly openApi: () => Record<string, unknown>;
-  /** True from the moment that a stop began. */
+  /** True after a stop has begun. */
   isStopping(): boolean;
-  /** Called when a stop begins, and waited for. */
+  /** The callback runs when a stop begins; the stop waits for it. */
   onStop(callback: () => Promise<void>): void;
 }
 
 /**
- * Routes check with zod and write their own JSON. Fastify would load its compilers of JSON schemas
- * all the same, which is a sixth of the time until the first answer.
+ * Routes validate with zod and write JSON themselves. Without these, Fastify would load its JSON schema
+ * compilers, which takes a sixth of the time until the first answer.
  */
 const noCompilers = { buildValidator: noSchema, buildSerializer: noSchema };
 
 function noSchema(): never {
-  throw new StoaError('internal', 'A route was given a JSON schema; routes check with zod.');
+  throw new StoaError('internal', 'A route has a JSON schema. Use a zod schema instead.');
 }
 
 const lateLookSecondsMax = 30;
@@ -99,13 +102,14 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const isStopping = () => stopping;
   const writer = new AnswerWriter(metrics, logger, isStopping);
   const routes = groups.flatMap((group) => group.routes);
-  // Node itself would answer a request without Host, and say nothing. Of headers that come twice, such as Host and
-  // Authorization, it would take the first, and something on the way perhaps the second; joined they are neither.
+  // Node would answer a request without Host itself, without a reason. Node takes the first of two Host or
+  // Authorization
+  // headers, and a proxy may take the second. Joined headers are invalid, so such a request is refused.
   const serverOptions = {
     maxHeaderSize: limits.headerBytesMax,
     requireHostHeader: false,
     joinDuplicateHeaders: true,
-    // How often Node looks for requests that take too long; its own half a minute would be added to a short limit.
+    // How often Node checks for slow requests. Its default of 30 seconds would be added to a short limit.
     connectionsCheckingInterval: Math.min(limits.requestSecondsMax, lateLookSecondsMax) * 1_000,
   };
   const app = Fastify({
@@ -114,7 +118,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     bodyLimit: limits.bodyBytesMax,
     requestTimeout: limits.requestSecondsMax * 1_000,
     forceCloseConnections: 'idle',
-    // Requests that come in while stopping get an answer of ours.
+    // Requests that arrive during a stop are answered by the pipeline.
     return503OnClosing: false,
     routerOptions: { maxParamLength: limits.pathSegmentCharactersMax },
     trustProxy:
@@ -133,7 +137,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     ...(options.tls === undefined
       ? { http: serverOptions }
       : { https: { ...options.tls, ...serverOptions } }),
-  }) as FastifyInstance; // With and without TLS Fastify has two types; nothing here depends on which.
+  }) as FastifyInstance; // Fastify has different types with and without TLS; this code uses what both have.
   let openApi: Record<string, unknown> | undefined;
   const stops: (() => Promise<void>)[] = [];
   app.decorate('stoaServer', {
@@ -163,7 +167,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     const error = isBodyTooLarge(thrown)
       ? bodyTooLarge(request.routeOptions.config.route?.bodyLimit ?? 'bodyBytesMax', limits)
       : stoaErrorOf(thrown);
-    // A request that the stop cut off is not a fault.
+    // A request that ended because of the stop is not a fault.
     if (error.status >= 500 && error.code !== 'closed')
       logger[error.code === 'internal' ? 'error' : 'warn'](
         { err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url },
@@ -177,22 +181,24 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     return writeError(error, request, reply);
   };
 
-  // Bodies stay bytes until the route is known: signatures and idempotency are about the bytes.
+  // Bodies stay bytes until the route is known, because signatures and idempotency use the bytes.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
-  // Lines of JSON are longer than memory; only a route that reads them as a stream takes them.
+  // A body of JSON lines can be larger than memory; only a route that reads a stream accepts it.
   app.addContentTypeParser('application/x-ndjson', (request, payload, done) => {
     if (request.routeOptions.config.route?.streamsBody === true) done(null, payload);
     else
       done(
-        new StoaError('unsupported_media_type', 'Lines of JSON are not read here.', {
+        new StoaError('unsupported_media_type', 'This route does not accept application/x-ndjson.', {
           fix: 'Send application/json.',
         }),
       );
   });
-  // Beyond a number of headers Node would drop the rest unsaid: a condition, or the address that a proxy adds at the end.
+  // Above a number of headers Node drops the rest silently, possibly a precondition or the address that a
+  // proxy adds last.
   app.server.maxHeadersCount = 0;
-  // To expect anything but 100-continue means nothing; Node itself would refuse it, without a reason or a Request-Id.
+  // Only "100-continue" has a meaning. Node would refuse any other Expect header without a reason and a
+  // Request-Id.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   const connections = new Set<Socket>();
   app.server.on('connection', (socket: Socket) => {
@@ -204,11 +210,11 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     streams.stop();
     stoa.workspaces.stopWaiting();
     stoa.messaging.hub.stopWaiting();
-    // Node counts a connection that has asked nothing yet as busy and would wait for it.
+    // Node counts a connection without a request as busy and would wait for it.
     for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
     await Promise.all(stops.map((stop) => stop()));
   });
-  if (stoa.messaging.port.capabilities.sharedStore) judgeStreams(app, stoa, streams);
+  if (stoa.messaging.port.capabilities.sharedStore) endChangedStreams(app, stoa, streams);
   app.setErrorHandler(answerError);
   const matchers = routes.map((route) => ({ route, pattern: patternOf(route.path) }));
   app.setNotFoundHandler(async (request, reply) => {
@@ -247,28 +253,31 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
 }
 
 /** Ends the streams of identities that another server of the same store has changed. */
-function judgeStreams(
+function endChangedStreams(
   app: FastifyInstance,
   { messaging: { port }, limits, onError }: Stoa,
   streams: EventStreams,
 ): void {
-  const judge = (only?: string) =>
+  const check = (only?: string) =>
     streams
       .endOfChanged((ids) => port.identities(ids), only)
-      .catch((error: unknown) => onError(error, 'looking whether open streams are still allowed'));
+      .catch((error: unknown) => onError(error, 'checking whether open streams are still allowed'));
   const stopListening = port.subscribe((notice) => {
-    if (notice.topic === 'identity') void judge(notice.id);
+    if (notice.topic === 'identity') void check(notice.id);
   });
-  // News may be lost: what is not told is seen.
-  const judging = setInterval(() => void judge(), limits.streamHeartbeatSeconds * 1_000);
-  judging.unref();
+  // Notifications can be lost, so the streams are also checked at intervals.
+  const checking = setInterval(() => void check(), limits.streamHeartbeatSeconds * 1_000);
+  checking.unref();
   app.addHook('onClose', async () => {
     stopListening();
-    clearInterval(judging);
+    clearInterval(checking);
   });
 }
 
-/** Stops taking requests, ends streams, lets the rest finish within the limit, then closes what is left. */
+/**
+ * Stops accepting requests, ends streams, waits for running requests within the limit, then closes all
+ * connections.
+ */
 export async function stopApp(app: FastifyInstance, secondsMax: number): Promise<void> {
   const force = setTimeout(() => app.server.closeAllConnections(), secondsMax * 1_000);
   try {
@@ -278,7 +287,7 @@ export async function stopApp(app: FastifyInstance, secondsMax: number): Promise
   }
 }
 
-/** Ids that are short, unique over restarts and cheap: a random prefix for the process and a counter. */
+/** Short ids that are unique across restarts: a random prefix for the process and a counter. */
 function requestIds(): () => string {
   const prefix = randomBytes(6).toString('hex');
   let count = 0;
@@ -310,7 +319,7 @@ function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] as string;
 }
 
-/** Matches one segment a parameter, as the router does. */
+/** Matches one path segment for each parameter, as the router does. */
 function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
 }
@@ -318,13 +327,13 @@ function patternOf(path: string): RegExp {
 function unknownRoute(request: FastifyRequest, reply: FastifyReply, allowed: readonly string[]): StoaError {
   const path = pathOf(request).slice(0, 200);
   if (allowed.length === 0)
-    return new StoaError('not_found', `There is nothing at ${path}.`, {
+    return new StoaError('not_found', `Unknown path ${path}.`, {
       fix: 'GET /openapi.json lists every route.',
     });
   const methods = [...new Set(allowed.includes('GET') ? [...allowed, 'HEAD'] : allowed)];
   void reply.header('allow', methods.join(', '));
-  return new StoaError('method_not_allowed', `${path} does not take ${request.method}.`, {
-    fix: `It takes ${methods.join(', ')}.`,
+  return new StoaError('method_not_allowed', `${path} does not support ${request.method}.`, {
+    fix: `Use ${methods.join(', ')}.`,
     details: { allowed: methods },
   });
 }

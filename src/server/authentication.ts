@@ -1,4 +1,4 @@
-/** From the headers of a request to its caller: each kind of credentials has an authenticator. */
+/** Finds the caller from the headers of a request. Each kind of credentials has an authenticator. */
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
@@ -11,13 +11,16 @@ import { invalidCharacterIn } from '../core/text/invalid-character.js';
 
 export interface Authenticator {
   readonly name: string;
-  /** `headers` is asked before the body is read; `body` has the bytes of the body in `request.rawBody`. */
+  /** `headers`: called before the body is read. `body`: called when `request.rawBody` has the body. */
   readonly needs: 'headers' | 'body';
-  /** True when the request carries this kind of credentials. The first that claims it decides alone. */
+  /** True if the request has this kind of credentials. The first authenticator that returns true is used. */
   claims(request: FastifyRequest): boolean;
-  /** Of those that need the body: refuses by the headers alone what would be refused anyway, before the body is read. */
+  /**
+   * For authenticators that need the body: refuses what the headers alone show to be invalid, before the body
+   * is read.
+   */
   screen?(request: FastifyRequest): void | Promise<void>;
-  /** Who it is. Throws `unauthenticated` when the credentials prove nothing. */
+  /** The principal. Throws `unauthenticated` for invalid credentials. */
   authenticate(request: FastifyRequest): ProvenPrincipal | Promise<ProvenPrincipal>;
 }
 
@@ -32,32 +35,36 @@ export function bearerAuthenticator(identity: IdentityService): Authenticator {
     authenticate: (request) => {
       const token = tokenOf(request.headers.authorization ?? '');
       if (token === undefined)
-        throw new StoaError('unauthenticated', 'The Authorization header is not "Bearer" and a token.', {
-          fix: 'Send "Authorization: Bearer TOKEN".',
-        });
+        throw new StoaError(
+          'unauthenticated',
+          'The Authorization header is not "Bearer" followed by a token.',
+          {
+            fix: 'Send "Authorization: Bearer TOKEN".',
+          },
+        );
       return identity.authenticate(token);
     },
   };
 }
 
-/** Nearly all clients write it with one space; the rest of the grammar is looked at only where that is not so. */
+/** Nearly all clients send one space; the full pattern is used only for the others. */
 function tokenOf(header: string): string | undefined {
   return header.startsWith('Bearer ') && header.length > 7 && header.charCodeAt(7) !== 0x20
     ? header.slice(7)
     : bearer.exec(header)?.[1];
 }
 
-/** `details.reason` of a request without credentials: AICQ has a sentence of its own for it. */
+/** `details.reason` of a request without credentials: AICQ has its own sentence for it. */
 export const noCredentials = 'noCredentials';
 
 export function missingCredentials(): StoaError {
   return new StoaError('unauthenticated', 'The request has no credentials.', {
     details: { reason: noCredentials },
-    fix: 'Send "Authorization: Bearer" and a token: the operator\'s is in operator.token of the data directory, others are made with "stoa token create".',
+    fix: 'Send "Authorization: Bearer TOKEN" or sign the request. The operator\'s token is in operator.token in the data directory; "stoa token create" creates tokens of users.',
   });
 }
 
-/** What the credentials prove, with what `Stoa-User`, `Stoa-Agent` and `Stoa-Fence` add. */
+/** The caller from the credentials and the headers `Stoa-User`, `Stoa-Agent` and `Stoa-Fence`. */
 export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, limits: Limits): Caller {
   const { headers } = request;
   const isPlain =
@@ -70,14 +77,16 @@ export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, li
   };
 }
 
-/** The headers with which a request says more of itself than its credentials do. */
+/** The headers that add a user, an agent or a fence to the credentials. */
 const naming = ['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'] as const;
 
 function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyRequest, limits: Limits): Caller {
   for (const name of naming) {
-    // Node joins what is given twice with a comma, which would make a third name of two.
+    // Node joins repeated headers with a comma, which would make a third name.
     if (occurrences(raw.rawHeaders, name.toLowerCase()) > 1)
-      throw new StoaError('invalid_request', `${name} is given more than once.`, { fix: 'Send it once.' });
+      throw new StoaError('invalid_request', `The request has more than one ${name} header.`, {
+        fix: 'Send it once.',
+      });
   }
   const namedUser = text(headers['stoa-user'], 'Stoa-User', 'userIdBytesMax', limits);
   const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', 'agentHeaderBytesMax', limits);
@@ -91,7 +100,10 @@ function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyReques
   };
 }
 
-/** Names and values stand by turns. `headersDistinct` is not there on requests that come without a connection, as the offline command sends them. */
+/**
+ * Names and values are in turn. `headersDistinct` is missing on requests without a connection, which the
+ * offline command sends.
+ */
 function occurrences(rawHeaders: readonly string[], name: string): number {
   let found = 0;
   for (let index = 0; index < rawHeaders.length; index += 2)
@@ -99,24 +111,21 @@ function occurrences(rawHeaders: readonly string[], name: string): number {
   return found;
 }
 
-/** Most requests say nothing of themselves; the caller of a cached token is then always the same. */
-const plainCallers = new WeakMap<ProvenPrincipal, Caller>();
-
 function plainCaller(principal: ProvenPrincipal): Caller {
-  const known = plainCallers.get(principal);
-  if (known !== undefined) return known;
-  const caller: Caller = { ...principal, everyUser: principal.kind === 'operator', fence: null };
-  plainCallers.set(principal, caller);
-  return caller;
+  return { ...principal, everyUser: principal.kind === 'operator', fence: null };
 }
 
 function userOf(principal: ProvenPrincipal, named: string | undefined, limits: Limits): string {
   if (named === undefined) return principal.user;
   const user = checkUserId(named, limits);
   if (principal.kind !== 'operator' && user !== principal.user) {
-    throw new StoaError('forbidden', 'Only the operator can act for another user.', {
-      fix: 'Leave Stoa-User away.',
-    });
+    throw new StoaError(
+      'forbidden',
+      'The Stoa-User header names another user, and only the operator can act for others.',
+      {
+        fix: 'Remove the Stoa-User header.',
+      },
+    );
   }
   return user;
 }
@@ -124,14 +133,18 @@ function userOf(principal: ProvenPrincipal, named: string | undefined, limits: L
 function agentOf(principal: ProvenPrincipal, named: string | undefined): string | null {
   if (principal.kind !== 'agent') return named ?? null;
   if (named !== undefined && named !== principal.agent) {
-    throw new StoaError('forbidden', 'A signed agent goes by its own name.', {
-      fix: 'Leave Stoa-Agent away.',
-    });
+    throw new StoaError(
+      'forbidden',
+      'The Stoa-Agent header is not the name of the agent that signed the request.',
+      {
+        fix: 'Remove the Stoa-Agent header.',
+      },
+    );
   }
   return principal.agent;
 }
 
-/** Percent-encoded UTF-8, because headers carry ASCII only. */
+/** Percent-encoded UTF-8, because headers can contain only ASCII. */
 function text(
   header: string | string[] | undefined,
   name: string,
@@ -139,19 +152,20 @@ function text(
   limits: Limits,
 ): string | undefined {
   if (header === undefined) return undefined;
-  if (typeof header !== 'string') throw new StoaError('invalid_request', `${name} is given more than once.`);
+  if (typeof header !== 'string')
+    throw new StoaError('invalid_request', `The request has more than one ${name} header.`);
   let decoded: string;
   try {
     decoded = header.includes('%') ? decodeURIComponent(header) : header;
   } catch (error) {
-    throw new StoaError('invalid_request', `${name} is not percent-encoded UTF-8.`, {
+    throw new StoaError('invalid_request', `The ${name} header is not percent-encoded UTF-8.`, {
       cause: error,
-      fix: 'Write "%" itself as %25.',
+      fix: 'Write "%" as %25.',
     });
   }
   if (decoded === '')
     throw new StoaError('invalid_request', `The ${name} header is empty.`, {
-      fix: 'Give it a value, or leave it out.',
+      fix: 'Send a value, or remove the header.',
     });
   const received = Buffer.byteLength(decoded);
   if (received > limits[limit])
@@ -166,10 +180,10 @@ function text(
   const character = invalidCharacterIn(decoded);
   if (character !== undefined)
     throw new StoaError('invalid_request', `The ${name} header contains ${character}.`);
-  // Header bytes above ASCII arrive as Latin-1, which would make another name of the same letters.
+  // Header bytes above ASCII arrive as Latin-1, which would change the name.
   if (/[^\x20-\x7e]/.test(header))
-    throw new StoaError('invalid_request', `${name} is not percent-encoded.`, {
-      fix: 'Percent-encode its UTF-8 bytes.',
+    throw new StoaError('invalid_request', `The ${name} header is not percent-encoded.`, {
+      fix: 'Percent-encode the UTF-8 bytes of the name.',
     });
   return decoded;
 }
@@ -177,6 +191,12 @@ function text(
 function fenceOf(header: string | string[] | undefined): number | null {
   if (header === undefined) return null;
   if (typeof header !== 'string' || !/^\d{1,15}$/.test(header))
-    throw new StoaError('invalid_request', 'Stoa-Fence is one whole number.');
+    throw new StoaError(
+      'invalid_request',
+      `The Stoa-Fence header is not a whole number: "${String(header).slice(0, 100)}".`,
+      {
+        fix: 'Send the fencing number of the lease.',
+      },
+    );
   return Number(header);
 }

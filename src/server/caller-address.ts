@@ -1,8 +1,8 @@
-/** From which address a request comes. */
+/** The address that a request comes from. */
 import type { FastifyRequest } from 'fastify';
 import { callerAddress } from '../messaging/addresses.js';
 
-/** Forwarding headers count only from configured proxies. */
+/** Forwarding headers are trusted only from configured proxies. */
 export function addressOf(request: FastifyRequest): string {
   const header = request.headers['x-forwarded-for'];
   return callerAddress(

@@ -1,4 +1,7 @@
-/** Requests that never became one: answered on the bare socket, in the same shape as everything else. */
+/**
+ * Answers on the socket to bytes that Node could not parse as a request, with the same headers and body as
+ * other errors.
+ */
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { randomUUID } from 'node:crypto';
@@ -9,7 +12,7 @@ import { securityHeaders } from './answer-writer.js';
 import { openToAllSites } from './cors.js';
 import { problemOf } from './problem.js';
 
-/** It may have been meant for messaging, whose answers a page of any site can read. */
+/** The request may have been for messaging, whose answers pages of any site can read. */
 const shared = Object.entries({ ...securityHeaders, ...openToAllSites }).map(
   ([name, value]) => `${name}: ${value}`,
 );
@@ -27,7 +30,7 @@ export function clientErrorAnswer(
 function meaningOf(code: string | undefined, limits: Limits): StoaError {
   if (code === 'HPE_HEADER_OVERFLOW') {
     return limitError('headers_too_large', {
-      subject: 'The head of the request (first line and headers)',
+      subject: 'The first line and headers of the request',
       unit: 'bytes',
       limit: 'headerBytesMax',
       limits,
@@ -44,7 +47,7 @@ function meaningOf(code: string | undefined, limits: Limits): StoaError {
       },
     );
   }
-  return new StoaError('invalid_request', 'This is not an HTTP request that the server can read.');
+  return new StoaError('invalid_request', 'The server cannot parse this HTTP request.');
 }
 
 function responseTo(error: StoaError): string {

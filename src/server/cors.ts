@@ -1,4 +1,6 @@
-/** Pages of other sites that may call /v1 and /mcp: what a browser asks before it lets them. Messaging is open to all, by rules of its own. */
+/**
+ * CORS for pages of other sites that may call /v1 and /mcp. Messaging is open to all sites, by its own rules.
+ */
 import type { FastifyInstance } from 'fastify';
 
 const preflight = {
@@ -10,25 +12,25 @@ const preflight = {
 const exposed = 'ETag, Mcp-Session-Id, RateLimit, RateLimit-Policy, Request-Id, Retry-After, Stoa-Position';
 const guarded = /^\/(v1|mcp)([/?]|$)/;
 
-/** Of answers outside /v1 and /mcp: nothing in them depends on who asks. */
+/** For answers outside /v1 and /mcp: they do not depend on the site that asks. */
 export const openToAllSites = { 'access-control-allow-origin': '*' } as const;
 
-/** Whether only the sites that are named may read what is at that URL. */
+/** Whether only configured sites may read the URL. */
 export function isGuarded(url: string): boolean {
   return guarded.test(url);
 }
 
-/** Without origins there is nothing to do, so nothing is done for any request. */
+/** Without origins no hook is added. */
 export function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
   if (origins.length === 0) return;
   const allowed = new Set(origins.map((origin) => origin.toLowerCase()));
   app.addHook('onRequest', (request, reply, done) => {
     if (!isGuarded(request.url)) return done();
-    // What is kept of one origin's answer must not be shown to another.
+    // A cache must not serve the answer for one origin to another.
     reply.raw.setHeader('vary', 'Origin');
     const { origin } = request.headers;
     if (origin === undefined || !allowed.has(origin.toLowerCase())) return done();
-    // On the raw answer, since not every answer of ours goes through Fastify.
+    // Set on the raw answer, because some answers do not go through Fastify.
     reply.raw.setHeader('access-control-allow-origin', origin);
     reply.raw.setHeader('access-control-expose-headers', exposed);
     if (request.method !== 'OPTIONS') return done();

@@ -1,4 +1,7 @@
-/** A histogram without labels whose counting is a few additions: the package's own costs as much as finding the route. */
+/**
+ * A histogram without labels that counts with a few additions. The package's histogram costs as much as
+ * finding the route.
+ */
 import {
   Histogram,
   type HistogramConfiguration,
@@ -11,7 +14,10 @@ type Exported = MetricObjectWithValues<MetricValueWithName<'le'>>;
 export class DurationHistogram extends Histogram<'le'> {
   readonly #facts: { name: string; help: string };
   readonly #bounds: readonly number[];
-  /** Durations up to each bound and above the one before; the last place is for those above all. */
+  /**
+   * Counts of the durations up to each bound and above the previous one; the last is for durations above all
+   * bounds.
+   */
   readonly #counts: Float64Array;
   #sumSeconds = 0;
 
@@ -45,11 +51,12 @@ export class DurationHistogram extends Histogram<'le'> {
       { metricName: `${name}_sum`, labels: {}, value: this.#sumSeconds },
       { metricName: `${name}_count`, labels: {}, value: upTo },
     ];
-    // The declared type asks for more than the registry reads, and for an enumeration that the package does not export.
+    // The declared type requires more than the registry reads, and an enumeration that the package does not
+    // export.
     return { name, help, type: 'histogram', aggregator: 'sum', values } as unknown as Exported;
   }
 
-  /** The name under which the registry asks; its declared types do not know it. */
+  /** The registry calls this method; its declared types do not include it. */
   getForPromString(): Promise<Exported> {
     return this.get();
   }

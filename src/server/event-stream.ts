@@ -1,4 +1,4 @@
-/** Server-sent events: bounded for slow readers, kept alive while idle, ended when the server stops. */
+/** Server-sent events: limited for slow readers, kept alive while idle, ended when the server stops. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
@@ -8,37 +8,39 @@ import { countedAddress, plainAddress } from '../messaging/addresses.js';
 import type { Identity } from '../messaging/model.js';
 
 export interface StreamEvent {
-  /** The `event:` line; without it clients see a `message`. */
+  /** The `event:` line; without it clients receive a `message`. */
   event?: string;
-  /** The `id:` line: where a client resumes with `Last-Event-ID`. */
+  /** The `id:` line, from which a client resumes with `Last-Event-ID`. */
   id?: string;
   /** Sent as JSON. */
   data: unknown;
 }
 
 export interface StreamOptions {
-  /** Called when the stream has been idle for a while; what it returns is sent instead of a comment. */
+  /** Called when the stream has been idle for a while; the returned event is sent instead of a comment. */
   onIdle?: () => StreamEvent | undefined;
-  /** Called once when the stream has ended, whoever ended it. */
+  /** Called once when the stream has ended, on either side. */
   onEnd?: () => void;
   headers?: Readonly<Record<string, string>>;
 }
 
-/** Every open stream of the server. */
+/** All open streams of the server. */
 export class EventStreams {
   readonly #limits: Limits;
   readonly #isLive: (caller: Caller) => boolean;
-  /** Each with its reader; null for one without credentials. */
+  /** Each stream with its reader; null for a reader without credentials. */
   readonly #open = new Map<EventStream, Caller | null>();
-  /** How many each holder has open. */
+  /** The number of open streams of each holder. */
   readonly #held = new Map<string, number>();
-  /** The latest calls of `endOf`: a request that was let in before one of them may only now open its stream. */
+  /**
+   * The latest calls of `endOf`: a request that was accepted before one of them may open its stream later.
+   */
   readonly #endings: { atMs: number; isMeant: (caller: Caller) => boolean }[] = [];
-  /** Those of signed agents, each with the identity as it was when it opened. */
+  /** The streams of signed agents, each with the identity at the time of opening. */
   readonly #signed = new Map<EventStream, Identity>();
   #stopping = false;
 
-  /** `isLive` says whether the credentials of a caller, once proven, are still good. */
+  /** `isLive` says whether the credentials of a proven caller are still valid. */
   constructor(limits: Limits, isLive: (caller: Caller) => boolean) {
     this.#limits = limits;
     this.#isLive = isLive;
@@ -48,7 +50,7 @@ export class EventStreams {
     return this.#open.size;
   }
 
-  /** False while no further stream would be opened for anybody. */
+  /** False while the maximum number of streams is open. */
   get hasRoom(): boolean {
     return !this.#stopping && this.#open.size < this.#limits.streamsMax;
   }
@@ -64,15 +66,13 @@ export class EventStreams {
         limit: 'streamsMax',
         limits: this.#limits,
         received: this.#open.size + 1,
-        advice: 'Close streams that nobody reads',
+        advice: 'Close unused streams',
       });
     const { caller, signer, startedMs } = reply.request;
     if (caller !== null && this.#endings.some(({ atMs, isMeant }) => atMs >= startedMs && isMeant(caller))) {
-      throw new StoaError(
-        'unauthenticated',
-        'The credentials were changed while the request was under way.',
-        { fix: 'Connect again with the new ones.' },
-      );
+      throw new StoaError('unauthenticated', 'The credentials changed while the request was processed.', {
+        fix: 'Connect again with the new credentials.',
+      });
     }
     const holder = holderOf(reply.request);
     const held = this.#held.get(holder ?? '') ?? 0;
@@ -83,7 +83,7 @@ export class EventStreams {
         limit: 'streamsPerCallerMax',
         limits: this.#limits,
         received: held + 1,
-        advice: 'Close streams that nobody reads',
+        advice: 'Close unused streams',
       });
     const stream = new EventStream(reply, this.#limits, {
       ...options,
@@ -98,7 +98,7 @@ export class EventStreams {
     this.#open.set(stream, caller);
     if (signer !== undefined) this.#signed.set(stream, signer.identity);
     if (holder !== undefined) this.#held.set(holder, held + 1);
-    // Whoever asks for the head alone has it by then.
+    // A HEAD request has its answer by then.
     if (reply.request.method === 'HEAD') setImmediate(() => stream.end());
     return stream;
   }
@@ -109,7 +109,7 @@ export class EventStreams {
     else this.#held.delete(holder);
   }
 
-  /** Ends the streams of callers who may no longer see what they saw. */
+  /** Ends the streams of callers who may no longer read them. */
   endOf(isMeant: (caller: Caller) => boolean): void {
     const atMs = performance.now();
     const keptSinceMs = atMs - this.#limits.requestSecondsMax * 1_000;
@@ -118,7 +118,10 @@ export class EventStreams {
     for (const [stream, caller] of this.#open) if (caller !== null && isMeant(caller)) stream.end();
   }
 
-  /** Ends the streams of identities whose key or link is no longer what it was: another server of the same store may have changed them. */
+  /**
+   * Ends the streams of identities whose key or link has changed: another server of the same store may have
+   * changed them.
+   */
   async endOfChanged(
     current: (ids: readonly string[]) => Promise<ReadonlyMap<string, Identity>>,
     only?: string,
@@ -132,26 +135,29 @@ export class EventStreams {
     }
   }
 
-  /** Ends every stream; later ones are refused. */
+  /** Ends every stream and refuses new ones. */
   stop(): void {
     this.#stopping = true;
     for (const stream of this.#open.keys()) stream.end();
   }
 }
 
-/** The name under which streams and spooled bytes are counted, so that one caller cannot use up all; undefined for the operator. */
+/**
+ * The name under which streams and spooled bytes are counted for one caller; undefined for the operator, who
+ * has no limit.
+ */
 export function holderOf({ caller, ip }: FastifyRequest): string | undefined {
   if (caller === null) return `address ${countedAddress(plainAddress(ip))}`;
   return caller.kind === 'operator' ? undefined : `${caller.kind} ${caller.identity ?? caller.user}`;
 }
 
-/** An event as it goes over the wire. */
+/** An event in the format of the wire. */
 export function eventText({ event, id, data }: StreamEvent): string {
   return `${event === undefined ? '' : `event: ${event}\n`}${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
 }
 
 interface AllowedStreamOptions extends StreamOptions {
-  /** False once the reader's token is revoked or has expired: the stream then ends, before it sends more. */
+  /** False when the reader's token is revoked or expired: the stream then ends before it sends more. */
   isAllowed: () => boolean;
 }
 
@@ -182,10 +188,10 @@ export class EventStream {
     });
     raw.flushHeaders();
     const { socket } = raw;
-    // A reader that goes away raises an error on the socket; the close that follows is what ends the stream.
+    // A disconnected reader raises an error on the socket; the close after it ends the stream.
     raw.on('error', () => this.#finish());
     raw.on('close', () => {
-      // A reader that has gone leaves the connection half open, which would hold up a stop.
+      // A disconnected reader leaves the connection half open, which would delay a stop.
       socket?.destroy();
       this.#finish();
     });
@@ -198,17 +204,17 @@ export class EventStream {
     return this.#ended;
   }
 
-  /** False when the reader has fallen too far behind: it was told to resync and the stream has ended. */
+  /** False if the reader is too far behind: it received a resync and the stream has ended. */
   send(event: StreamEvent): boolean {
     return this.#write(eventText(event));
   }
 
-  /** Bytes that are server-sent events already; the answer means the same. */
+  /** Sends bytes that are already server-sent events. Returns the same as `send`. */
   pass(events: Uint8Array): boolean {
     return this.#write(events);
   }
 
-  /** Resolves when the reader has taken what was sent, or the stream has ended. */
+  /** Resolves when the reader has received everything sent, or the stream has ended. */
   async drained(): Promise<void> {
     const { raw } = this.#reply;
     if (this.#ended || !raw.writableNeedDrain) return;
@@ -236,7 +242,7 @@ export class EventStream {
     this.#busy = false;
   }
 
-  /** A reader that takes nothing for long holds a place that others could have. */
+  /** A reader that reads nothing for long uses a stream that others could have. */
   #isStalled(): boolean {
     if (!this.#reply.raw.writableNeedDrain) {
       this.#stalledSinceMs = undefined;

@@ -1,15 +1,15 @@
-/** `Stoa-Fence` at the door: of whose lease it speaks, and whether it comes too late. */
+/** Checks `Stoa-Fence` before the handler runs: which agent's lease it is for, and whether it is outdated. */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { RegistryService } from '../registry/service.js';
 import type { Route } from './route.js';
 
-/** These name an agent themselves, and check the number in the transaction that writes. */
+/** These routes name an agent in the request, and check the fence in the transaction that writes. */
 const namesAgent = /^\/v1\/(agents\/|commit$)/;
 
 /**
- * Refuses a late writer in every domain. A number that could speak of no lease is refused too: to
- * overlook it would leave a writer believing that it is guarded.
+ * Refuses an outdated writer in every domain. A fence without an agent is refused too: ignoring it
+ * would leave the writer unprotected without its knowledge.
  */
 export async function checkFence(
   { method, path }: Route,
@@ -21,7 +21,7 @@ export async function checkFence(
   if (caller.agentId !== null || namesAgent.test(path)) return;
   throw new StoaError(
     'invalid_request',
-    "Stoa-Fence is a number of an agent's lease, and nothing here says which agent's.",
+    'The request has Stoa-Fence but does not name the agent whose lease it belongs to.',
     {
       fix: 'Sign the request as the agent, or send POST /v1/commit with the check "lease".',
     },

@@ -1,8 +1,8 @@
-/** Callers who hang up before they have their answer. */
+/** Detects callers who disconnect before their answer is sent. */
 import type { FastifyReply } from 'fastify';
 import type { Cancellation } from '../core/waiting/cancellation.js';
 
-/** For work that looks from time to time whether somebody still waits for it. */
+/** For work that checks from time to time whether the caller is still connected. */
 export function goneOf(reply: FastifyReply): Cancellation {
   return {
     get aborted() {
@@ -11,7 +11,7 @@ export function goneOf(reply: FastifyReply): Cancellation {
   };
 }
 
-/** For work that waits: aborted at once when the caller hangs up, or has hung up already while its request was checked. */
+/** For work that waits: aborted when the caller disconnects, also if that was before this call. */
 export function goneSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   if (reply.raw.destroyed) gone.abort();

@@ -1,4 +1,4 @@
-/** Routes that share how they answer errors and prove who calls. */
+/** A group of routes with the same error format and authentication. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { StoaError } from '../core/errors.js';
@@ -10,16 +10,16 @@ export type ErrorWriter = (error: StoaError, request: FastifyRequest, reply: Fas
 
 export interface RouteGroup {
   readonly routes: readonly Route[];
-  /** True for a path that no route has but whose errors (404, 405) are still this group's. */
+  /** True for a path without a route whose errors (404, 405) this group writes. */
   readonly owns?: (path: string) => boolean;
-  /** How errors look; RFC 9457 problem details unless given. */
+  /** Writes errors. The default is RFC 9457 problem details. */
   readonly writeError?: ErrorWriter;
   /** The JSON that `writeError` sends, for the reference. */
   readonly errorSchema?: z.ZodType;
-  /** What every answer of the group carries; the server's own unless given. */
+  /** The headers of every answer of the group. The default is the server's headers. */
   readonly headers?: SharedHeaders;
-  /** Runs first on every request of the group, unknown paths included: headers, limits. */
+  /** Runs first on every request of the group, also for unknown paths: headers, limits. */
   readonly onRequest?: (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
-  /** Instead of the server's own. */
+  /** Replaces the server's authenticators. */
   readonly authenticators?: readonly Authenticator[];
 }

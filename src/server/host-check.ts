@@ -1,4 +1,7 @@
-/** The defence against DNS rebinding: a page that made its own name point here is told apart by Host and Origin. */
+/**
+ * Protects against DNS rebinding: checks Host and Origin, because a page can make its own name resolve to
+ * this server.
+ */
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 
@@ -9,10 +12,10 @@ export class HostCheck {
 
   readonly #origins: ReadonlySet<string>;
 
-  /** The last Host that was found among the names: nearly all requests carry the same. */
-  #lastServed: string | undefined;
-
-  /** `host` is what the server binds to, `allowedHosts` further names under which it is reached, `allowedOrigins` other sites whose pages may call it. */
+  /**
+   * `host` is the bound address, `allowedHosts` are further names, `allowedOrigins` are other sites whose
+   * pages may call the server.
+   */
   constructor(host: string, allowedHosts: readonly string[] = [], allowedOrigins: readonly string[] = []) {
     this.#origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase()));
     this.#names = new Set(
@@ -22,33 +25,31 @@ export class HostCheck {
 
   check(request: FastifyRequest): void {
     const { host, origin } = request.headers;
-    if (host !== undefined && host === this.#lastServed && origin === undefined) return;
     const name = host === undefined ? undefined : nameOfHost(host);
     if (name === undefined || !this.#serves(name, request))
-      throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not served here.`);
-    if (this.#names.has(name)) this.#lastServed = host;
+      throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not allowed.`);
     if (origin === undefined || this.#origins.has(origin.toLowerCase())) return;
     const from = nameOfOrigin(origin);
     if (from === undefined || !this.#serves(from, request))
-      throw refusal(`Pages of the Origin "${origin.slice(0, 100)}" may not call this server.`);
+      throw refusal(`The Origin "${origin.slice(0, 100)}" is not allowed.`);
   }
 
-  /** The address itself is always good: rebinding needs a name. */
+  /** The address itself is always accepted: rebinding needs a name. */
   #serves(name: string, request: FastifyRequest): boolean {
     return this.#names.has(name) || name === bracketed(request.socket.localAddress ?? '');
   }
 }
 
-/** HTTP/1.1 asks for one on every request; HTTP/1.0 does not know it. */
+/** HTTP/1.1 requires one Host on every request; HTTP/1.0 does not have it. */
 export function requireHost({ headers, raw }: FastifyRequest): void {
   const { host } = headers;
   if (host?.includes(',') === true)
-    throw new StoaError('invalid_request', 'The request has more than one Host.', {
-      fix: 'Send the header Host once.',
+    throw new StoaError('invalid_request', 'The request has more than one Host header.', {
+      fix: 'Send it once.',
     });
   if (host !== undefined || raw.httpVersion === '1.0') return;
-  throw new StoaError('invalid_request', 'The request has no Host.', {
-    fix: 'Send the header Host with the name and port of the server.',
+  throw new StoaError('invalid_request', 'The request has no Host header.', {
+    fix: 'Send it with the name and port of the server.',
   });
 }
 
@@ -68,6 +69,6 @@ function nameOfOrigin(origin: string): string | undefined {
 
 function refusal(detail: string): StoaError {
   return new StoaError('origin_refused', detail, {
-    fix: "Call it by localhost or its address, or add the name to the setting allowed_hosts, a page's to allowed_origins.",
+    fix: "Use localhost or the server's address, or add the host to the setting allowed_hosts or the origin to allowed_origins.",
   });
 }

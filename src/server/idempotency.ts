@@ -1,4 +1,4 @@
-/** `Idempotency-Key`: bound to its caller and to what was asked. */
+/** `Idempotency-Key`: valid for one caller and one request. */
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
@@ -17,7 +17,7 @@ export function idempotencyOf(
   if (key === undefined) return null;
   if (typeof key !== 'string' || key === '')
     throw new StoaError('invalid_request', 'The Idempotency-Key header is empty.', {
-      fix: 'Give it a value, or leave it out.',
+      fix: 'Send a value, or remove the header.',
     });
   const received = Buffer.byteLength(key);
   if (received > limits.idempotencyKeyBytesMax)
@@ -36,7 +36,7 @@ export function idempotencyOf(
   return { scope: scopeOf(caller), key, fingerprint, seconds: limits.idempotencySeconds };
 }
 
-/** The same body can mean another change under another condition, or as another kind of patch. */
+/** The same body has another meaning with another precondition or another content type. */
 function conditionsOf({ headers }: FastifyRequest): string {
   const type = headers['content-type']?.toLowerCase() ?? '';
   const conditions = [
@@ -47,7 +47,7 @@ function conditionsOf({ headers }: FastifyRequest): string {
   return conditions.length === 0 ? '' : `${JSON.stringify(conditions)}\n`;
 }
 
-/** Also by what the credentials reach: an answer must not be told again to narrower ones. */
+/** The scope includes the credentials' scopes: an answer must not be repeated to narrower credentials. */
 function scopeOf(caller: Caller | null): string {
   return caller === null
     ? 'anyone'

@@ -1,4 +1,4 @@
-/** Bytes of a request to a JSON value: strict about what the bytes are, silent about what they mean. */
+/** Parses the bytes of a request body as JSON. It checks encoding and size, not content. */
 import { isUtf8 } from 'node:buffer';
 import { StoaError, jsonFaultOf } from '../core/errors.js';
 import { limitError } from '../core/settings/exceeds.js';
@@ -12,10 +12,13 @@ const colon = 0x3a;
 const openBrace = 0x7b;
 const openBracket = 0x5b;
 const rareBracketsMax = 16;
-/** What a list, an object or a member of one counts for: they take four to ten times as long to parse and check as a number. */
+/**
+ * What a list, an object or a member counts for: they take four to ten times as long to parse and check as a
+ * number.
+ */
 const namedValues = 4;
 
-/** Parses a body. An empty one is undefined. */
+/** Parses a body. The result for an empty body is undefined. */
 export function parseJsonBody(bytes: Buffer, limits: Limits): unknown {
   if (bytes.length === 0) return undefined;
   if (!isUtf8(bytes)) throw new StoaError('invalid_request', 'The body is not UTF-8.');
@@ -43,13 +46,16 @@ export function parseJsonBody(bytes: Buffer, limits: Limits): unknown {
     throw new StoaError('invalid_request', `The body is not JSON: ${jsonFaultOf(error)}.`);
   }
   if (hasPrototypeKey(text, value))
-    throw new StoaError('invalid_request', 'The body has a field named "__proto__", which is not taken.', {
+    throw new StoaError('invalid_request', 'The body has a field named "__proto__", which is not allowed.', {
       fix: 'Use another name.',
     });
   return value;
 }
 
-/** As many values as there are commas outside of strings; brackets and colons count for more, because objects take longer to make. */
+/**
+ * Counts commas outside of strings as values. Brackets and colons count for more, because objects take longer
+ * to make.
+ */
 function hasMoreValuesThan(bytes: Buffer, valuesMax: number): boolean {
   if (bytes.length * namedValues <= valuesMax) return false;
   let [found, inString] = [0, false];
@@ -68,7 +74,10 @@ function hasMoreValuesThan(bytes: Buffer, valuesMax: number): boolean {
   return false;
 }
 
-/** Counts brackets outside of strings. A body with no more of them than the limit cannot be deeper than it, and most have few. */
+/**
+ * Counts brackets outside of strings. A body with fewer brackets than the limit cannot be too deep, and most
+ * have few.
+ */
 function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
   if (bytes.length <= depthMax || hasAtMost(bytes, depthMax)) return false;
   let depth = 0;
@@ -81,7 +90,7 @@ function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
       continue;
     }
     if (byte === quote) inString = true;
-    // "[" and "{", and their closing partners two places on, differ from each other in one bit only.
+    // "[" and "{" differ in one bit only, and so do "]" and "}".
     else if ((byte & 0xdf) === 0x5b) {
       depth += 1;
       if (depth > depthMax) return true;
@@ -90,13 +99,13 @@ function isDeeperThan(bytes: Buffer, depthMax: number): boolean {
   return false;
 }
 
-/** Whether so few brackets open, within strings or not. */
+/** Whether at most this many brackets open, inside or outside of strings. */
 function hasAtMost(bytes: Buffer, bracketsMax: number): boolean {
   let found = 0;
   for (const bracket of [openBrace, openBracket]) {
     for (let at = bytes.indexOf(bracket); at !== -1; at = bytes.indexOf(bracket, at + 1)) {
       found += 1;
-      // To look from bracket to bracket pays off only while they are rare.
+      // Searching from bracket to bracket is fast only while brackets are rare.
       if (found > bracketsMax || found > rareBracketsMax) return false;
     }
   }

@@ -1,18 +1,21 @@
-/** Where log lines go. The server never waits for its log and never ends with it: what cannot be written at once is dropped and counted. */
+/**
+ * Writes log lines without ever blocking or ending the server: lines that cannot be written at once are
+ * dropped and counted.
+ */
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import type { DestinationStream } from 'pino';
 import type { DroppedLines } from './metrics.js';
 
-/** Writes bytes at once and answers how many; throws where it would have to wait, and where it fails. */
+/** Writes bytes at once and returns their number; throws if it would block or if it fails. */
 type WriteNow = (bytes: Buffer) => number;
 
-/** What may wait in a stream that writes by itself. */
+/** The bytes that may wait in a stream that writes in the background. */
 const waitingBytesMax = 64 * 1024;
 
 export class LogDestination implements DestinationStream, DroppedLines {
   dropped = 0;
   readonly #writeNow: WriteNow;
-  /** Of a line that was begun: it must end before the next one. */
+  /** The rest of a line that was partly written: it must be written before the next line. */
   #rest: Buffer = Buffer.alloc(0);
   #reported = 0;
 
@@ -28,12 +31,12 @@ export class LogDestination implements DestinationStream, DroppedLines {
       this.#reported += missing;
       this.#put(Buffer.from(line));
     } catch {
-      // A full disk, a reader that does not read or is gone: there is no place left where this could be reported.
+      // The disk is full or the reader is gone or slow. There is no other place to report this.
       this.dropped += 1;
     }
   }
 
-  /** Throws where nothing at all was written. Of a line that was begun the rest comes before the next one. */
+  /** Throws if no byte was written. The rest of a partly written line comes before the next line. */
   #put(bytes: Buffer): void {
     let left = bytes;
     try {
@@ -50,8 +53,9 @@ function droppedText(lines: number): string {
 }
 
 /**
- * A file takes bytes at once or fails. A pipe and a terminal make their writer wait for a reader, so that they are
- * opened once more without waiting: to set that on the descriptor itself would set it for other programs too.
+ * A file takes bytes at once or fails. A pipe or a terminal blocks its writer, so it is opened again in
+ * non-blocking
+ * mode: setting the mode on the descriptor itself would change it for other programs too.
  */
 function standardError(onLost: () => void): WriteNow {
   const kind = fstatSync(2);
@@ -61,7 +65,8 @@ function standardError(onLost: () => void): WriteNow {
     if (again !== undefined) return (bytes) => writeSync(again, bytes);
   }
   return (bytes) => {
-    if (process.stderr.writableLength > waitingBytesMax) throw new RangeError('The log is not read.');
+    if (process.stderr.writableLength > waitingBytesMax)
+      throw new RangeError('The log has more than 65,536 bytes waiting (waitingBytesMax).');
     process.stderr.write(bytes, (error) => {
       if (error) onLost();
     });
@@ -69,7 +74,7 @@ function standardError(onLost: () => void): WriteNow {
   };
 }
 
-/** Undefined where the system has no such names, or the terminal belongs to somebody else. */
+/** Undefined if the system has no such path, or the terminal belongs to another user. */
 function openedAgain(): number | undefined {
   try {
     return openSync('/proc/self/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);

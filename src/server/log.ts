@@ -2,7 +2,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import type { LogLevel } from '../core/settings/settings.js';
 
-/** Where a secret could stand in anything that is logged. */
+/** Paths in logged objects that can contain a secret. */
 const secretPaths = ['authorization', 'cookie', 'token', 'secret', 'key', 'password'].flatMap((name) => [
   name,
   `*.${name}`,

@@ -1,4 +1,6 @@
-/** What the server counts of itself, for Prometheus. No ids are labels: the number of series stays small. */
+/**
+ * The server's metrics for Prometheus. Labels never contain ids, so that the number of series stays small.
+ */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Stoa } from '../index.js';
 import { DurationHistogram } from './duration-histogram.js';
@@ -7,7 +9,10 @@ import { measureTogether } from './shared-gauges.js';
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Redis looks through all of its keys for blocks, and anybody may ask for the numbers: so often at most. */
+/**
+ * The minimum time between counts of blocks: Redis scans all keys for a count, and anybody may read the
+ * metrics.
+ */
 const blocksCountedEveryMs = 15_000;
 
 /** Log lines that could not be written. */
@@ -23,10 +28,13 @@ interface Pending {
 export class Metrics {
   readonly registry = new Registry();
   readonly #requests: Counter<'method' | 'route' | 'status'>;
-  /** The same under the name that AICQ's dashboards look for. */
+  /** The same counter under the name that AICQ's dashboards use. */
   readonly #aicqRequests: Counter<'method' | 'route' | 'status'>;
   readonly #requestSeconds: DurationHistogram;
-  /** Requests since the last scrape, added up here because a labelled counter costs as much as a small request. */
+  /**
+   * Requests since the last scrape. They are summed here, because a labelled counter costs as much as a small
+   * request.
+   */
   readonly #pending = new Map<string, Map<string, Map<number, Pending>>>();
 
   constructor(stoa: Stoa, streams: EventStreams, log: DroppedLines = { dropped: 0 }) {
@@ -52,7 +60,7 @@ export class Metrics {
     });
     this.#requestSeconds = new DurationHistogram({
       name: 'stoa_http_request_seconds',
-      help: 'Time from the headers of a request until its answer was handed to the socket.',
+      help: 'Time from the headers of a request until its answer was written to the socket.',
       buckets: secondsBuckets,
       registers,
     });
@@ -62,9 +70,9 @@ export class Metrics {
     this.#measureMessaging(stoa);
   }
 
-  /** One request was answered. `route` is the pattern, never the path. */
+  /** Counts an answered request. `route` is the pattern, never the path. */
   answered(method: string, route: string, status: number, ms: number): void {
-    // Level by level: a joined name would have to be made and hashed anew for each request.
+    // Nested maps: a joined name would have to be built and hashed for each request.
     const byMethod = within(this.#pending, route);
     const byStatus = within(byMethod, method);
     const found = byStatus.get(status);
@@ -101,10 +109,10 @@ export class Metrics {
   }
 
   #measureMessaging({ messaging, onError }: Stoa): void {
-    const tell = (error: unknown) => onError(error, 'counting for /metrics');
+    const report = (error: unknown) => onError(error, 'counting for /metrics');
     measureTogether(this.registry, {
       read: () => messaging.port.totals(),
-      onError: tell,
+      onError: report,
       gauges: [
         { name: 'aicq_agents', help: 'Registered agents.', of: ({ agents }) => agents },
         { name: 'aicq_public_rooms', help: 'Public rooms.', of: ({ publicRooms }) => publicRooms },
@@ -124,11 +132,11 @@ export class Metrics {
     };
     measureTogether(this.registry, {
       read: countBlocks,
-      onError: tell,
+      onError: report,
       gauges: [
         {
           name: 'aicq_blocked_addresses',
-          help: 'Addresses that are blocked for running into rate limits.',
+          help: 'Addresses that are blocked for exceeding rate limits.',
           of: (blocks) => blocks,
         },
       ],
@@ -156,7 +164,7 @@ export class Metrics {
     });
     const syncSeconds = new Histogram({
       name: 'stoa_fsync_seconds',
-      help: 'Time from handing a group to the engine until it was on disk.',
+      help: 'Time from passing a group to the engine until it was on disk.',
       buckets: secondsBuckets,
       registers,
     });
@@ -169,13 +177,13 @@ export class Metrics {
     gauge(
       registers,
       'stoa_feed_sequence',
-      'Newest number of the change feed, over all shards.',
+      'Newest number of the change feed, of all shards.',
       () => operations.facts().sequence,
     );
     gauge(
       registers,
       'stoa_feed_bytes',
-      'Bytes that the change feed keeps.',
+      'Bytes of the stored change feed.',
       () => operations.facts().feedBytes,
     );
     gauge(
@@ -216,7 +224,7 @@ function gauge(
   });
 }
 
-/** Shows a number that is counted elsewhere. */
+/** A counter whose number is counted elsewhere. */
 function counter(registers: Registry[], name: string, help: string, read: () => number): void {
   const metric: Counter = new Counter({
     name,
@@ -229,7 +237,7 @@ function counter(registers: Registry[], name: string, help: string, read: () => 
   });
 }
 
-/** The map under a name, made where there is none yet. */
+/** The map under a name, created if it does not exist. */
 function within<Key, Value>(maps: Map<string, Map<Key, Value>>, name: string): Map<Key, Value> {
   let found = maps.get(name);
   if (found === undefined) {

@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made from the same schemas that check requests. */
+/** The OpenAPI 3.1 document, made from the schemas that validate requests. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { parameterNames } from '../api/operation.js';
@@ -67,7 +67,7 @@ function operation(route: Route, problem: Json, components: Components): Json {
     ...(requestBody === undefined ? {} : { requestBody }),
     responses: {
       ...responsesOf(route, components),
-      default: { description: 'What went wrong.', content: problem },
+      default: { description: 'An error.', content: problem },
     },
   };
 }
@@ -117,10 +117,12 @@ function conventionalHeaders(route: Route): Json[] {
   if (route.versioned && route.writes && !route.creates)
     headers.push(
       header('If-Match', 'The quoted version that must be the current one.'),
-      header('If-None-Match', '`*`: it must not exist yet.'),
+      header('If-None-Match', '`*`: the record must not exist yet.'),
     );
   if (route.versioned && !route.writes)
-    headers.push(header('If-None-Match', 'A quoted version; when it is the current one the answer is 304.'));
+    headers.push(
+      header('If-None-Match', 'A quoted version. If it is the current version, the response is 304.'),
+    );
   if (!route.principals.includes('anyone')) {
     headers.push(
       header('Stoa-User', 'For the operator: the user to act for, percent-encoded.'),
@@ -128,7 +130,7 @@ function conventionalHeaders(route: Route): Json[] {
     );
     if (route.writes)
       headers.push(
-        header('Stoa-Fence', 'The fencing number of the lease that the caller believes it holds.'),
+        header('Stoa-Fence', "The fencing number of the caller's lease. An outdated number is refused."),
       );
   }
   return headers;
@@ -154,7 +156,7 @@ function responsesOf(route: Route, components: Components): Json {
   };
   const responses: Json = {};
   for (const [status, answer] of Object.entries(route.answers)) {
-    if (answer === null) responses[status] = { description: 'Nothing more to say.', headers };
+    if (answer === null) responses[status] = { description: 'Success, without content.', headers };
     else if ('contentType' in answer)
       responses[status] = {
         description: answer.about,
@@ -169,7 +171,7 @@ function responsesOf(route: Route, components: Components): Json {
     }
   }
   if (route.versioned && !route.writes)
-    responses['304'] = { description: 'The version is the one that If-None-Match names.', headers };
+    responses['304'] = { description: 'The current version is the one in If-None-Match.', headers };
   return responses;
 }
 
@@ -178,7 +180,7 @@ interface Properties {
   required: ReadonlySet<string>;
 }
 
-/** Schemas with an id are written once, under components, and referred to. */
+/** Schemas with an id are written once under components, and referenced. */
 class Components {
   readonly schemas: Record<string, Json> = {};
 
@@ -203,7 +205,7 @@ class Components {
     return { properties, required: new Set(required) };
   }
 
-  /** What a request may hold and what an answer holds can differ under one id; the former then has a name of its own. */
+  /** The input and output of a schema can differ under the same id; the input then gets another name. */
   #add(id: string, definition: Json, io: 'input' | 'output'): string {
     const { id: _, $id: __, ...body } = renamed(definition, new Map());
     const taken = this.schemas[id];
@@ -225,7 +227,7 @@ function toJson(schema: z.ZodType, io: 'input' | 'output'): Json {
   return json;
 }
 
-/** References inside the schema's own definitions become references to components. */
+/** Converts references to the schema's definitions into references to components. */
 function renamed(value: Json, names: ReadonlyMap<string, string>): Json {
   const walk = (inner: unknown): unknown => {
     if (Array.isArray(inner)) return inner.map(walk);
@@ -239,6 +241,6 @@ function renamed(value: Json, names: ReadonlyMap<string, string>): Json {
       }),
     );
   };
-  // An object walks to an object.
+  // The walk of an object returns an object.
   return walk(value) as Json;
 }

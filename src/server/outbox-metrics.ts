@@ -1,4 +1,4 @@
-/** The outbox of commits, for Prometheus: what waits, how long, and what was given up. */
+/** Metrics of the outbox of commits: waiting messages, their age, and undeliverable messages. */
 import type { Registry } from 'prom-client';
 import type { Stoa } from '../index.js';
 import { measureTogether } from './shared-gauges.js';
@@ -15,7 +15,7 @@ export function measureOutbox(registry: Registry, { commit, onError }: Stoa): vo
       },
       {
         name: 'stoa_commit_outbox_undeliverable',
-        help: 'Messages of commits that were given up and are still shown.',
+        help: 'Messages of commits that are undeliverable and still stored.',
         of: ({ undeliverable }) => undeliverable,
       },
       {

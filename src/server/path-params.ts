@@ -1,17 +1,17 @@
-/** The check of a path's parameters, made ready once for each route. */
+/** Fast checks of path parameters, prepared once for each route. */
 import { z } from 'zod';
 import { pathSegment } from '../api/fields.js';
 
-/** Path parameters as the router hands them over: each is text. */
+/** Path parameters from the router: each is text. */
 export type PathParams = Readonly<Record<string, string>>;
 
 /**
- * True where a schema would give back just what it was given, so that it need not run: nearly every
- * request's parameters are plain, and running a schema costs as much as finding the route.
+ * True if a schema would return its input unchanged, so that it need not run: the parameters of nearly
+ * every request are plain, and running a schema costs as much as finding the route.
  */
 export type PlainParams = (params: PathParams) => boolean;
 
-/** Undefined for a schema that has to run each time. */
+/** Undefined for a schema that must run each time. */
 export function plainParamsOf(schema: z.ZodType | undefined): PlainParams | undefined {
   if (!(schema instanceof z.ZodObject)) return undefined;
   const fields = Object.entries<unknown>(schema.shape);
@@ -28,7 +28,7 @@ function isAnyText(field: unknown): boolean {
   return field instanceof z.ZodString && field.def.checks === undefined && field.format === null;
 }
 
-/** Neither empty nor written with `~`. */
+/** Not empty and not written with `~`. */
 function isPlainSegment(segment: string | undefined): boolean {
   return segment !== undefined && segment.length > 0 && segment.charCodeAt(0) !== 0x7e;
 }

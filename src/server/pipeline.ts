@@ -1,4 +1,6 @@
-/** One request through one route: who, what, whether, then the handler and its answer. */
+/**
+ * The steps of one request on one route: authentication, validation, permission, the handler and its answer.
+ */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../core/errors.js';
@@ -41,10 +43,10 @@ export interface PipelineServices {
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller | null;
-    /** The bytes of the body as they arrived. */
+    /** The bytes of the body as received. */
     rawBody: Buffer;
     startedMs: number;
-    /** The path of the route, with its parameters in braces; undefined where no route was found. */
+    /** The path of the route, with its parameters in braces; undefined if no route matched. */
     matchedPath: string | undefined;
   }
   interface FastifyContextConfig {
@@ -74,29 +76,29 @@ export function addRoute(
 }
 
 /**
- * What a request goes through on one route. No step costs a promise while all before it are done at
- * once, as they are for a bearer of a known token who reads from the embedded store.
+ * The steps of a request on one route. No promise is made while every step returns at once, as for
+ * a caller with a cached token who reads from the embedded store.
  */
 class RoutePipeline {
   readonly #route: Route;
   readonly #services: PipelineServices;
   readonly #onRequest: RouteGroup['onRequest'];
   readonly #authenticators: readonly Authenticator[];
-  /** Those that have to wait for the body. */
+  /** The authenticators that need the body. */
   readonly #late: readonly Authenticator[];
-  /** For callers without credentials too. */
+  /** Whether callers without credentials are allowed. */
   readonly #isOpen: boolean;
-  /** By the route's own path, not the request's: that has many spellings. */
+  /** By the path of the route, because the path of a request has many spellings. */
   readonly #isGuarded: boolean;
-  /** Routes of messaging look for themselves, and the operator can always lift a block. */
+  /** Messaging routes check blocks themselves, and the operator can always remove a block. */
   readonly #isBlockable: boolean;
   readonly #rateLimit: RateLimit | undefined;
   readonly #hasPlainParams: PlainParams | undefined;
   readonly #takesConditions: boolean;
-  /** Headers that are refused here: a condition that is overlooked would be worse than none. */
+  /** Precondition headers that this route refuses: ignoring a precondition would be worse. */
   readonly #refusedConditions: readonly string[];
   readonly #shared: SharedHeaders;
-  /** Something before the handler sets headers of an answer. */
+  /** Whether a step before the handler sets headers of the answer. */
   readonly #setsHeaders: boolean;
 
   constructor(route: Route, group: RouteGroup, services: PipelineServices) {
@@ -114,12 +116,14 @@ class RoutePipeline {
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned && route.writes && !route.creates;
     this.#refusedConditions =
-      this.#isGuarded && route.method !== 'GET' && !this.#takesConditions ? unheardConditions(route) : [];
+      this.#isGuarded && route.method !== 'GET' && !this.#takesConditions
+        ? unsupportedPreconditions(route)
+        : [];
     this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
 
-  /** As one hook: Fastify waits for a promise or for `done`. */
+  /** One hook for all steps: Fastify waits for a promise or for `done`. */
   readonly beforeBody = (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -143,7 +147,7 @@ class RoutePipeline {
           : this.#enter(request, reply);
       if (entered instanceof Promise) return entered;
     } catch (error) {
-      // Fastify takes whatever was thrown; the error handler sorts it.
+      // Fastify accepts any thrown value; the error handler converts it.
       done(error as Error);
       return undefined;
     }
@@ -188,7 +192,7 @@ class RoutePipeline {
       : this.#name(proven, request, reply);
   }
 
-  /** What the credentials and the headers say together. Most callers are known, and nothing waits. */
+  /** Finds the caller from credentials and headers. Most callers are cached, and nothing waits. */
   #name(principal: ProvenPrincipal, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
     const { stoa } = this.#services;
     const caller = callerOf(principal, request, stoa.limits);
@@ -199,7 +203,7 @@ class RoutePipeline {
       : this.#admit(request, reply, caller);
   }
 
-  /** Whether this caller may use the route at all; what it may see there is the service's to say. */
+  /** Whether this caller may use the route. The service decides what the caller may read there. */
   #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void | Promise<void> {
     const { principals, writes } = this.#route;
     request.caller = caller;
@@ -209,11 +213,11 @@ class RoutePipeline {
     if (!this.#isOpen && !principals.includes(caller.kind)) {
       throw new StoaError(
         'forbidden',
-        `This is not for ${caller.kind === 'agent' ? 'agents' : `${caller.kind}s`}.`,
-        { fix: `Use credentials of: ${principals.join(', ')}.`, details: { allowed: principals } },
+        `The credentials belong to ${caller.kind === 'user' ? 'a' : 'an'} ${caller.kind}, and this route is only for: ${principals.join(', ')}.`,
+        { fix: `Use other credentials.`, details: { allowed: principals } },
       );
     }
-    // A link limits what an identity may do with the data of its user, not with itself and its messages.
+    // A link restricts what an identity may do with the data of its user, not with itself and its messages.
     const isOwn = caller.kind === 'agent' && (!this.#isGuarded || this.#route.ofItself);
     if (writes && !isOwn && !caller.scopes.write)
       throw new StoaError('forbidden', 'The token can only read.', {
@@ -225,7 +229,7 @@ class RoutePipeline {
   #answer(request: FastifyRequest, reply: FastifyReply): unknown {
     const route = this.#route;
     const context = this.#contextOf(request, reply);
-    // A stream writes its own head, from the headers that are set by then.
+    // A stream writes its own head from the headers set by then.
     if (route.streams) this.#services.writer.stamp(request, reply, this.#shared);
     const handled = route.handler(context);
     if (handled instanceof Promise) return handled.then((late: unknown) => this.#write(request, reply, late));
@@ -238,7 +242,7 @@ class RoutePipeline {
     const { caller, rawBody } = request;
     const { fieldErrorsMax: errorsMax } = stoa.limits;
     const errors: FieldError[] = request.url.includes('%') ? encodingErrors(request.url, errorsMax) : [];
-    // What Fastify types as unknown is what its router found: text by name.
+    // Fastify types the parameters as unknown; its router returns texts by name.
     const params =
       this.#hasPlainParams?.(request.params as PathParams) === true
         ? request.params
@@ -258,8 +262,8 @@ class RoutePipeline {
       if (request.headers[name.toLowerCase()] === undefined) continue;
       throw new StoaError(
         'invalid_request',
-        `This route takes no ${name}: it does not write one thing that has a version already.`,
-        { fix: `Leave ${name} away, or write one thing at a time.` },
+        `This route does not support ${name}, because it does not write one versioned record.`,
+        { fix: `Remove the ${name} header, or write one record at a time.` },
       );
     }
     return {
@@ -285,7 +289,7 @@ class RoutePipeline {
     const { writer } = this.#services;
     if (handled === streaming) {
       writer.note(request, 200);
-      // Fastify waits for the end of a reply; without one it would send an empty answer of its own.
+      // Fastify waits for the end of a returned reply; otherwise it would send an empty answer.
       return reply;
     }
     const isOther = handled instanceof Answer;
@@ -323,7 +327,7 @@ class RoutePipeline {
     return undefined;
   }
 
-  /** What is no JSON, by Fastify's own way. What the handler has set wins. */
+  /** Sends content that is not JSON through Fastify. Headers that the handler has set win. */
   #writeOther(request: FastifyRequest, reply: FastifyReply, status: number, body: unknown): void {
     const { writer } = this.#services;
     const given = reply.getHeaders();
@@ -333,8 +337,8 @@ class RoutePipeline {
   }
 }
 
-/** What makes one new thing keeps to "it must not exist yet" without looking. */
-function unheardConditions({ creates, versioned }: Route): readonly string[] {
+/** A route that creates a record always means "it must not exist yet", so it may have If-None-Match. */
+function unsupportedPreconditions({ creates, versioned }: Route): readonly string[] {
   return creates && versioned ? ['If-Match'] : ['If-Match', 'If-None-Match'];
 }
 
@@ -344,7 +348,7 @@ export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isSt
 
 type ErasedContext = RouteContext<unknown, unknown, unknown, unknown, Caller | null>;
 
-/** For routes without a query: whatever is given is unknown. */
+/** For routes without a query: every parameter is unknown. */
 const emptyQuery = z.strictObject({});
 
 function checked(
@@ -380,7 +384,8 @@ function checkedBody(
   if (route.body !== undefined)
     return checked(route.body, value, 'body', errors, fieldErrorsMax, listItemsMax);
   const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;
-  if (!isEmpty) throw new StoaError('invalid_request', 'This route takes no body.', { fix: 'Send none.' });
+  if (!isEmpty)
+    throw new StoaError('invalid_request', 'This route does not accept a body.', { fix: 'Send no body.' });
   return undefined;
 }
 
@@ -389,20 +394,20 @@ function requireContentType(request: FastifyRequest, accepted: readonly string[]
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new StoaError(
       'unsupported_media_type',
-      `The Content-Encoding "${encoding.slice(0, 100)}" is not read here.`,
-      { fix: 'Send the body as it is.' },
+      `The Content-Encoding "${encoding.slice(0, 100)}" is not supported.`,
+      { fix: 'Send the body without encoding.' },
     );
   }
   const given = request.headers['content-type'];
-  // As nearly everybody sends it.
+  // Nearly all clients send exactly this.
   if (given !== undefined && accepted.includes(given)) return;
   const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (accepted.includes(mediaType)) return;
   throw new StoaError(
     'unsupported_media_type',
     given === undefined
-      ? 'The body has no Content-Type.'
-      : `The Content-Type "${mediaType.slice(0, 100)}" is not read here.`,
+      ? 'The request has a body but no Content-Type header.'
+      : `The Content-Type "${mediaType.slice(0, 100)}" is not supported by this route.`,
     {
       fix: `Send ${accepted.join(' or ')}.`,
     },

@@ -1,4 +1,4 @@
-/** Errors on the wire: RFC 9457 problem details, made from the one error table. */
+/** Errors in the response: RFC 9457 problem details, made from the error table. */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { type ErrorCode, StoaError, errorKinds } from '../core/errors.js';
@@ -11,16 +11,16 @@ export const problemSchema = z
     type: z.string().meta({ description: 'A relative link to the code in the reference.' }),
     title: z.string(),
     status: z.int(),
-    // errorKinds is not empty, which Object.keys cannot say.
+    // errorKinds is not empty, which the type of Object.keys does not say.
     code: z
       .enum(Object.keys(errorKinds) as [ErrorCode, ...ErrorCode[]])
-      .meta({ description: 'Stable, for programs.' }),
+      .meta({ description: 'A stable code for programs.' }),
     detail: z.string(),
     fix: z.string().optional().meta({ description: 'What the reader can do about it.' }),
     errors: z
       .array(z.object({ field: z.string(), message: z.string() }))
       .optional()
-      .meta({ description: 'The fields that are wrong, each with its reason.' }),
+      .meta({ description: 'The invalid fields, each with its reason.' }),
     details: z
       .record(z.string(), z.unknown())
       .optional()
@@ -40,7 +40,7 @@ export function problemOf(error: StoaError, requestId: string): Problem {
     code: error.code,
     detail: error.message,
     ...(error.fix === undefined ? {} : { fix: error.fix }),
-    // Field errors are put there by invalidFields alone.
+    // Only invalidFields sets these errors.
     ...(errors === undefined ? {} : { errors: errors as FieldError[] }),
     ...(Object.keys(details).length === 0 ? {} : { details }),
     request_id: requestId,
@@ -50,12 +50,12 @@ export function problemOf(error: StoaError, requestId: string): Problem {
 const fastifyCodes: Readonly<Record<string, [code: ErrorCode, detail: string, fix: string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: [
     'unsupported_media_type',
-    'The Content-Type is not one that this route reads.',
+    'The Content-Type is not supported by this route.',
     'Send application/json.',
   ],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
     'invalid_request',
-    'The body does not have the length that Content-Length names.',
+    'The length of the body is not the one in Content-Length.',
     'Let the HTTP client count the bytes.',
   ],
 };
@@ -64,7 +64,7 @@ export function isBodyTooLarge(thrown: unknown): boolean {
   return thrown instanceof Error && 'code' in thrown && thrown.code === 'FST_ERR_CTP_BODY_TOO_LARGE';
 }
 
-/** `limit` is the one that the route has for its bodies. */
+/** `limit` is the body limit of the route. */
 export function bodyTooLarge(limit: LimitName, limits: Limits): StoaError {
   return limitError('too_large', {
     subject: 'The request body',
@@ -75,7 +75,9 @@ export function bodyTooLarge(limit: LimitName, limits: Limits): StoaError {
   });
 }
 
-/** Anything that was thrown, as one of ours. What nobody foresaw is `internal` and says nothing of its cause. */
+/**
+ * Any thrown value as a StoaError. An unexpected one becomes `internal`, without its cause in the sentence.
+ */
 export function stoaErrorOf(thrown: unknown): StoaError {
   if (thrown instanceof StoaError) return thrown;
   if (thrown instanceof z.ZodError) return invalidFields(fieldErrors(thrown));

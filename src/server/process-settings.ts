@@ -1,10 +1,10 @@
-/** Settings of the whole process, for one that is the server and nothing else. A library leaves its host's process alone. */
+/** Settings of a process that is only the server. The library does not change its host's process. */
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * What a request leaves in memory is little and dies young. Threads that collect it together spend
- * more on each other than on the work: with one, a signed post costs 7 % less processor time and no
- * pause is longer. What is old is still marked beside the program.
+ * A request leaves little memory, and only for a short time. Several garbage collector threads cost
+ * more in coordination than they save: with one, a signed post uses 7 % less processor time and no
+ * pause is longer. Old memory is still marked concurrently.
  */
 export function settleProcess(): void {
   setFlagsFromString('--no-parallel-scavenge');

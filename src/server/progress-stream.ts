@@ -1,4 +1,4 @@
-/** Long work over HTTP: its answer, or for who asks for events its progress first and the answer as the last of them. */
+/** Long work over HTTP: an answer, or for a client that accepts events, its progress and then the answer. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Stoa } from '../index.js';
 import type { EventStream, EventStreams } from './event-stream.js';
@@ -7,7 +7,7 @@ import { streaming } from './route.js';
 
 export interface Step {
   done: number;
-  /** An estimate where nobody can know it. */
+  /** An estimate if the total is unknown. */
   total: number;
 }
 
@@ -18,12 +18,12 @@ interface Asked {
   streams: EventStreams;
 }
 
-/** Often enough for a bar that moves. */
+/** Short enough for a progress bar. */
 const stepIntervalMs = 100;
 
 /**
- * The stream opens with the first step, so what is refused before has its own status. Whoever hangs
- * up ends the events, not the work.
+ * The stream opens with the first step, so an earlier refusal has its own status. A client that
+ * disconnects ends the events, not the work.
  */
 export async function withProgress<Result>(
   { stoa, request, reply, streams }: Asked,
@@ -37,7 +37,7 @@ export async function withProgress<Result>(
     const nowMs = performance.now();
     if (nowMs - sentAtMs < stepIntervalMs) return;
     sentAtMs = nowMs;
-    // A full server has no stream to spare; the work goes on and is answered without one.
+    // If the server has too many streams, the work continues and is answered without events.
     if (stream === undefined && !streams.hasRoom) return;
     stream ??= streams.open(reply);
     stream.send({ event: 'progress', data: { done, total } });

@@ -1,4 +1,4 @@
-/** The optional limit on requests a minute on /v1, by caller: a bucket that refills as time passes. */
+/** The optional limit of requests per minute on /v1 for each caller: a bucket that refills over time. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
@@ -21,7 +21,7 @@ export class RateLimit {
     this.#perMinute = perMinute;
   }
 
-  /** Takes one request from the caller's bucket; sets the headers in any case. */
+  /** Takes one request from the caller's bucket, and always sets the headers. */
   take(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
     const nowMs = Date.now();
     const bucket = this.#bucketOf(
@@ -61,7 +61,7 @@ export class RateLimit {
     return found;
   }
 
-  /** A bucket not touched for a window is full again, which is what a new one is. */
+  /** A bucket that was not used for a window is full again, like a new one. */
   #tidy(nowMs: number): void {
     if (nowMs - this.#tidiedAtMs < windowSeconds * 1_000) return;
     this.#tidiedAtMs = nowMs;

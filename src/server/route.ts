@@ -1,4 +1,6 @@
-/** Routes, made from the operations and their handlers: Fastify, OpenAPI and the table of principals all take them. */
+/**
+ * Routes, made from the operations and their handlers. Fastify, OpenAPI and the table of principals use them.
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import {
@@ -28,7 +30,7 @@ type AnyAnswerBody<Given extends Answers> = {
   [Status in keyof Given]: AnswerBody<Given[Status]>;
 }[keyof Given];
 
-/** An answer with a status or headers of its own. Make it with `answer`. */
+/** An answer with its own status or headers. Make it with `answer`. */
 export class Answer<Body> {
   constructor(
     readonly status: number,
@@ -37,17 +39,20 @@ export class Answer<Body> {
   ) {}
 }
 
-/** An answer with another status than the route's first, or with headers. A handler that returns a plain body means the first. */
+/**
+ * An answer with headers, or with another status than the route's first. A handler that returns a plain body
+ * uses the first status.
+ */
 export function answer<Body = undefined>(
   status: number,
   body?: Body,
   headers?: Readonly<Record<string, string>>,
 ): Answer<Body> {
-  // Without a body, Body is undefined by its default.
+  // Without an argument, Body is undefined by its default.
   return new Answer(status, body as Body, headers);
 }
 
-/** A JSON answer that is text already, so that a stored value need not be parsed to be sent. */
+/** A JSON answer that is already text, so that a stored value is sent without parsing. */
 export class JsonText {
   constructor(
     readonly text: string,
@@ -61,7 +66,7 @@ export const streaming = Symbol('streaming');
 
 export interface RouteContext<Params, Query, Body, Headers, Who> {
   readonly stoa: Stoa;
-  /** Null only on routes for anyone, when the request carried no credentials. */
+  /** Null only on routes for anyone, if the request has no credentials. */
   readonly caller: Who;
   readonly params: Params;
   readonly query: Query;
@@ -69,11 +74,13 @@ export interface RouteContext<Params, Query, Body, Headers, Who> {
   readonly headers: Headers;
   /** From `Idempotency-Key`, on routes with `creates` or `takesKey`. */
   readonly idempotency: Idempotency | null;
-  /** From `If-Match: "n"`, on routes with `versioned`; `If-None-Match: *` is 0: it must not exist yet. */
+  /**
+   * From `If-Match: "n"`, on routes with `versioned`; `If-None-Match: *` is 0: the record must not exist yet.
+   */
   readonly ifVersion: number | undefined;
-  /** From `If-Match: *`: it must exist, in whatever version. */
+  /** From `If-Match: *`: the record must exist, in any version. */
   readonly ifExists: boolean;
-  /** The bytes of the body as they arrived; empty without a body. */
+  /** The bytes of the body as received; empty without a body. */
   readonly rawBody: Buffer;
   readonly streams: EventStreams;
   readonly request: FastifyRequest;
@@ -86,7 +93,7 @@ type Handled<Given extends Answers> =
   | JsonText
   | typeof streaming;
 
-/** Null only for operations of anyone, when the request carried no credentials. */
+/** Null only for operations of anyone, if the request has no credentials. */
 type CallerOf<Row extends Operation> = Row extends { principals: readonly (infer Who)[] }
   ? 'anyone' extends Who
     ? Caller | null
@@ -111,7 +118,7 @@ export type HandlersOf<Table extends OperationTable, Schemas extends SchemasOf<T
   readonly [Name in keyof Table]: Handler<Table[Name], Schemas[Name]>;
 };
 
-/** A route with its types erased: what lists of routes hold. */
+/** A route with its types erased, for lists of routes. */
 export interface Route {
   /** The name of the operation: `tasks.claim`. */
   readonly name: string;
@@ -127,10 +134,10 @@ export interface Route {
   readonly writes: boolean;
   readonly ofItself: boolean;
   readonly streams: boolean;
-  /** Its body is a stream of the bytes: `request.body`. */
+  /** The body is a stream of bytes in `request.body`. */
   readonly streamsBody: boolean;
   readonly bodyLimit: LimitName;
-  /** `raw` takes the body unparsed, of any type. */
+  /** With `raw` the handler gets the unparsed body, of any type. */
   readonly consumes: readonly string[] | 'raw';
   readonly hidden: boolean;
   readonly params: z.ZodType | undefined;
@@ -144,9 +151,9 @@ export interface Route {
 }
 
 /**
- * The routes of one group. Schemas check what comes in and document it; objects refuse unknown fields
- * unless they say otherwise (`z.looseObject`). A table without a schema or a handler for each of its
- * operations does not compile.
+ * The routes of one group. Schemas validate the input and document it; objects refuse unknown fields
+ * unless they are `z.looseObject`. A table without a schema and a handler for each operation does not
+ * compile.
  *
  * @example
  * export const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
@@ -161,7 +168,7 @@ export function routesOf<const Table extends OperationTable, Schemas extends Sch
   handlers: HandlersOf<Table, Schemas>,
 ): Route[] {
   return Object.keys(table).map((name) =>
-    // The server hands every handler the outputs of exactly the schemas that stand under its name.
+    // The server passes each handler the outputs of the schemas under the same name.
     routeOf(
       group,
       name,
@@ -209,7 +216,7 @@ function routeOf(
 
 const jsonOnly: readonly string[] = ['application/json'];
 
-/** A plain `z.object` would drop unknown fields in silence; here they are named in a 400. */
+/** A plain `z.object` would drop unknown fields silently; with this they are named in a 400. */
 function refuseUnknown(schema: z.ZodType | undefined): z.ZodType | undefined {
   return schema instanceof z.ZodObject && schema.def.catchall === undefined ? schema.strict() : schema;
 }

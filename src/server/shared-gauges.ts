@@ -1,8 +1,12 @@
-/** Gauges that one look at the store fills: each waits for it, so that none shows what the scrape before has read. */
+/**
+ * Gauges that share one read of the store. Each gauge waits for the read, so that none shows an old number.
+ */
 import { Gauge, type Registry } from 'prom-client';
 
 export interface SharedGauges<T> {
-  /** Where it fails, the gauges keep what they had: the other numbers are wanted most when a database is away. */
+  /**
+   * If it fails, the gauges keep their numbers: the other metrics are needed most when a database is down.
+   */
   read: () => Promise<T>;
   onError: (error: unknown) => void;
   gauges: readonly { name: string; help: string; of: (read: T) => number }[];
@@ -10,7 +14,7 @@ export interface SharedGauges<T> {
 
 export function measureTogether<T>(registry: Registry, { read, onError, gauges }: SharedGauges<T>): void {
   let reading: Promise<T | undefined> | undefined;
-  // All gauges of a scrape begin to collect before the first look is over.
+  // All gauges of a scrape start to collect before the first read ends.
   const look = () =>
     (reading ??= read()
       .catch((error: unknown) => {

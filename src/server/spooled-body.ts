@@ -1,10 +1,11 @@
-/** Bodies of any length as files on the server's disk, for as long as they are worked on; together they stay within a limit. */
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+/**
+ * Stores bodies of any length as files on the server's disk while they are processed, within a limit for all
+ * together.
+ */
+import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../core/errors.js';
 import { fileFailure, privateFile } from '../core/files.js';
@@ -19,11 +20,11 @@ type SpoolLimit = Extract<
 
 export class SpooledBodies {
   readonly #limits: Limits;
-  /** Bytes on the disk by caller; a caller without a file there has no entry. */
+  /** Bytes on the disk by caller; a caller without a file has no entry. */
   readonly #bytesOf = new Map<string, number>();
   #totalBytes = 0;
 
-  /** Bytes of all files that are on the disk now. */
+  /** Bytes of all files on the disk. */
   get sizeBytes(): number {
     return this.#totalBytes;
   }
@@ -32,11 +33,11 @@ export class SpooledBodies {
     this.#limits = limits;
   }
 
-  /** For a request of a route with `streamsBody`. The file is gone when `work` has ended. */
+  /** For a request of a route with `streamsBody`. The file is deleted when `work` has ended. */
   async withFile<Result>(request: FastifyRequest, work: (path: string) => Promise<Result>): Promise<Result> {
     const { body } = request;
     if (!(body instanceof Readable))
-      throw new StoaError('unsupported_media_type', 'The body of an import must be lines of JSON.', {
+      throw new StoaError('unsupported_media_type', 'The body of the import is not application/x-ndjson.', {
         fix: 'Send application/x-ndjson.',
       });
     const holder = holderOf(request);
@@ -97,23 +98,22 @@ export class SpooledBodies {
 }
 
 /**
- * A body that is refused halfway is read to its end and dropped, as Node does with a body that nobody reads:
- * otherwise the connection stays open, and the next request on it is never read.
+ * A body that is refused is read to its end and dropped, as Node does with an unread body: otherwise the
+ * connection stays open, and the next request on it is never read.
  */
 async function writeBody(body: Readable, path: string, take: (chunk: Buffer) => void): Promise<void> {
+  const file = await open(path, 'wx', privateFile);
   try {
-    await pipeline(counted(body, take), createWriteStream(path, { mode: privateFile }));
+    // A destroyed body could not be read to its end.
+    for await (const chunk of body.iterator({ destroyOnReturn: false })) {
+      take(chunk as Buffer); // The body has no encoding, so it yields buffers.
+      await file.appendFile(chunk as Buffer);
+    }
   } catch (error) {
     body.resume();
     refuseFile(error);
-  }
-}
-
-async function* counted(body: Readable, take: (chunk: Buffer) => void): AsyncGenerator<Buffer> {
-  // A body that is destroyed can no longer be read to its end.
-  for await (const chunk of body.iterator({ destroyOnReturn: false })) {
-    take(chunk as Buffer); // No encoding is set on a body.
-    yield chunk as Buffer;
+  } finally {
+    await file.close();
   }
 }
 

@@ -1,6 +1,7 @@
 /**
- * Spans through OpenTelemetry's API: of each request, and below it of the transactions and the calls to databases
- * that it waits for. The SDK that the process registered decides which are recorded and where they go.
+ * Spans through OpenTelemetry's API: one for each request, with child spans for its transactions and database
+ * calls.
+ * The SDK that the process registered decides which spans are recorded and where they are sent.
  */
 import type { Context, Span } from '@opentelemetry/api';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -11,9 +12,10 @@ import { version } from '../version.js';
 
 export type OpenTelemetry = typeof import('@opentelemetry/api');
 
-/** The API, once it is sure that an SDK takes the spans. */
+/** The API, after a check that an SDK receives the spans. */
 export async function loadTracing(): Promise<OpenTelemetry> {
-  // The SDK's own copy, where there are two: the API ignores an SDK that was registered with an older copy than itself.
+  // If there are two copies, the SDK's is used: the API ignores an SDK that was registered with an older copy
+  // than itself.
   const api = await importOptional<OpenTelemetry>('@opentelemetry/api', 1, 'program');
   const provider = api.trace.getTracerProvider();
   if (provider instanceof api.ProxyTracerProvider && provider.getDelegateTracer('stoa') === undefined)
@@ -21,13 +23,13 @@ export async function loadTracing(): Promise<OpenTelemetry> {
       'invalid_config',
       'The setting tracing is on, but no OpenTelemetry SDK is registered.',
       {
-        fix: 'Start with NODE_OPTIONS="--import ./tracing.mjs", as docs/operations.md shows, and see that "npm ls @opentelemetry/api" lists one version.',
+        fix: 'Start with NODE_OPTIONS="--import ./tracing.mjs", as docs/operations.md shows, and check that "npm ls @opentelemetry/api" lists one version.',
       },
     );
   return api;
 }
 
-/** Adds the spans. Without it a request and a transaction do nothing for traces. */
+/** Adds the spans. Without this call requests and transactions have no cost for tracing. */
 export function addTracing(app: FastifyInstance, stoa: Stoa, api: OpenTelemetry): void {
   traceRequests(app, api);
   traceStores(stoa, api);
@@ -39,13 +41,13 @@ function traceRequests(app: FastifyInstance, api: OpenTelemetry): void {
   const contexts = new WeakMap<FastifyRequest, Context>();
   app.addHook('onRequest', (request, reply, done) => {
     const outer = api.context.active();
-    // An instrumentation of node:http has read the caller's headers already, and its span is active.
+    // An instrumentation of node:http has already read the caller's headers, and its span is active.
     const parent =
       api.trace.getSpan(outer) === undefined ? api.propagation.extract(outer, request.headers) : outer;
     const route = request.routeOptions.config.route?.path;
     const name = route === undefined ? request.method : `${request.method} ${route}`;
     const span = tracer.startSpan(name, { kind: api.SpanKind.SERVER }, parent);
-    // Also for answers that were cut short, and for streams, which end with their connection.
+    // Also for answers that were cut off, and for streams, which end with their connection.
     reply.raw.once('close', () => {
       span.setAttributes(attributesOf(request, reply, route));
       if (reply.raw.statusCode >= 500) fail(api, span, String(reply.raw.statusCode));
@@ -55,7 +57,7 @@ function traceRequests(app: FastifyInstance, api: OpenTelemetry): void {
     contexts.set(request, context);
     api.context.with(context, done);
   });
-  // A body arrives outside of what the first hook began.
+  // A body arrives outside of the context that the first hook set.
   app.addHook('preHandler', (request, _reply, done) => {
     const context = contexts.get(request);
     if (context === undefined) done();
@@ -87,7 +89,7 @@ function traceStores(stoa: Stoa, api: OpenTelemetry): void {
     const startedMs = performance.now();
     const span = tracer.startSpan('kernel.transact', { attributes });
     return (failure) => {
-      // With several shards it is not known which of them the last group belongs to.
+      // With several shards the shard of the last group is unknown.
       if (last !== undefined && last.atMs >= startedMs && stoa.operations.facts().shards === 1)
         span.setAttributes({
           'stoa.group.transactions': last.group.transactions,
@@ -114,7 +116,7 @@ function fail(api: OpenTelemetry, span: Span, type: string): void {
   span.setAttribute('error.type', type).setStatus({ code: api.SpanStatusCode.ERROR });
 }
 
-/** The code of an error and not its sentence, which may name keys. */
+/** The code of an error, because its sentence may contain keys. */
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'internal';
 }

@@ -1,11 +1,16 @@
-/** The percent-encoding of URLs: what it stands for must be UTF-8, or two texts would become one. */
+/**
+ * Checks the percent-encoding of URLs: the decoded bytes must be UTF-8, or two texts would become the same.
+ */
 import { StoaError } from '../core/errors.js';
 import { type FieldError, invalidFields } from '../core/validate.js';
 
-const reason = 'is not percent-encoded UTF-8; "%" itself is %25';
+const reason = 'is not percent-encoded UTF-8; write "%" as %25';
 const shownCharactersMax = 100;
 
-/** The parameters in the query of a URL that stand for no text, up to `errorsMax`. The router would leave them as they were written. */
+/**
+ * The query parameters of a URL that are not valid text, up to `errorsMax`. The router would leave them
+ * undecoded.
+ */
 export function encodingErrors(url: string, errorsMax: number): FieldError[] {
   const at = url.indexOf('?');
   if (at < 0 || !url.includes('%', at)) return [];
@@ -18,7 +23,7 @@ export function encodingErrors(url: string, errorsMax: number): FieldError[] {
     .map((pair) => ({ field: `query.${shown(pair.split('=', 1)[0] ?? '')}`, message: reason }));
 }
 
-/** For a URL that the router gave up on: which of its segments is to blame. */
+/** The error for a URL that the router could not decode. It names the invalid segments. */
 export function badPath(url: string, cause: unknown): StoaError {
   const segments = (url.split('?', 1)[0] ?? '').split('/').filter((segment) => !isEncodedText(segment));
   const { message, details } = invalidFields(
@@ -27,17 +32,17 @@ export function badPath(url: string, cause: unknown): StoaError {
   return new StoaError('invalid_request', message, {
     cause,
     ...(details !== undefined && { details }),
-    fix: 'Write "%" itself as %25.',
+    fix: 'Write "%" as %25.',
   });
 }
 
 function isEncodedText(part: string): boolean {
   if (!part.includes('%')) return true;
   try {
-    // What it gives is used: bundlers take the call alone for one that does nothing, and leave it out.
+    // The result is used, because bundlers would remove the call alone as having no effect.
     return decodeURIComponent(part) !== '';
   } catch {
-    // There is nothing else that it throws for.
+    // decodeURIComponent throws only for an invalid encoding.
     return false;
   }
 }

@@ -1,9 +1,9 @@
-/** JSON values as YAML, for readers who ask for it by name. */
+/** Writes JSON values as YAML. */
 
 const plain = /^[A-Za-z_/][A-Za-z0-9 _/{}.-]*$/;
 const reserved = /^(?:true|false|null|yes|no|on|off|~)$/i;
 
-/** Block style with two spaces; texts are quoted wherever YAML could read them as something else. */
+/** Block style with two spaces; texts are quoted where YAML could read them as another type. */
 export function toYaml(value: unknown): string {
   return `${lines(value).join('\n')}\n`;
 }

@@ -1,7 +1,7 @@
 /** Many requests, a bounded number of them under way. */
 import { type AccessRead, PartlyRecorded } from '../datastore/port.js';
 
-/** The results in the order of the items. The first failure ends it, once what is under way has ended. */
+/** The results in the order of the items. The first failure ends it, once the running calls have ended. */
 export async function mapInFlight<Item, Result>(
   items: readonly Item[],
   width: number,
@@ -31,7 +31,10 @@ export function chunksOf<Item>(items: readonly Item[], size: number): Item[][] {
   );
 }
 
-/** Counted reads one by one. After the first failure no other is tried: the server is likely to refuse them too. */
+/**
+ * Counted reads one by one. After the first failure no other is tried: the server is likely to refuse them
+ * too.
+ */
 export async function recordEach(
   reads: readonly AccessRead[],
   width: number,

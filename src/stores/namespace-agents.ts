@@ -1,8 +1,9 @@
 /** Which agents worked in a namespace, for backends that keep it beside the documents. */
+import { LRUCache } from 'lru-cache';
 import type { Scope } from '../datastore/model.js';
 
 export interface AgentsStore {
-  /** Adds to what is kept; adding twice is the same as once. */
+  /** Adds to the stored agents. Adding twice has no further effect. */
   add(scope: Scope, agents: readonly string[]): Promise<void>;
   remove(scope: Scope): Promise<void>;
 }
@@ -10,20 +11,24 @@ export interface AgentsStore {
 export interface NamespaceAgentsOptions {
   store: AgentsStore;
   nowMs: () => number;
-  /** How long an agent counts as kept before it is written again: another process may have cleared the namespace. */
+  /**
+   * How long an agent counts as kept before it is written again: another process may have cleared the
+   * namespace.
+   */
   knownSeconds: number;
 }
 
-/** Entries after which the memory of what is kept starts over. */
-const knownMax = 100_000;
+/** Agents of namespaces that are remembered as kept. */
+const knownMax = 10_000;
 
 /**
- * Writes an agent once and then remembers it. A failure takes nothing from the write that it
- * follows: the agent waits here and goes along with the next one.
+ * Writes an agent once and then remembers it. A failure does not fail the document's write: the agent waits
+ * here and is written with the next one.
  */
 export class NamespaceAgents {
   readonly #options: NamespaceAgentsOptions;
-  readonly #known = new Map<string, number>();
+  /** An entry holds for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the store for each write and counted read. */
+  readonly #known = new LRUCache<string, number>({ max: knownMax });
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
 
   constructor(options: NamespaceAgentsOptions) {
@@ -54,7 +59,6 @@ export class NamespaceAgents {
         if (later === undefined) this.#waiting.set(id, { scope, agents });
         throw error;
       }
-      if (this.#known.size > knownMax) this.#known.clear();
       for (const agent of agents) this.#known.set(idOf(scope, agent), this.#options.nowMs());
     }
   }
@@ -63,7 +67,8 @@ export class NamespaceAgents {
   async forget(scope: Scope): Promise<void> {
     this.#waiting.delete(idOf(scope));
     const prefix = `${idOf(scope)}\n`;
-    for (const id of this.#known.keys()) if (id.startsWith(prefix)) this.#known.delete(id);
+    const known = [...this.#known.keys()].filter((id) => id.startsWith(prefix));
+    for (const id of known) this.#known.delete(id);
     await this.#options.store.remove(scope);
   }
 
@@ -76,7 +81,7 @@ export class NamespaceAgents {
   }
 }
 
-/** Names have no control characters, so a line break cannot stand inside one. */
+/** Names contain no control characters, so a line break can separate them. */
 function idOf(scope: Scope, ...more: readonly string[]): string {
   return [scope.user, scope.namespace, ...more].join('\n');
 }

@@ -10,7 +10,10 @@ export async function backOff(attempts: number, limits: Limits): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, most * (0.5 + Math.random() / 2)));
 }
 
-/** Runs it until it succeeds, fails for good, has been tried often enough, or has had its time: a server that hangs is not waited for once more. */
+/**
+ * Runs it until it succeeds, fails for good, has been tried often enough, or has had its time: a server that
+ * hangs is not waited for once more.
+ */
 export async function withRetries<T>(
   limits: Limits,
   mayPass: (error: unknown) => boolean,
@@ -27,11 +30,11 @@ export async function withRetries<T>(
   }
 }
 
-/** Every attempt of a write met somebody else's. */
+/** Other writers changed the document during every attempt. */
 export function contended(key: string, attempts: number): StoaError {
   return new StoaError(
     'conflict',
-    `Key "${key}" is written so often that ${attempts} attempts met another write.`,
+    `Key "${key}" was changed by other writers during all ${attempts} attempts.`,
     { fix: 'Try again later, or spread the writes over several keys.', details: { key } },
   );
 }

@@ -1,4 +1,7 @@
-/** A file of documents into the data store: every line is judged before the first document is written. */
+/**
+ * Imports a file of documents into the data store: all lines are validated before the first document is
+ * written.
+ */
 import { documentId } from '../datastore/document-id.js';
 import type { DocumentRecord } from '../datastore/model.js';
 import { isOversized } from '../datastore/transfer.js';
@@ -10,7 +13,7 @@ import { fileLines, parsedLine } from './file-lines.js';
 export interface DocumentFileOptions {
   /** Only checks. */
   dryRun?: boolean | undefined;
-  /** Leaves bad lines out instead of refusing the file. */
+  /** Skips invalid lines instead of refusing the file. */
   keepGoing?: boolean | undefined;
   onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
@@ -24,7 +27,7 @@ export interface DocumentFileReport {
   imported: number;
   bad: { line: number; reason: string }[];
   bad_total: number;
-  /** Lines with documents over the value limit, which are imported all the same. */
+  /** Lines of imported documents whose value exceeds the limit. */
   oversized: number[];
   oversized_total: number;
 }
@@ -76,7 +79,8 @@ class DocumentFile {
   async run(): Promise<DocumentFileReport> {
     await this.#judge();
     this.#refuseBad();
-    // Only what will be written counts, so that it takes a look of its own once the bad lines are known.
+    // Only documents that will be written count, so the quota needs a separate pass after the invalid lines
+    // are known.
     const quota = this.#data.transfer.quota();
     for await (const batch of this.#batches()) await quota.add(batch.map(({ record }) => record));
     if (this.#report.dry_run) return this.#report;
@@ -109,12 +113,12 @@ class DocumentFile {
         if (this.#report.oversized.length < limits.importFindingsMax) this.#report.oversized.push(number);
       }
       this.#done += batch.length;
-      // How many there are is known when this is over; until then, half is.
+      // The number of lines is known after this pass; until then the pass counts as half.
       this.#options.onProgress?.({ done: this.#done, total: this.#done * 2 });
     }
   }
 
-  /** The good lines, as many at a time as are written in one step. The first time it finds out which are. */
+  /** The valid lines, in batches that are written in one step. The first pass finds the invalid lines. */
   async *#batches(judges = false): AsyncGenerator<Line[]> {
     const { importStepRecordsMax, importStepBytesMax } = this.#data.limits;
     let batch: Line[] = [];
@@ -135,7 +139,7 @@ class DocumentFile {
     if (batch.length > 0) yield batch;
   }
 
-  /** Undefined for a line without a document, and for a bad one. */
+  /** Undefined for a line without a document, and for an invalid one. */
   #recordOf(number: number, bytes: Buffer, judges: boolean): DocumentRecord | undefined {
     const fields = bytes.every((byte) => whitespace.has(byte)) ? undefined : parsedLine(bytes);
     const { _id: id } = (fields ?? {}) as { _id?: unknown };
@@ -156,17 +160,17 @@ class DocumentFile {
     }
   }
 
-  /** Where the id is the key of a database, two owners' documents can repeat it too. */
+  /**
+   * Checks for repeated ids. On databases where the id is the key, documents of two owners can have the same
+   * id.
+   */
   #checkRepeat(number: number, { userId, namespace, key }: DocumentRecord): void {
     const id = this.#data.port.capabilities.sharedIds
       ? documentId(userId, namespace, key)
       : `${userId}\n${namespace}\n${key}`;
     const first = this.#seen.get(id);
     if (first !== undefined)
-      throw new StoaError(
-        'invalid_request',
-        `Its document comes a second time; the first is on line ${first}.`,
-      );
+      throw new StoaError('invalid_request', `The document is repeated; it is already on line ${first}.`);
     this.#seen.set(id, number);
   }
 
@@ -185,7 +189,7 @@ class DocumentFile {
       'invalid_request',
       `${bad_total} of ${lines} lines cannot be imported (the first is line ${first}); nothing was written.`,
       {
-        fix: 'Mend the lines, or leave them out with --keep-going.',
+        fix: 'Correct the lines, or skip them with --keep-going.',
         details: { bad, bad_total, first },
       },
     );

@@ -1,4 +1,4 @@
-/** Documents as exports have them, on whatever backend the data store is. */
+/** Documents of exports and imports, on any backend of the data store. */
 import type { ImportQuota } from '../datastore/import-quota.js';
 import type { DocumentRecord } from '../datastore/model.js';
 import { toSeedFields } from '../datastore/seed-document.js';
@@ -12,7 +12,7 @@ import type { ExportScope, RecordPage, RecordStore } from './port.js';
 
 export class DocumentRecords implements RecordStore<DocumentLine> {
   readonly #data: DataService;
-  /** The quotas, counted as the file is judged and once more as it is written. */
+  /** The quotas, counted when the file is checked and again when it is written. */
   readonly #judged: ImportQuota;
   readonly #written: ImportQuota;
 
@@ -99,13 +99,13 @@ export class DocumentRecords implements RecordStore<DocumentLine> {
         ? 'new'
         : {
             kind: 'name_taken',
-            detail: `The id of the document "${record.key}" in "${record.namespace}" of "${record.userId}" belongs to another owner's.`,
+            detail: `The id of the document "${record.key}" in "${record.namespace}" of "${record.userId}" belongs to another owner.`,
           };
     }
     if (contentHash(stored).equals(contentHash(record))) return 'same';
     return {
       kind: 'exists',
-      detail: `There is another document "${record.key}" in "${record.namespace}" of "${record.userId}".`,
+      detail: `The document "${record.key}" in "${record.namespace}" of "${record.userId}" exists with other content.`,
     };
   }
 }

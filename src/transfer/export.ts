@@ -1,4 +1,6 @@
-/** An export as lines of JSON: a header, every record, and a last line by which a cut shows. */
+/**
+ * An export as lines of JSON: a header, all records, and a last line that proves that the file is complete.
+ */
 import { createHash } from 'node:crypto';
 import { StoaError } from '../core/errors.js';
 import { Slices } from '../core/waiting/yielding.js';
@@ -74,9 +76,13 @@ export async function* exportLines(
 /** Rooms and identities belong to no user: an export of one user is without them. */
 function domainsOf({ domains }: ExportOptions, user: string | null): TransferDomain[] {
   if (user !== null && domains?.includes('messaging') === true) {
-    throw new StoaError('invalid_request', 'Messaging belongs to no single user.', {
-      fix: 'Export it without --user.',
-    });
+    throw new StoaError(
+      'invalid_request',
+      'The export is of one user, and messaging does not belong to one user.',
+      {
+        fix: 'Export it without --user.',
+      },
+    );
   }
   const wanted = domains ?? transferDomains;
   return transferDomains.filter(

@@ -1,4 +1,4 @@
-/** Files of JSON, a value on each line: read in pieces, strict about what the bytes are. */
+/** Files with a JSON value on each line: read in pieces, with strict checks of the bytes. */
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { StoaError, jsonFaultOf, messageOf } from '../core/errors.js';
@@ -34,20 +34,20 @@ export async function* fileLines(path: string): AsyncGenerator<FileLine> {
 
 /** The value on a line, or the reason why there is none. Bytes that are not UTF-8 would silently become U+FFFD. */
 export function parsedLine(bytes: Buffer): unknown {
-  if (!isUtf8(bytes)) return new StoaError('invalid_request', 'it is not UTF-8');
+  if (!isUtf8(bytes)) return new StoaError('invalid_request', 'the line is not UTF-8');
   const text = bytes.toString();
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return new StoaError('invalid_request', `it is not JSON: ${jsonFaultOf(error)}`);
+    return new StoaError('invalid_request', `the line is not JSON: ${jsonFaultOf(error)}`);
   }
   return hasPrototypeKey(text, value)
-    ? new StoaError('invalid_request', 'it has a field named "__proto__", which is refused')
+    ? new StoaError('invalid_request', 'the line has a field named "__proto__", which is not allowed')
     : value;
 }
 
-/** A file that cannot be read is an error of ours, whether opening it tells or the first read. */
+/** A file that cannot be read is a StoaError, whether opening or reading it fails. */
 async function* chunksOf(path: string): AsyncGenerator<Buffer> {
   const chunks = createReadStream(path, { highWaterMark: 1024 * 1024 })[
     Symbol.asyncIterator

@@ -1,4 +1,7 @@
-/** An import: the whole file is read and judged before the first record is written, then written in bounded steps. */
+/**
+ * An import: all lines are read and checked before the first record is written, then written in limited
+ * steps.
+ */
 import { stat } from 'node:fs/promises';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
@@ -15,7 +18,7 @@ export interface ImportOptions {
   dryRun?: boolean | undefined;
   ids?: 'keep' | 'map' | undefined;
   onConflict?: OnConflict | undefined;
-  /** Leaves bad lines out, and takes a file that was cut off, instead of refusing the whole. */
+  /** Skips invalid lines and accepts an incomplete file, instead of refusing the file. */
   keepGoing?: boolean | undefined;
   onProgress?: ((progress: { done: number; total: number }) => void) | undefined;
 }
@@ -33,7 +36,7 @@ export async function importFile(
   return new Import(context, path, options).run();
 }
 
-/** Times that a file is read: for its lines, for conflicts, for writing. */
+/** The number of passes over a file: validation, conflicts, writing. */
 const passes = 3;
 
 class Import {
@@ -42,7 +45,7 @@ class Import {
   readonly #path: string;
   readonly #options: ImportOptions;
   readonly #defined = new KnownIds();
-  /** Lines that are bad although their shape is right: they are left out of the later passes. */
+  /** Lines that are invalid although they match their schema: later passes skip them. */
   readonly #left = new Set<number>();
   /** New records by type and user. */
   readonly #newOnes = new Map<string, number>();
@@ -101,7 +104,7 @@ class Import {
     });
   }
 
-  /** The first pass: is every line good, and does each record's id come once? */
+  /** The first pass: validates each line, and finds repeated ids. */
   #judgeLine({ number, record, reason }: ReadLine): void {
     // The first line is the header.
     if (number > this.#limits.importRecordsMax + 1)
@@ -123,7 +126,7 @@ class Import {
       this.#addBad(number, refusal);
     } else if (!this.#defined.add(kind.type, kind.idOf(value))) {
       this.#left.add(number);
-      this.#addBad(number, `${kind.type} ${kind.idOf(value)} comes a second time`);
+      this.#addBad(number, `${kind.type} ${kind.idOf(value)} is repeated`);
     } else {
       // The schema has looked at it: a user has a quota or null.
       if (kind.type === 'registry.user')
@@ -132,7 +135,7 @@ class Import {
     }
   }
 
-  /** The second pass, with every id of the file known: what stands in the way of each record? */
+  /** The second pass, after all ids of the file are known: finds the conflicts of each record. */
   async #judgeConflict({ number, record }: ReadLine): Promise<void> {
     if (record === undefined || this.#left.has(number)) return;
     const { kind, value } = record;
@@ -176,7 +179,7 @@ class Import {
 
   #refuseBad({ broken }: FileFacts): void {
     if (this.#options.keepGoing === true) {
-      if (broken !== null) this.#addBad(0, `The file is not whole: ${broken}.`);
+      if (broken !== null) this.#addBad(0, `The file is incomplete or changed: ${broken}.`);
       return;
     }
     const { bad, bad_total } = this.#report;
@@ -186,15 +189,19 @@ class Import {
         'invalid_request',
         `${bad_total} lines cannot be imported; nothing was written. Line ${first.line}: ${first.reason}`,
         {
-          fix: 'Mend the lines, or leave them out with --keep-going.',
+          fix: 'Correct the lines, or skip them with --keep-going.',
           details: { bad, bad_total },
         },
       );
     }
     if (broken !== null)
-      throw new StoaError('invalid_request', `The file is not whole: ${broken}. Nothing was written.`, {
-        fix: 'Export anew, or take what there is with --keep-going.',
-      });
+      throw new StoaError(
+        'invalid_request',
+        `The file is incomplete or changed: ${broken}. Nothing was written.`,
+        {
+          fix: 'Export again, or import the incomplete file with --keep-going.',
+        },
+      );
   }
 
   #refusal(): StoaError {
@@ -202,9 +209,9 @@ class Import {
     const first = conflicts[0] as LineConflict;
     return new StoaError(
       'conflict',
-      `${conflicts_total} records cannot be written over what is there; nothing was written. Line ${first.line}: ${first.detail}`,
+      `${conflicts_total} records conflict with stored records; nothing was written. Line ${first.line}: ${first.detail}`,
       {
-        fix: 'See all with --dry-run; then choose --on-conflict skip or replace, or --ids map.',
+        fix: 'List all conflicts with --dry-run; then use --on-conflict skip or replace, or --ids map.',
         details: { conflicts, conflicts_total },
       },
     );

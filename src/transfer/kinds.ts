@@ -10,7 +10,7 @@ export interface Reference {
   id: string;
 }
 
-/** The new id of a record of a type; the same where ids are kept, or where the id is of none. */
+/** The new id of a record; the same id if ids are kept, or if the file does not define it. */
 export type MapId = (type: string, id: string) => string;
 
 /** A kind with its record's type erased: the schema has checked each record before the rest sees it. */
@@ -19,7 +19,7 @@ export interface RecordKind {
   readonly domain: TransferDomain;
   readonly schema: z.ZodType<TransferRecord>;
   idOf(record: TransferRecord): string;
-  /** What must be there before it. */
+  /** The records that must exist before it. */
   referencesOf(record: TransferRecord): Reference[];
   mapped(record: TransferRecord, map: MapId): TransferRecord;
 }
@@ -94,7 +94,7 @@ export const linkSchema = z.strictObject({
   agent_id: agentId,
 });
 
-/** The seed's own shape; the data store looks at its members, since the limits on them are settings. */
+/** In the seed's format. The data store validates the members, because their limits are settings. */
 export const documentSchema = z.looseObject({
   type: z.literal('data.document'),
   userId: user,
@@ -262,7 +262,7 @@ export type DirectLine = z.output<typeof directSchema>;
 
 const author = (id: string): Reference => ({ type: 'messaging.identity', id });
 
-/** In the order of a file: what is referred to comes first. */
+/** In the order of a file: a record comes after the records that it refers to. */
 export const recordKinds: readonly RecordKind[] = [
   kind({ type: 'registry.user', domain: 'registry', schema: userSchema, idOf: (record) => record.user }),
   kind({
@@ -377,7 +377,7 @@ export const recordKinds: readonly RecordKind[] = [
     schema: messageSchema,
     idOf: (record) => `${record.roomId}/${record.id}`,
     referencesOf: (record) => [{ type: 'messaging.room', id: record.roomId }, author(record.from)],
-    // The message's own id holds its time, by which it is found in its room: it stays.
+    // The id of a message contains its time, by which it is found in its room, so it is kept.
     mapped: (record, map) => ({
       ...record,
       roomId: map('messaging.room', record.roomId),

@@ -3,8 +3,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { type Hash, HashSet } from '../core/hash-set.js';
 
 /**
- * Hashes with a secret of their own, so that nobody can make two ids that meet. Of ten million ids two
- * meet by chance once in 400,000 files; then the second is taken for a repetition of the first.
+ * Hashes with a random salt, because a file must not be able to construct two ids with the same hash. Among ten million ids
+ * two collide by chance once in 400,000 files; the second is then reported as repeated.
  */
 export class KnownIds {
   readonly #salt = randomBytes(16);
@@ -14,7 +14,7 @@ export class KnownIds {
     return this.#hashes.has(this.#hashOf(type, id));
   }
 
-  /** False when it was there already. */
+  /** False if the id was already added. */
   add(type: string, id: string): boolean {
     const hash = this.#hashOf(type, id);
     if (this.#hashes.has(hash)) return false;

@@ -1,4 +1,4 @@
-/** The lines of an export: what every kind of record looks like there, and what an import says about itself. */
+/** The lines of an export, and the report of an import. */
 
 export const transferDomains = ['registry', 'data', 'workspaces', 'messaging'] as const;
 export type TransferDomain = (typeof transferDomains)[number];
@@ -25,7 +25,7 @@ export interface Header extends TransferRecord {
   with_secrets: boolean;
 }
 
-/** The last line. Without it the file was cut off. */
+/** The last line. If it is missing, the file is incomplete. */
 export interface Trailer extends TransferRecord {
   type: 'stoa.end';
   /** Records by type. */
@@ -36,13 +36,13 @@ export interface Trailer extends TransferRecord {
 
 /** Why a record cannot simply be written. */
 export type ConflictKind =
-  /** There is another record under its id. */
+  /** Another record has the same id. */
   | 'exists'
   /** Its name, key or place belongs to another record. */
   | 'name_taken'
   /** The user would have more than the quota allows. */
   | 'quota'
-  /** What it belongs to is not there, or was left out itself. */
+  /** The record that it belongs to does not exist, or was skipped. */
   | 'orphan';
 
 export interface Conflict {
@@ -52,7 +52,7 @@ export interface Conflict {
 
 export type OnConflict = 'fail' | 'skip' | 'replace';
 
-/** What became of a record. `same`: it was there already, exactly so. */
+/** The result for a record. `same`: an equal record exists already. */
 export type Outcome = 'written' | 'replaced' | 'same' | 'skipped';
 
 export interface LineConflict extends Conflict {
@@ -68,7 +68,7 @@ export interface BadLine {
 
 export interface ImportReport {
   dry_run: boolean;
-  /** Records in the file, the bad ones left out. */
+  /** Valid records in the file. */
   records: number;
   written: number;
   replaced: number;

@@ -1,9 +1,9 @@
-/** What an export and an import need of the storage of one kind of record. */
+/** What an export and an import need from the storage of one kind of record. */
 import type { Conflict, OnConflict, Outcome, TransferRecord } from './model.js';
 
 export interface RecordPage<Kind extends TransferRecord> {
   records: Kind[];
-  /** Where to go on, in the store's own terms; null at the end. */
+  /** Where to continue, in the store's own terms; null at the end. */
   after: string | null;
 }
 
@@ -13,7 +13,7 @@ export interface ExportScope {
   withSecrets: boolean;
 }
 
-/** What else the file brings, when a record is judged before anything is written. */
+/** What the rest of the file contains, for checking a record before anything is written. */
 export interface Coming {
   /** The file holds everything that the record refers to. */
   references: boolean;
@@ -23,15 +23,15 @@ export interface Coming {
   agentsMax: number | null | undefined;
 }
 
-/** Records go in and out exactly as they are: times, versions and counters kept. */
+/** Exports and imports records unchanged, with times, versions and counters. */
 export interface RecordStore<Kind extends TransferRecord = TransferRecord> {
-  /** The same store for one import, where it counts what the file brings. */
+  /** A copy of the store for one import, which counts the records of the file. */
   forImport?(): RecordStore<Kind>;
   /** Why this store could not hold a record even if it were empty; null where it could. */
   refusalOf?(record: Kind): string | null;
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>>;
-  /** `same`: the very same record is there. */
+  /** `same`: the stored record is equal. */
   judge(record: Kind, coming: Coming): Promise<'new' | 'same' | Conflict>;
-  /** In one transaction for each owner; each record is judged again in it. Throws `conflict` where `fail` is asked for. */
+  /** One transaction for each owner; each record is checked again in it. Throws `conflict` with `fail`. */
   write(records: readonly Kind[], onConflict: OnConflict): Promise<Outcome[]>;
 }

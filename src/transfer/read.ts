@@ -1,4 +1,4 @@
-/** An export read back: line by line, each checked, the whole compared with its last line. */
+/** Reads an export line by line, validates each line, and compares the file with its last line. */
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
@@ -11,7 +11,7 @@ export interface ReadLine {
   number: number;
   /** Bytes of the line with its end. */
   sizeBytes: number;
-  /** Undefined where the line is bad; then `reason` says why. */
+  /** Undefined for an invalid line; then `reason` says why. */
   record: { kind: RecordKind; value: TransferRecord } | undefined;
   reason: string | null;
 }
@@ -22,7 +22,7 @@ const kindsByType = new Map(recordKinds.map((kind) => [kind.type, kind]));
 export interface FileFacts {
   header: Header;
   sha256: string;
-  /** Why the end is not as it should be: the file was cut, or changed. */
+  /** Why the end is not correct: the file is incomplete, or was changed. */
   broken: string | null;
 }
 
@@ -43,7 +43,7 @@ export async function readExport(
     } else if (trailer !== undefined) {
       throw new StoaError(
         'invalid_request',
-        `Line ${number}: there is more behind the last line of the export.`,
+        `Line ${number}: the file continues after the last line of the export.`,
       );
     } else if (typeOf(parsed) === 'stoa.end') {
       sha256 = hash.digest('hex');
@@ -71,25 +71,25 @@ function damageOf(
   sha256: string,
   counts: Readonly<Record<string, number>>,
 ): string | null {
-  if (trailer === undefined) return 'its last line is missing: it was cut off';
+  if (trailer === undefined) return 'its last line is missing';
   for (const [type, count] of Object.entries(trailer.counts ?? {})) {
     if ((counts[type] ?? 0) !== count)
-      return `it holds ${counts[type] ?? 0} records of ${type}, but ${count} were exported`;
+      return `it has ${counts[type] ?? 0} records of ${type}, but ${count} were exported`;
   }
-  return trailer.sha256 === sha256 ? null : 'its lines are not those that were exported';
+  return trailer.sha256 === sha256 ? null : 'its lines are not the exported ones';
 }
 
 function headerOf(parsed: unknown): Header {
   const header = parsed as Partial<Header> | null;
   if (parsed instanceof StoaError || typeOf(parsed) !== 'stoa.export' || header?.format !== formatName) {
     throw new StoaError('invalid_request', 'Line 1: the first line is not the header of an export of Stoa.', {
-      fix: 'Documents alone, in the seed\'s shape, are imported with "stoa import --documents".',
+      fix: 'Import documents in the seed\'s format with "stoa import --documents".',
     });
   }
   if (typeof header.version !== 'number' || header.version > formatVersion) {
     throw new StoaError(
       'newer_data',
-      `The export has version ${String(header.version)}; this program knows version ${formatVersion}.`,
+      `The export has version ${String(header.version)}; this version of Stoa reads version ${formatVersion}.`,
       { fix: 'Import it with the version of Stoa that wrote it, or a newer one.' },
     );
   }
@@ -100,9 +100,9 @@ function checkedLine(number: number, sizeBytes: number, parsed: unknown): ReadLi
   const bad = (reason: string): ReadLine => ({ number, sizeBytes, record: undefined, reason });
   if (parsed instanceof StoaError) return bad(parsed.message);
   const type = typeOf(parsed);
-  if (type === undefined) return bad('it is no object with a type');
+  if (type === undefined) return bad('the line is not an object with a type');
   const kind = kindsByType.get(type);
-  if (kind === undefined) return bad(`the type "${type.slice(0, 60)}" is not known`);
+  if (kind === undefined) return bad(`the type "${type.slice(0, 60)}" is unknown`);
   const result = checkedShape(kind, parsed);
   if (typeof result === 'string') return bad(result);
   if (result.success) return { number, sizeBytes, record: { kind, value: result.data }, reason: null };
@@ -114,7 +114,10 @@ function checkedLine(number: number, sizeBytes: number, parsed: unknown): ReadLi
   );
 }
 
-/** A schema follows what it checks to the bottom; where that is too deep for it, its reason. */
+/**
+ * Validates a value with its schema. A schema recurses, so a value that is nested too deeply for it is
+ * invalid.
+ */
 function checkedShape(
   { schema }: RecordKind,
   parsed: unknown,
@@ -122,7 +125,7 @@ function checkedShape(
   try {
     return schema.safeParse(parsed);
   } catch (error) {
-    if (error instanceof RangeError) return 'it is nested too deeply';
+    if (error instanceof RangeError) return 'the line is nested too deeply';
     throw error;
   }
 }

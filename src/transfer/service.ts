@@ -11,7 +11,7 @@ export interface TransferServiceOptions {
   storeId: string;
   limits: Limits;
   nowMs: () => number;
-  /** Called before an export, so that what is only in memory is in it too. */
+  /** Called before an export, to write data that is only in memory. */
   flush: () => Promise<void>;
 }
 
@@ -22,7 +22,10 @@ export class TransferService {
     this.#options = options;
   }
 
-  /** The lines of an export, each with its end. Records that change meanwhile are there as before or as after. */
+  /**
+   * The lines of an export, each with its line end. A record that changes during the export has its old or
+   * its new content.
+   */
   async *export(caller: Caller, options: ExportOptions = {}): AsyncGenerator<string> {
     requireOperator(caller);
     const { stores, storeId, limits, nowMs, flush } = this.#options;
@@ -38,5 +41,8 @@ export class TransferService {
 
 function requireOperator(caller: Caller): void {
   if (caller.kind !== 'operator')
-    throw new StoaError('forbidden', 'Only the operator exports and imports everything.');
+    throw new StoaError(
+      'forbidden',
+      'The caller is not the operator, and only the operator can export and import all data.',
+    );
 }

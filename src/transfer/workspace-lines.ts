@@ -13,7 +13,7 @@ export function workspaceLine(workspace: Workspace, sealer: Sealer | null): Work
   return { type: 'workspaces.workspace', user, ...fields, ...secret };
 }
 
-/** A secret that the line does not have stays as it is stored. */
+/** If the line has no secret, the stored secret is kept. */
 export function workspaceOf(line: WorkspaceLine, before: Workspace | undefined, sealer: Sealer): Workspace {
   const { type: _type, user, claude_key, ...fields } = line;
   const key =
@@ -46,7 +46,10 @@ export function projectOf(
   };
 }
 
-/** Secrets are sealed anew each time, and left out without --with-secrets: what is around them counts. */
+/**
+ * Two encryptions of a secret differ, and exports without --with-secrets have none, so secrets are not
+ * compared.
+ */
 export function projectEssence(line: ProjectLine, sealer: Sealer): unknown {
   return { ...withoutGitPasswords(line), config: withoutSecrets(sealConfig(line.config, line.id, sealer)) };
 }

@@ -1,4 +1,4 @@
-/** Whose things a caller reaches, and in whose name it acts. */
+/** Whose records a caller can access, and in whose name it acts. */
 import type { Caller } from '../core/caller.js';
 import { StoaError } from '../core/errors.js';
 import type { Owner, Reporter } from './port.js';
@@ -20,17 +20,17 @@ export function holderOf(caller: Caller, named: string | undefined): string {
   return named ?? caller.agentId ?? caller.agent ?? caller.user;
 }
 
-/** A signed agent claims tasks and has sessions in no other agent's name; it may name nobody. */
+/** A signed agent claims tasks and opens sessions only in its own name. It may leave the name out. */
 export function checkOwnName({ kind, agentId, agent }: Caller, named: string | null | undefined): void {
   if (kind !== 'agent' || named === undefined || named === null || named === agentId || named === agent)
     return;
-  throw new StoaError('forbidden', 'A signed agent goes by its own name.', {
-    fix: 'Leave agent_id away.',
+  throw new StoaError('forbidden', `agent_id is "${named}", but the request is signed by another agent.`, {
+    fix: 'Leave out agent_id, or send the id of the agent that signs.',
     details: { field: 'agent_id' },
   });
 }
 
-/** Fencing numbers are small and not secret: a signed agent reports on what it holds itself. */
+/** Fencing numbers can be guessed, so a signed agent may only report on claims that it holds. */
 export function reporterOf({ kind, agentId, agent }: Caller): Reporter {
   return kind === 'agent' ? [agentId, agent] : null;
 }

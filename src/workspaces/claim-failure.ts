@@ -1,8 +1,10 @@
-/** What is said of a check that does not hold, on every backend alike. */
+/** The error of a failed claim check, the same on every backend. */
 import { StoaError } from '../core/errors.js';
 import { type HeldTask, type LeaseEnd, renewLease } from './tasks.js';
 
-/** Why a number does not hold a task: what a late write would be told. `held` is undefined where there is no such task. */
+/**
+ * Why a fencing number does not hold a task, or undefined. `held` is undefined where the task does not exist.
+ */
 export function claimFailure(
   taskId: string,
   held: HeldTask | undefined,
@@ -10,7 +12,8 @@ export function claimFailure(
   nowMs: number,
   endOf: LeaseEnd,
 ): StoaError | undefined {
-  if (held === undefined) return new StoaError('fenced', `Fence ${fence} does not hold the task ${taskId}.`);
+  if (held === undefined)
+    return new StoaError('fenced', `The task ${taskId} does not exist, so fence ${fence} does not hold it.`);
   try {
     renewLease(held, fence, nowMs, endOf);
     return undefined;

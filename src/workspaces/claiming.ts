@@ -13,8 +13,8 @@ export interface ClaimWait {
 }
 
 /**
- * Looks for a task, and waits for one where there is none. The place in the line is taken before the last look:
- * a task that becomes ready after that look wakes it. Null when the time is over or the caller is gone.
+ * Looks for a task, and waits if there is none. The place in the line is taken before the last look, so a
+ * task that becomes ready after that look wakes the claim. Null when the time is over or the caller is gone.
  */
 export async function claimOrWait(
   { waiters, projectId, waitMs, signal }: ClaimWait,

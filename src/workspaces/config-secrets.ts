@@ -4,7 +4,7 @@ import { type Sealer, secretMask } from '../secrets/sealer.js';
 import type { JsonObject, JsonValue } from './model.js';
 import { holdsUrlPassword } from './url-passwords.js';
 
-/** A sealed text stands in the stored config as `{"$sealed": "enc:…"}`. */
+/** An encrypted string is stored in the config as `{"$sealed": "enc:…"}`. */
 const sealedName = '$sealed';
 const secretName = /key|token|secret|passw|passphrase|pwd|credential|authorization|bearer|cookie|jwt/i;
 
@@ -12,7 +12,7 @@ interface Sealed extends JsonObject {
   [sealedName]: string;
 }
 
-/** The config with its secrets sealed. A mask stays as it is, for `keepMasked` to fill in. */
+/** The config with its secrets encrypted. Masks stay unchanged; `keepMasked` fills them in. */
 export function sealConfig(config: JsonObject, projectId: string, sealer: Sealer): JsonObject {
   return mapTexts(config, (text, isSecret) => {
     if (text === secretMask || !(isSecret || holdsUrlPassword(text))) return text;
@@ -59,11 +59,11 @@ export function keepMasked(next: JsonObject, stored: JsonObject): JsonObject {
     if (text !== secretMask) return text;
     const kept = path.reduce<JsonValue | undefined>((value, name) => memberOf(value, name), stored);
     if (isSealed(kept)) return kept;
-    // Where nothing hides a secret, it is a text like any other.
+    // Outside a secret field the mask is an ordinary string.
     if (!isSecret) return text;
     throw new StoaError(
       'invalid_request',
-      `config.${path.join('.')} is the mask of a secret that is not stored.`,
+      `config.${path.join('.')} is a mask, but no secret is stored there.`,
       { fix: 'Send the secret itself.', details: { field: `config.${path.join('.')}` } },
     );
   });
@@ -80,7 +80,7 @@ function stripped(value: JsonValue): JsonValue {
   return isObject(value) ? withoutSecrets(value) : value;
 }
 
-/** The secrets that are stored, put back where an export left them out. */
+/** Puts the stored secrets back where an export left them out. */
 export function withStoredSecrets(next: JsonObject, stored: JsonObject): JsonObject {
   const merged: JsonObject = { ...next };
   for (const [name, value] of Object.entries(stored)) {
@@ -91,21 +91,24 @@ export function withStoredSecrets(next: JsonObject, stored: JsonObject): JsonObj
   return merged;
 }
 
-/** Callers cannot hand in something that looks sealed, nor hide under `secrets` what is no text: it would be stored as it is. */
+/**
+ * Callers cannot send a value that looks encrypted. Values under `secrets` must be strings: others
+ * would be stored without encryption.
+ */
 export function checkConfig(config: JsonObject): void {
   const bare = bareSecret(config, [], false);
   if (bare !== undefined)
-    throw new StoaError('invalid_request', `config.${bare}: what stands under "secrets" is a text.`, {
-      fix: 'Put it in quotes.',
+    throw new StoaError('invalid_request', `config.${bare} is under "secrets" but is not a string.`, {
+      fix: 'Write the value as a string, in quotes.',
       details: { field: `config.${bare}` },
     });
   if (holdsSealedName(config))
-    throw new StoaError('invalid_request', `config: "${sealedName}" is a name that Stoa keeps for itself.`, {
+    throw new StoaError('invalid_request', `config contains the reserved name "${sealedName}".`, {
       details: { field: 'config' },
     });
 }
 
-/** The path of a number or a yes or no under `secrets`. */
+/** The path of a number or boolean under `secrets`. */
 function bareSecret(value: JsonValue, path: readonly string[], isHidden: boolean): string | undefined {
   if (typeof value !== 'object' || value === null)
     return isHidden && value !== null && typeof value !== 'string' ? path.join('.') : undefined;
@@ -124,7 +127,7 @@ function holdsSealedName(value: JsonValue): boolean {
 type OnText = (text: string, isSecret: boolean, path: readonly string[]) => JsonValue;
 type OnSealed = (sealed: Sealed) => JsonValue;
 
-/** Walks the config; a text is a secret by its own name or by the name of anything that it stands under. */
+/** Walks the config. A string is a secret by its own name or by the name of an object around it. */
 function mapTexts(config: JsonObject, onText: OnText, onSealed: OnSealed = (sealed) => sealed): JsonObject {
   const walk = (value: JsonValue, path: readonly string[], isSecret: boolean): JsonValue => {
     if (typeof value === 'string') return onText(value, isSecret, path);

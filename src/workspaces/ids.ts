@@ -23,12 +23,16 @@ export function newId(entity: Entity): string {
   return prefixes[entity] + uuid7();
 }
 
-/** The id in its one spelling. Throws for one that no thing of the kind can have. */
+/** The id in lower case. Throws for an invalid one. */
 export function checkId(entity: Entity, id: string): string {
   if (!idPatterns[entity].test(id)) {
-    throw new StoaError('invalid_request', `A ${entity} id is "${prefixes[entity]}" and a UUID.`, {
-      details: { field: 'id' },
-    });
+    throw new StoaError(
+      'invalid_request',
+      `Invalid ${entity} id "${id.slice(0, 60)}". Expected "${prefixes[entity]}" followed by a UUID.`,
+      {
+        details: { field: 'id' },
+      },
+    );
   }
   return id.toLowerCase();
 }

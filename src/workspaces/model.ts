@@ -1,4 +1,4 @@
-/** What workspaces keep: the seed's records, snake_case as they are stored and answered. */
+/** The records of workspaces: the seed's fields, snake_case in storage and in answers. */
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
 export type JsonObject = { [name: string]: JsonValue };
@@ -96,13 +96,13 @@ export interface Task extends Versioned {
 
 /** A claim on a task, kept apart from it: a heartbeat changes neither its version nor its times. */
 export interface TaskLease {
-  /** Null when nobody holds it; the fence stays, so that the next one is higher. */
+  /** Null when nobody holds the task. The fence stays, so that the next one is higher. */
   holder: string | null;
   fence: number;
   leaseSeconds: number;
   renewedAtMs: number;
   expiresAtMs: number;
-  /** A digest of the write that ended the task, so that the same write again is no error. */
+  /** A digest of the write that ended the task, so that the same write can be repeated without an error. */
   resultDigest: string | null;
 }
 
@@ -117,17 +117,8 @@ export interface Claim {
   lease: ClaimLease;
 }
 
-/** The last two: a claim names its own moment and the end of its lease, and a busy store makes many in one millisecond. */
-let lastTime = { ms: 0, text: new Date(0).toISOString() };
-let timeBefore = lastTime;
-
 export function isoTime(timeMs: number): string {
-  if (timeMs === lastTime.ms) return lastTime.text;
-  [lastTime, timeBefore] = [
-    timeMs === timeBefore.ms ? timeBefore : { ms: timeMs, text: new Date(timeMs).toISOString() },
-    lastTime,
-  ];
-  return lastTime.text;
+  return new Date(timeMs).toISOString();
 }
 
 /** Counted in `active_tasks`. */

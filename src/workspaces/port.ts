@@ -28,7 +28,10 @@ import type {
 /** Whose things are meant; null is the operator, who reaches everybody's. */
 export type Owner = string | null;
 
-/** The names under which a signed agent holds claims; null is who may report on any: the user and the operator. */
+/**
+ * The names under which a signed agent holds claims. Null for the user and the operator, who may report on
+ * any claim.
+ */
 export type Reporter = readonly (string | null)[] | null;
 
 /** One page of a list, in the order of ids, which is the order of creation. */
@@ -51,7 +54,7 @@ export interface Listed<T> {
   next: string | null;
 }
 
-/** `again`: entries that were out of date are cleared away, and more may stand behind them. */
+/** `again`: outdated entries were removed, and there may be more after them. */
 export type ClaimOutcome = Claim | 'none' | 'again';
 
 /**
@@ -126,9 +129,12 @@ export interface WorkspacesPort {
   /** Refuses a write unless this fencing number holds the task. */
   requireClaim(owner: Owner, id: string, fence: number): Step<void>;
 
-  /** Claims that wait. The home wakes them when a task may be ready, on whichever server that happened. */
+  /** Waiting claims. The home wakes them when a task may be ready on any server. */
   readonly waiters: ReadyWaiters;
-  /** Notes that every stored secret goes under the current key; the steps follow by themselves, also after a restart. */
+  /**
+   * Notes that every stored secret goes under the current key; the steps follow by themselves, also after a
+   * restart.
+   */
   beginReseal(): Promise<void>;
   /** The same, until all are done. Answers how many records changed. */
   reseal(onProgress: (resealed: number) => void): Promise<number>;

@@ -3,7 +3,10 @@ import { limitError } from '../core/settings/exceeds.js';
 
 /** A place in the line of a project. */
 export interface Ticket {
-  /** Resolves true when a task may be ready, false when the time is over, the caller is gone or the server closes. */
+  /**
+   * Resolves true when a task may be ready, false when the time is over, the caller is gone or the server
+   * closes.
+   */
   wait(waitMs: number, signal?: AbortSignal): Promise<boolean>;
   /** Gives the place up; false when it was called already. */
   leave(): boolean;

@@ -1,4 +1,7 @@
-/** What workspaces take: the shapes that the service checks. Lengths are settings, and the service checks them too. */
+/**
+ * What workspaces take: the shapes that the service checks. Lengths are settings, and the service checks them
+ * too.
+ */
 import { z } from 'zod';
 import { idPatterns } from './ids.js';
 import {
@@ -10,31 +13,31 @@ import {
   workspaceStatuses,
 } from './model.js';
 
-/** Text that every backend can hold as it is: PostgreSQL has no NUL, UTF-8 no lone surrogate. */
+/** Text that every backend can store: PostgreSQL refuses NUL, UTF-8 has no lone surrogates. */
 const text = z.string().refine((value) => !value.includes('\0') && value.isWellFormed(), {
-  error: 'must have no NUL and no lone surrogate',
+  error: 'contains a NUL character or a lone surrogate',
 });
 
 export const name = z
   .string()
   .min(1)
   .regex(/^[^\p{Cc}\p{Cs}<>&"'/\\|?*:;]+$/u, {
-    error: 'must have no control character and none of < > & " \' / \\ | ? * : ;',
+    error: 'contains a control character or one of < > & " \' / \\ | ? * : ;',
   })
   .describe('1 to 100 characters without control characters or < > & " \' / \\ | ? * : ;');
 
 function entityId(entity: Entity, about: string): z.ZodString {
   return z
     .string()
-    .regex(idPatterns[entity], { error: `must be ${about}` })
+    .regex(idPatterns[entity], { error: `is not ${about}` })
     .toLowerCase()
     .describe(about);
 }
 
-export const workspaceId = entityId('workspace', 'ws_ and a UUID');
-export const projectId = entityId('project', 'proj_ and a UUID');
-export const sessionId = entityId('session', 'sess_ and a UUID');
-export const taskId = entityId('task', 'task_ and a UUID');
+export const workspaceId = entityId('workspace', 'ws_ followed by a UUID');
+export const projectId = entityId('project', 'proj_ followed by a UUID');
+export const sessionId = entityId('session', 'sess_ followed by a UUID');
+export const taskId = entityId('task', 'task_ followed by a UUID');
 
 const jsonValue: z.ZodType<JsonValue> = z.json();
 export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), jsonValue);
@@ -49,7 +52,7 @@ export const taskStatus = z.enum(taskStatuses);
 const secret = text
   .min(1)
   .nullable()
-  .describe('Stored encrypted; answers only show a mask. Sending the mask back changes nothing.');
+  .describe('Stored encrypted; answers show only a mask. Sending the mask back changes nothing.');
 
 // What comes in.
 
@@ -62,7 +65,7 @@ export const newWorkspaceSchema = z.strictObject({
 export const workspacePatchSchema = newWorkspaceSchema.partial();
 
 const projectConfig = jsonObject.describe(
-  'environment, model options, build and test commands. Texts whose name, or the name of anything above them, speaks of a key, token, secret, password, credential, cookie or authorization, and URLs with a password, are stored encrypted and answered as masks.',
+  'environment, model options, build and test commands. Strings are stored encrypted and shown as masks if they are URLs with a password, or if their name or the name of an object around them contains key, token, secret, password, credential, cookie or authorization.',
 );
 
 export const newProjectSchema = z.strictObject({
@@ -81,7 +84,7 @@ export const projectPatchSchema = newProjectSchema.partial().extend({
 });
 
 export const restoreSchema = z.strictObject({
-  name: name.optional().describe('A new name, where the old one was taken meanwhile'),
+  name: name.optional().describe('A new name, if the old one is taken now'),
 });
 
 export const newSessionSchema = z.strictObject({
@@ -127,10 +130,10 @@ export const taskPatchSchema = z.strictObject({
   max_attempts: z.int().min(1).optional(),
 });
 
-const fence = z.int().min(1).describe('The fencing number that the claim answered');
+const fence = z.int().min(1).describe('The fencing number that the claim returned');
 
 export const claimRequestSchema = z.strictObject({
-  agent_id: text.min(1).optional().describe('Who claims; the calling agent unless given'),
+  agent_id: text.min(1).optional().describe('Who claims the task. Default: the calling agent'),
   lease_seconds: z.number().positive().optional(),
   wait: z.number().min(0).optional().describe('Seconds to wait for a task when none is ready'),
 });
@@ -147,7 +150,7 @@ export const failRequestSchema = z.strictObject({
   output: text.nullable().optional(),
   bytes_in: count.optional(),
   bytes_out: count.optional(),
-  retry: z.boolean().optional().describe('Gives it back for another attempt, while it has any left'),
+  retry: z.boolean().optional().describe('Returns the task for another attempt, if it has attempts left'),
 });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });
 
@@ -160,7 +163,7 @@ export const workspaceListSchema = z.strictObject({
   status: workspaceStatus.optional(),
   name: name.optional(),
   path: text.optional(),
-  deleted: z.boolean().optional().describe('Only the deleted ones'),
+  deleted: z.boolean().optional().describe('List only deleted records'),
 });
 export const sessionListSchema = z.strictObject({ ...page, status: sessionStatus.optional() });
 export const taskListSchema = z.strictObject({ ...page, status: taskStatus.optional() });

@@ -56,7 +56,7 @@ export class WorkspacesService {
     return this.#write(caller, this.steps.createWorkspace(caller, body), options);
   }
 
-  /** With `deleted`, also one that is deleted and not yet purged. */
+  /** With `deleted`, also finds a deleted workspace that is not purged yet. */
   async getWorkspace(caller: Caller, id: string, options: { deleted?: boolean } = {}): Promise<Workspace> {
     return masked(
       await this.port.getWorkspace(ownerOf(caller), checkId('workspace', id), options.deleted ?? false),
@@ -246,7 +246,9 @@ export class WorkspacesService {
     return this.#write(caller, this.steps.deleteTask(caller, id, options.ifVersion));
   }
 
-  /** Gives the first ready task to the caller alone, with a lease. Null when there is none within `wait` seconds. */
+  /**
+   * Gives the first ready task to the caller, with a lease. Null when no task is ready within `wait` seconds.
+   */
   async claimTask(
     caller: Caller,
     projectId: string,

@@ -80,12 +80,18 @@ export function afterTask(session: WorkSession, task: Task, nowMs: number): Work
   };
 }
 
-/** Counters stop at the largest whole number that JSON carries: callers report what they like, and a task must end all the same. */
+/**
+ * Counters stop at the largest integer that JSON carries. Callers may report any number, and a task must
+ * still end.
+ */
 function sum(count: number, more: number): number {
   return Math.min(count + more, Number.MAX_SAFE_INTEGER);
 }
 
-/** When a session must be ended and why, as things stand; undefined where it has no limit or holds no slot. */
+/**
+ * When a session must end and why, with its current times. Undefined where it has no limit or does not hold
+ * the slot.
+ */
 export function sessionDeadline(
   session: WorkSession,
 ): { atMs: number; reason: 'idle' | 'lifetime' } | undefined {
@@ -101,16 +107,16 @@ export function sessionDeadline(
 }
 
 export function slotTaken(holder: WorkSession): StoaError {
-  return new StoaError('conflict', `The project's active session is ${holder.id}.`, {
-    fix: 'End it first, or start with takeover: true, which ends it.',
+  return new StoaError('conflict', `The project already has an active session, ${holder.id}.`, {
+    fix: 'End that session first, or send takeover: true, which ends it.',
     details: { holder: holder.id, holder_agent: holder.agent_id, holder_status: holder.status },
   });
 }
 
-/** New tasks are for sessions that go on. */
+/** Throws for a session that has ended or is ending. */
 export function checkTakesTasks(session: WorkSession): void {
   if (session.status === 'pending' || holdsSlot(session.status)) return;
-  throw new StoaError('conflict', `The session is ${session.status} and takes no new tasks.`, {
+  throw new StoaError('conflict', `The session is ${session.status} and does not accept new tasks.`, {
     fix: 'Create another session.',
     details: { status: session.status },
   });

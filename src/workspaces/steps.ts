@@ -34,7 +34,7 @@ type IfVersion = number | undefined;
 
 export type Heartbeat = { lease: ClaimLease & { holder: string } };
 
-/** Results are masked inside the step: they are what is kept under an Idempotency-Key. */
+/** Results are masked inside the step, because they are stored under the Idempotency-Key. */
 export class WorkspacesSteps {
   readonly #port: WorkspacesPort;
   readonly #limits: Limits;
@@ -242,7 +242,8 @@ export class WorkspacesSteps {
 
   #sealed<Input extends { claude_key?: string | null | undefined }>(id: string, input: Input): Input {
     if (input.claude_key === secretMask)
-      throw new StoaError('invalid_request', 'claude_key: this is the mask, not a key.', {
+      throw new StoaError('invalid_request', 'claude_key is the mask of a key, not a key.', {
+        fix: 'Send the key, or leave out claude_key.',
         details: { field: 'claude_key' },
       });
     return typeof input.claude_key === 'string'

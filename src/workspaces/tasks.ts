@@ -13,7 +13,7 @@ export interface HeldTask {
   lease: TaskLease | undefined;
 }
 
-/** When a lease really ends; a backend that knows of outages extends it by them. */
+/** When a lease really ends. A backend that records outages adds them. */
 export type LeaseEnd = (lease: TaskLease) => number;
 
 export function newTask(id: string, sessionId: string, input: NewTask, limits: Limits, nowMs: number): Task {
@@ -42,14 +42,9 @@ export function newTask(id: string, sessionId: string, input: NewTask, limits: L
   };
 }
 
-/** The order in which ready tasks are claimed: the highest priority, then the oldest. */
-export function readyOrder(a: Task, b: Task): number {
-  return b.priority - a.priority || compareText(a.created_at, b.created_at) || compareText(a.id, b.id);
-}
-
 export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
   if (task.status !== 'pending') {
-    throw new StoaError('conflict', `Only a pending task can be changed; this one is ${task.status}.`, {
+    throw new StoaError('conflict', `The task is ${task.status}. Only a pending task can be changed.`, {
       details: { status: task.status },
     });
   }
@@ -95,7 +90,7 @@ export function renewLease(
   return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
 }
 
-/** The holder is lost: back to the others, or failed when the attempts are used up. */
+/** Returns the task of a lost holder to the ready tasks, or fails it when no attempt is left. */
 export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: number): HeldTask {
   const attempts = task.attempts + 1;
   const exhausted = attempts >= task.max_attempts;
@@ -126,7 +121,10 @@ export function completeTask(
   return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
 }
 
-/** The holder's failure: final, unless it asks for another attempt and one is left. `undefined`: done before. */
+/**
+ * Fails a task for good, unless the holder asks for another attempt and one is left. `undefined`: done
+ * before.
+ */
 export function failTask(
   held: HeldTask,
   input: FailRequest,
@@ -151,7 +149,7 @@ export function failTask(
   return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
 }
 
-/** Ends a task that is not over, whoever holds it. `undefined`: it is cancelled already. */
+/** Cancels a task, even if somebody holds it. `undefined` means that it was cancelled already. */
 export function cancelTask(
   { task, lease }: HeldTask,
   reason: string | undefined,
@@ -163,7 +161,7 @@ export function cancelTask(
   return { task: touched(cancelled, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
 
-/** What becomes of a pending task when one that it depends on ends without a result or is deleted. */
+/** The reason of a pending task that is cancelled because a dependency failed or was deleted. */
 export function blockedForever(dependency: string): string {
   return `It depends on ${dependency}, which will not be completed.`;
 }
@@ -180,7 +178,7 @@ export function claimLease(lease: TaskLease): ClaimLease {
   return { fence: lease.fence, expires_at: isoTime(lease.expiresAtMs) };
 }
 
-/** The lease, when `fence` is that of its living holder. Throws `fenced` otherwise: the write comes too late. */
+/** The lease, if `fence` belongs to its current holder. Throws `fenced` otherwise: the write is too late. */
 function checkHolder(
   { task, lease }: HeldTask,
   fence: number,
@@ -190,28 +188,32 @@ function checkHolder(
 ): TaskLease {
   const details = { status: task.status, fence, current_fence: lease?.fence ?? null };
   if (lease === undefined || lease.fence !== fence) {
-    throw new StoaError('fenced', `Fence ${fence} does not hold this task.`, {
-      fix: 'Drop the work; claim another task.',
+    throw new StoaError('fenced', `Fence ${fence} does not hold the task ${task.id}.`, {
+      fix: 'Discard the work and claim another task.',
       details,
     });
   }
   if (task.status !== 'running' || lease.holder === null) {
     throw new StoaError('fenced', `The claim with fence ${fence} is over: the task is ${task.status}.`, {
-      fix: 'Drop the work; claim another task.',
+      fix: 'Discard the work and claim another task.',
       details,
     });
   }
   if (endOf(lease) <= nowMs) {
     throw new StoaError('fenced', `The lease with fence ${fence} has lapsed.`, {
-      fix: 'Drop the work; claim another task, and send heartbeats more often.',
+      fix: 'Discard the work and claim another task. Send heartbeats more often.',
       details,
     });
   }
   if (by !== null && !by.includes(lease.holder)) {
-    throw new StoaError('forbidden', `The claim is ${lease.holder}'s.`, {
-      fix: 'An agent reports on its own claims only. Claim with agent_id in the name of who does the work.',
-      details: { holder: lease.holder },
-    });
+    throw new StoaError(
+      'forbidden',
+      `The task ${task.id} is claimed by "${lease.holder}", not by the agent that signed the request.`,
+      {
+        fix: 'Report only on tasks that this agent claimed.',
+        details: { holder: lease.holder },
+      },
+    );
   }
   return lease;
 }
@@ -273,7 +275,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** Whether a task that ended lets its dependants go on. */
+/** Whether a task that ended lets its dependants become ready. */
 export function satisfies(task: Task | undefined): boolean {
   // What is gone was completed: deleting an unfinished task cancels its dependants first.
   return task === undefined || task.status === 'completed';

@@ -30,9 +30,11 @@ export function checkTaskTransition(from: TaskStatus, to: TaskStatus): void {
 
 function check(entity: Entity, from: string, to: string, allowed: readonly string[]): void {
   if (allowed.includes(to)) return;
-  const next = allowed.length === 0 ? 'nowhere: it is final' : allowed.join(', ');
-  throw new StoaError('invalid_transition', `A ${entity} does not go from ${from} to ${to}.`, {
-    fix: `From ${from} it goes to ${next}.`,
+  throw new StoaError('invalid_transition', `A ${entity} cannot change from ${from} to ${to}.`, {
+    fix:
+      allowed.length === 0
+        ? `The status ${from} is final.`
+        : `From ${from} a ${entity} can change to ${allowed.join(', ')}.`,
     details: { entity, from, to, allowed },
   });
 }

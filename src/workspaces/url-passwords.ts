@@ -1,12 +1,18 @@
-/** Passwords in URLs: found wherever they stand, refused where nothing is encrypted, and never shown. */
+/** Finds passwords in URLs. They are refused in fields that are not encrypted, and never shown. */
 import { StoaError } from '../core/errors.js';
 import { withoutPassword } from '../core/text/printable-url.js';
 import { secretMask } from '../secrets/sealer.js';
 import type { JsonObject, JsonValue, Project } from './model.js';
 
-/** From the scheme to the first letter of the password. No two matches can share a letter: a long text costs no more than its length. */
+/**
+ * From the scheme to the first letter of the password. No two matches can share a letter: a long text costs
+ * no more than its length.
+ */
 const untilPassword = /[a-z0-9+.-]:\/\/[^/@:]*:./i;
-/** A name and a number that end where a path begins: a host and its port, or a user and the first digits of a password. */
+/**
+ * A name and a number that end where a path begins: a host and its port, or a user and the first digits of a
+ * password.
+ */
 const nameAndNumber = /:\/\/(\[[^\]/@]*\]|[^/@:[]*):\d{1,5}(?=\/)/g;
 /** Tokens that are given as the name of the user, by the beginnings that GitHub and GitLab give theirs. */
 const tokenAsUser = /:\/\/(?:gh[a-z]_|github_pat_|gl[a-z]{2,5}-)[^/@:\s]*@/i;
@@ -24,7 +30,10 @@ export function holdsUrlPassword(text: string): boolean {
   );
 }
 
-/** Hosts have a dot or brackets, where users seldom do. Of other names, a host behind the `@` tells that they are users. */
+/**
+ * A host has a dot or brackets, which a user name rarely has. Another name is a user if a host follows the
+ * `@`.
+ */
 function withoutHostsAndPorts(word: string): string {
   const endsWithHost = word.slice(word.lastIndexOf('@')).includes('.');
   return word.replace(nameAndNumber, (whole, name: string) =>
@@ -32,13 +41,13 @@ function withoutHostsAndPorts(word: string): string {
   );
 }
 
-/** Behind the name of a user that has an `@` of its own, as addresses of mail do. */
+/** After a user name that contains an `@`, such as a mail address. */
 function hasPasswordBeforeHost(word: string): boolean {
   const [, ...places] = word.split('://');
   return places.some((place) => beforeLastAt(place.split('/', 1)[0] ?? '').includes(':'));
 }
 
-/** A password may have an `@` of its own that nobody has encoded. */
+/** A password may contain an `@` that was not encoded. */
 function beforeLastAt(word: string): string {
   return word.slice(0, Math.max(0, word.lastIndexOf('@')));
 }
@@ -55,21 +64,21 @@ interface GitFields {
   git_info?: JsonObject | undefined;
 }
 
-/** `git_url` and `git_info` are stored and shown as they are: what is in them must be no secret. */
+/** `git_url` and `git_info` are stored and shown in plain text, so they must not contain secrets. */
 export function checkGitFields({ git_url: url = '', git_info: info = {} }: GitFields): void {
   const field = holdsCredentials(url) ? 'git_url' : someText(info, holdsCredentials) ? 'git_info' : undefined;
   if (field === undefined) return;
   throw new StoaError(
     'invalid_request',
-    `${field}: the address has a password or token in it, which would be stored and shown as it is.`,
+    `${field} contains a password or token, which would be stored and shown in plain text.`,
     {
-      fix: 'Leave it away and keep it in config under "secrets", where it is encrypted. An "@" in a path is written %40.',
+      fix: 'Store the password in config under "secrets", where it is encrypted. Write "@" in a path as %40.',
       details: { field },
     },
   );
 }
 
-/** A project as it is shown: without the passwords that it was given before they were refused. */
+/** A project as answers show it, without passwords that were stored before they were refused. */
 export function withoutGitPasswords<Shown extends Pick<Project, 'git_url' | 'git_info'>>(
   project: Shown,
 ): Shown {
@@ -84,7 +93,7 @@ export function withoutGitPasswords<Shown extends Pick<Project, 'git_url' | 'git
   };
 }
 
-/** What is no address from its first letter on has no part that could be left away. */
+/** A text that is not a URL from its first letter has no part that could be removed. */
 function maskedAddress(text: string): string {
   const masked = withoutPassword(text);
   return masked === text ? secretMask : masked;

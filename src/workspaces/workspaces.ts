@@ -66,13 +66,17 @@ export function restored<Record extends Workspace | Project>(
   return touched({ ...record, deleted_at: null, name: name ?? record.name }, nowMs);
 }
 
-/** Purging is for what was deleted before, so that one wrong call destroys nothing. */
+/** Only a deleted record can be purged, so that one wrong call destroys nothing. */
 export function checkDeleted(entity: 'workspace' | 'project', record: Workspace | Project): void {
   if (record.deleted_at !== null) return;
-  throw new StoaError('conflict', `The ${entity} is not deleted.`, {
-    fix: 'Delete it first; a deleted one can be restored or purged.',
-    details: { id: record.id },
-  });
+  throw new StoaError(
+    'conflict',
+    `The ${entity} ${record.id} is not deleted. Only a deleted ${entity} can be purged.`,
+    {
+      fix: `Delete the ${entity} first.`,
+      details: { id: record.id },
+    },
+  );
 }
 
 export function checkVersion(record: { id: string; version: number }, ifVersion: number | undefined): void {
@@ -81,7 +85,7 @@ export function checkVersion(record: { id: string; version: number }, ifVersion:
     'version_conflict',
     `The version of ${record.id} is ${record.version}, not ${ifVersion}.`,
     {
-      fix: 'Read it again and repeat the change on what it is now.',
+      fix: 'Read the record again and repeat the change on its current version.',
       details: { id: record.id, version: record.version, expected: ifVersion },
     },
   );
@@ -89,7 +93,7 @@ export function checkVersion(record: { id: string; version: number }, ifVersion:
 
 export function nameTaken(entity: 'workspace' | 'project', name: string, holderId: string): StoaError {
   return new StoaError('already_exists', `A ${entity} named "${name}" exists already.`, {
-    fix: 'Choose another name, or use the one that exists.',
+    fix: `Choose another name, or use the existing ${entity}.`,
     details: { name, id: holderId },
   });
 }

@@ -86,7 +86,7 @@ test('every operation has a command, or is listed with the reason why not', () =
     }
   };
   visit(commandTree);
-  // What is a plain call is not written by hand.
+  // Plain calls come from the table.
   expect(derived.size).toBeGreaterThanOrEqual(60);
   const folder = fileURLToPath(new URL('../../src/cli/commands', import.meta.url));
   const written = readdirSync(folder)

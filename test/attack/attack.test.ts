@@ -1,4 +1,4 @@
-/** Whatever the callers send, the server answers, keeps answering others, and keeps what it acknowledged. */
+/** Hostile requests: the server answers, keeps serving others, and loses no acknowledged write. */
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ const requests = Number(process.env['ATTACK_REQUESTS'] ?? 4_000);
 const seed = Number(process.env['ATTACK_SEED'] ?? 1);
 const noLimit = 1_000_000_000;
 
-/** No request ends at a rate limit; what can expire does so while the attack goes on. */
+/** No request reaches a rate limit; records expire during the attack. */
 const limits: Partial<Record<LimitName, number>> = {
   ...Object.fromEntries(
     Object.keys(limitDefinitions)
@@ -82,7 +82,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     await again.end('SIGTERM');
     expect({ faults, stalls, lost }).toEqual({ faults: [], stalls: [], lost: [] });
     expect(report.streams).toBe(6);
-    // Enough of them were right to get behind the checks.
+    // Enough of them were valid to pass the checks.
     expect(statuses[200]).toBeGreaterThan(report.requests / 20);
   }, 3_600_000);
 });

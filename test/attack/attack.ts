@@ -1,4 +1,7 @@
-/** An attack on a running server: mutated requests of every caller, streams open, things expiring, acknowledged writes noted. */
+/**
+ * An attack on a running server: mutated requests of every caller, open streams, expiring records, and a list
+ * of acknowledged writes.
+ */
 import { readFile } from 'node:fs/promises';
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { AgentKeys } from '../../src/client/index.js';
@@ -9,7 +12,7 @@ import { type AttackRequest, type OpenApi, Requests } from './requests.js';
 export interface AttackOptions {
   url: string;
   operator: string;
-  /** The server's process, to tell its own work from a machine that does something else. */
+  /** The server's process, to separate its work from other load on the machine. */
   pid: number;
   requests: number;
   seed: number;
@@ -73,7 +76,8 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
         path: request.path,
         headers: {
           ...request.headers,
-          // Node sends the body of a GET or DELETE without its length, which the server takes for the next request.
+          // Node sends the body of a GET or DELETE without its length, which the server takes for the next
+          // request.
           ...(request.body !== undefined && { 'content-length': String(Buffer.byteLength(request.body)) }),
         },
         agent,
@@ -199,7 +203,7 @@ export async function attack({ url, operator, pid, requests, seed }: AttackOptio
     report.requests += 1;
     if (report.requests % 500 === 1)
       await makeThings().catch((error: unknown) => {
-        // The attack changes quotas and deletes what was just made; then the things of before do.
+        // The attack changes quotas and deletes new records; earlier records are used then.
         if (!(error instanceof Refused) || error.status >= 500) throw error;
       });
     if (report.requests % 50 === 0) return again(() => acknowledge(send, witness, report));
@@ -322,7 +326,7 @@ async function signer(
   };
 }
 
-/** A stream does not end by itself: its first part is enough. */
+/** A stream has no end: its first part is enough. */
 async function textOf(response: IncomingMessage, end: () => void): Promise<string> {
   const isStream = response.headers['content-type']?.startsWith('text/event-stream') === true;
   const chunks: Buffer[] = [];

@@ -1,4 +1,6 @@
-/** Requests made from the OpenAPI document: every operation, with parameters and bodies that fit or do not. */
+/**
+ * Requests made from the OpenAPI document: every operation, with parameters and bodies that fit or do not.
+ */
 import type { Random } from './random.js';
 import { Known, type Schema, Values } from './values.js';
 
@@ -41,7 +43,7 @@ const bodyBytesMax = 1_500_000;
 
 export class Requests {
   readonly known = new Known();
-  /** Ids of things that are there, by the word before them in a path. */
+  /** Existing ids, by the path segment before them. */
   readonly things: Record<string, string[]> = {};
   readonly #random: Random;
   readonly #values: Values;
@@ -63,7 +65,7 @@ export class Requests {
     while (long.has(`${chosen.method} ${chosen.path}`) && !random.is(0.02))
       chosen = random.of(this.#operations);
     const { path, method, operation } = chosen;
-    // Most are nearly right, so that they get behind the first check.
+    // Most are nearly valid, so that they pass the first check.
     const odd = random.of([0, 0.02, 0.05, 0.2, 0.6]);
     const parameters = operation.parameters ?? [];
     const headers: Record<string, string> = {};

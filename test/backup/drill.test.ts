@@ -1,4 +1,7 @@
-/** Backups under load of every domain, restored to many points and compared with what was acknowledged by then. `npm run test:drill` takes longer. */
+/**
+ * Backups under load of every domain, restored to many points and compared with what was acknowledged by
+ * then. `npm run test:drill` takes longer.
+ */
 import { kernelOf } from '../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -163,7 +166,7 @@ class Load {
     this.#model.add('document', documentName(user, key), version, value);
   }
 
-  /** Of a key of its own: a document that is made anew begins with version 1 again, and two contents would share a name. */
+  /** With a unique key: a new document starts again at version 1, and two contents would share a name. */
   async #remove(user: string, step: number): Promise<void> {
     const caller = operatorCaller(user);
     const { version } = await this.#stoa.data.set(caller, namespace, `gone ${step}`, step);
@@ -252,7 +255,7 @@ class Load {
   }
 }
 
-/** The feed does not tell of acknowledgements; the comparison of all bytes sees them. */
+/** The feed does not contain acknowledgements; the comparison of all bytes covers them. */
 function contentOf({
   acknowledged: _acknowledged,
   ...content
@@ -325,7 +328,10 @@ async function* pages<Item>(
   } while (cursor !== undefined);
 }
 
-/** Every byte of every family, timers included; the logs and the notes about the directory itself are compared otherwise. */
+/**
+ * Every byte of every family, timers included; the logs and the notes about the directory itself are compared
+ * otherwise.
+ */
 function bytes(stoa: Stoa): Map<string, string> {
   const found = new Map<string, string>();
   for (const family of [...embeddedFamilies, kernelFamilies.timers, kernelFamilies.idempotency]) {
@@ -371,7 +377,8 @@ describe.each(['lmdb', 'rocksdb'] as const)('the drill on %s', (engine: EngineNa
       const load = new Load(stoa, model);
       await load.prepare();
       for (let round = 0; round <= size.rounds; round += 1) {
-        // The backup runs in the middle of the load: what came before it and what comes during it are both there.
+        // The backup runs in the middle of the load: what came before it and what comes during it are both
+        // there.
         const running = load.run(size.operationsPerRound);
         for (let index = 0; index < 20; index += 1) await turn();
         marks.push({ to: { position: await stoa.changes.newest() }, acknowledged: model.count, bytes: null });

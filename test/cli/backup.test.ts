@@ -85,7 +85,7 @@ describe('a chain of backups', () => {
     expect((await stoa(['restore', backups, '--data', path('no-time'), '--to', 'yesterday'])).status).toBe(2);
   });
 
-  test('makes a directory that is whole, in another engine, whose feed goes on', async () => {
+  test('restores a complete directory into another engine, and the feed continues', async () => {
     const restored = path('restored');
     expect(await json('restore', backups, '--data', restored, '--engine', 'rocksdb')).toMatchObject({
       engine: 'rocksdb',
@@ -103,7 +103,7 @@ describe('a chain of backups', () => {
       restored,
     );
     expect(items.map(({ kind }) => kind)).toEqual(['document.set']);
-    // It is a store of its own: what it is backed up into begins with a full backup.
+    // It is a separate store: its backups start with a full one.
     expect((await stoa(['backup', '--incremental', backups, '--data', restored])).status).toBe(5);
     expect(await restarted.end('SIGTERM')).toBe(0);
     expect((await stoa(['restore', backups, '--data', restored])).status).toBe(5);
@@ -130,14 +130,14 @@ test('the key ring is in no backup unless asked for, and then makes secrets read
   await json('backup', without, '--data', data);
   const ended = await stoa(['backup', withKey, '--with-key', '--data', data, '--json']);
   expect(ended.json<Backup>().with_key).toBe(true);
-  expect(ended.stderr).toContain('everybody who can read it can read every secret');
+  expect(ended.stderr).toContain('a reader of the backup can decrypt every secret');
   expect(await filesIn(without)).not.toContain('secret.keys');
   const [name] = await readdir(withKey);
   expect((await stat(join(withKey, name as string, 'secret.keys'))).mode & 0o777).toBe(0o600);
 
   expect((await stoa(['restore', without, '--data', path('no-ring'), '--with-key'])).status).toBe(4);
   expect((await stoa(['restore', withKey, '--data', path('left-there')])).stderr).toContain(
-    'With --with-key it is restored too',
+    '--with-key restores it too',
   );
   expect(await readdir(path('left-there'))).not.toContain('secret.keys');
   await json('restore', withKey, '--data', path('ring'), '--with-key');
@@ -155,7 +155,7 @@ test('the key ring is in no backup unless asked for, and then makes secrets read
   ).toBe(workspace.id);
 });
 
-test('old chains are pruned whole; a damaged backup is named', async () => {
+test('old chains are deleted as a whole; a damaged backup is named', async () => {
   const backups = path('pruned');
   for (const kind of ['--full', '--incremental', '--full', '--incremental']) {
     await set('k', '"v"');

@@ -121,7 +121,7 @@ describe('agents', () => {
 });
 
 describe('exit statuses follow the error', () => {
-  test('2 for usage, 3 for credentials, 4 for what is not there, 5 for a conflict, 6 for no server', async () => {
+  test('2 for usage, 3 for credentials, 4 for not found, 5 for a conflict, 6 for no server', async () => {
     const { agent_id: id, version } = await json<Agent>('agents', 'create', 'exits', '--user', 'eve');
     expect((await run('agents', 'get', 'zz', '--user', 'eve')).status).toBe(2);
     expect((await run('agents', 'ls', '--limit', 'many')).status).toBe(2);
@@ -148,7 +148,7 @@ test.each([
   expect((await stoa([...words, '--json'])).error().fix).toContain(`Use "${meant}"`);
 });
 
-test('an unknown command whose word several commands have, or none, is only refused', async () => {
+test('an unknown command without one clear suggestion is refused', async () => {
   expect((await stoa(['secrets', 'create', '--json'])).error().fix).toContain('--help');
   expect((await stoa(['exprot'])).stderr).toContain('Did you mean export?');
 });
@@ -160,7 +160,7 @@ test('an empty variable counts as not set', async () => {
 });
 
 describe('tokens', () => {
-  test('are made for a user, reach only that user, and are revoked', async () => {
+  test('are created for a user, reach only that user, and can be revoked', async () => {
     const created = await json<{ token: string; token_id: string }>(
       'token',
       'create',
@@ -203,7 +203,7 @@ describe('tokens', () => {
     expect((await stoa(['agents', 'create', 'x', '--url', server.url, '--token', token])).status).toBe(3);
   });
 
-  test('are never made for nobody', async () => {
+  test('are never created without a user', async () => {
     const refused = await run('token', 'create', '--json');
     expect(refused.status).toBe(2);
     expect(refused.error().fix).toContain('--user');
@@ -220,7 +220,7 @@ describe('users', () => {
     expect(await json('users', 'set', 'quo', '--agents-max', 'none')).not.toMatchObject({ agents_max: 1 });
     expect((await run('users', 'set', 'quo', '--json')).error()).toMatchObject({
       code: 'invalid_request',
-      fix: 'Give one of --email, --agents-max.',
+      fix: 'Add one of --email, --agents-max.',
     });
     expect((await run('users', 'ls')).stdout).toMatch(/^quo +1\/\d+ +quo@example\.org /m);
     expect(
@@ -228,7 +228,7 @@ describe('users', () => {
     ).toContain('quo');
   });
 
-  test("are named by any text, also by one that looks like the bytes of another's name", async () => {
+  test('can have any name, also one that looks like the base64url of another name', async () => {
     expect(await json('users', 'set', '~Ym9i', '--email', 'tilde@example.org')).toMatchObject({
       user: '~Ym9i',
     });
@@ -366,7 +366,7 @@ describe('changes', () => {
 });
 
 describe('the configuration', () => {
-  test('is printed with where each value came from', async () => {
+  test('is printed with the source of each value', async () => {
     const ended = await stoa(['config', '--host', '127.0.0.2', '--json'], {
       environment: { STOA_PORT: '9000', STOA_LIMIT_LEASE_SECONDS: '5' },
     });
@@ -407,7 +407,7 @@ describe('help', () => {
 });
 
 describe('without a server', () => {
-  test('a server that is started while a command is at work waits for its end, and a second server does not', async () => {
+  test('a server waits for a running command that has the directory, but not for another server', async () => {
     const own = path('busy');
     const kernel = await openKernel({ dataDir: own, families: embeddedFamilies, limits: limitsWith() });
     const starting = up(own);
@@ -421,7 +421,7 @@ describe('without a server', () => {
     expect(await server.end('SIGTERM')).toBe(0);
   });
 
-  test('the doctor finds nothing wrong, and mends an index entry that was lost', async () => {
+  test('the doctor finds nothing, and repairs a lost index entry', async () => {
     const own = path('doctored');
     const created = (
       await stoa(['agents', 'create', 'patient', '--user', 'doc', '--data', own, '--json'])
@@ -449,7 +449,7 @@ describe('without a server', () => {
     ).toBe('patient');
   });
 
-  test('re-sharding says what it needs, and touches nothing that is there', async () => {
+  test('re-sharding reports missing options and changes no existing directory', async () => {
     const from = path('one-shard');
     await stoa(['agents', 'create', 'first', '--data', from]);
     expect((await stoa(['reshard', '--from', from, '--to', path('four'), '--shards', '0'])).status).toBe(2);
@@ -499,20 +499,20 @@ describe('a mistyped directory', () => {
   ])('%s %s says that there is nothing and how to make it, and makes nothing', async (...command) => {
     const { status, stderr } = await stoa([...command, '--data', path('mistyped')]);
     expect(status).toBe(4);
-    expect(stderr).toContain(`There is no Stoa data in ${path('mistyped')}.`);
+    expect(stderr).toContain(`The directory ${path('mistyped')} has no Stoa data.`);
     expect(stderr).toContain(`stoa up --data ${path('mistyped')}`);
     await expect(access(path('mistyped'))).rejects.toThrow('ENOENT');
   });
 
-  test('becomes a store by a command that brings something in, which says so', async () => {
+  test('becomes a store by a command that writes new records, which reports it', async () => {
     const { status, stderr } = await stoa(['data', 'set', 'plan', 'go', '--data', path('brought')]);
     expect(status).toBe(0);
-    expect(stderr).toContain(`A new store was made in ${path('brought')}.`);
+    expect(stderr).toContain(`Created a new store in ${path('brought')}.`);
     const second = await stoa(['data', 'get', 'plan', '--data', path('brought')]);
     expect(second).toMatchObject({ status: 0, stderr: '' });
   });
 
-  test('counts as empty for an import that is only tried out, and makes nothing', async () => {
+  test('counts as empty for a dry run of an import, which creates nothing', async () => {
     for (const command of [['import'], ['import', '--documents']]) {
       const tried = await stoa([...command, '-', '--dry-run', '--json', '--data', path('tried')], {
         input: await exported(command),
@@ -522,14 +522,14 @@ describe('a mistyped directory', () => {
     }
   });
 
-  /** Stands in for the way to a store, and tells how it was asked for. */
+  /** Replaces the connection to a store, and records how it was requested. */
   class Asked extends Error {
     constructor(readonly absent: AbsentStore) {
       super('asked');
     }
   }
 
-  test('becomes a store by no other command', async () => {
+  test('is refused by every other command', async () => {
     const creating: string[] = [];
     let asked = 0;
     for (const { words, load, values } of leaves(commandTree)) {
@@ -566,7 +566,7 @@ describe('a mistyped directory', () => {
   });
 });
 
-/** Commands that do something, with a value for each of their arguments. Those that start or replace a server or a directory have ways of their own. */
+/** Commands with a value for each argument, without those that start or replace a server or a directory. */
 function leaves(
   definitions: readonly CommandDefinition[],
   before = '',

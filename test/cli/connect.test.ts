@@ -6,7 +6,7 @@ import { useProgram } from './program.js';
 
 const program = useProgram();
 
-/** A project and a home of its own. */
+/** A separate project and home directory. */
 async function place(
   name: string,
 ): Promise<{ cwd: string; home: string; options: { cwd: string; environment: Record<string, string> } }> {
@@ -17,7 +17,7 @@ async function place(
   return { cwd, home, options: { cwd, environment: { HOME: home } } };
 }
 
-test('prints what to paste, with whole paths', async () => {
+test('prints the configuration, with absolute paths', async () => {
   const { options, cwd } = await place('print');
   const { stdout, status } = await program.stoa(
     ['connect', 'claude-code', '--data', 'mine', '--agent', 'scout', '--user', 'ada'],
@@ -58,7 +58,7 @@ test('merges into a file and keeps all that is there, with a backup', async () =
   expect((await readdir(cwd)).length).toBe(2);
 });
 
-test('keeps the comments of a file, and leaves one alone that it cannot read whole', async () => {
+test('keeps the comments of a file, and does not change a file that it cannot parse', async () => {
   const { options, cwd } = await place('comments');
   await mkdir(join(cwd, '.vscode'));
   const path = join(cwd, '.vscode/mcp.json');
@@ -96,7 +96,7 @@ test('names an address and keeps the token out of the file', async () => {
   });
 });
 
-test('adds the words for agents once, between marks', async () => {
+test('adds the text for agents once, between markers', async () => {
   const { options, cwd } = await place('agents');
   await writeFile(join(cwd, 'AGENTS.md'), '# Ours\n');
   await program.stoa(['connect', 'agents-md', '--write'], options);
@@ -131,7 +131,7 @@ test('an entry that another program added beside ours stays', () => {
   expect(() => mergeJson('{"mcpServers":[]}', 'mcpServers', 'stoa', {})).toThrow();
 });
 
-test('text outside the marks is never touched', () => {
+test('text outside the markers is never changed', () => {
   const marks = ['<a>', '</a>'] as const;
   expect(mergeMarked('x\n<a>\nold\n</a>\ny\n', marks, 'new')).toBe('x\n<a>\nnew\n</a>\ny\n');
   expect(mergeMarked('', marks, 'new')).toBe('<a>\nnew\n</a>\n');

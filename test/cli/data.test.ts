@@ -61,7 +61,7 @@ describe('stoa data against a running server', () => {
     expect((await data('get', 'from/stdin')).json()).toEqual({ lines: 3, more: 4 });
     expect(
       (await stoa(['data', 'set', 'from/stdin', '-', '--data', path('served')], { input: '{' })).stderr,
-    ).toContain('Standard input does not hold JSON');
+    ).toContain('Standard input is not JSON');
     expect(
       (
         await stoa(['data', 'set', 'from/stdin', '--file', '-', '--text', '--data', path('served')], {
@@ -124,7 +124,7 @@ describe('stoa data against a running server', () => {
   });
 });
 
-test('reads are counted to the last one when the server is told to stop', async () => {
+test('all reads are counted when the server stops', async () => {
   const server = await up(path('counted'));
   await stoa(['data', 'set', 'k', '1', '--data', path('counted')]);
   const headers = { authorization: `Bearer ${server.token}`, 'stoa-agent': 'reader' };
@@ -139,7 +139,7 @@ test('reads are counted to the last one when the server is told to stop', async 
   ).toMatchObject({ accessCount: 40, lastAccessedByAgent: 'reader', version: 1 });
 });
 
-test('an export comes in again exactly, and bad lines keep everything out', async () => {
+test('an export can be imported exactly, and bad lines refuse the whole import', async () => {
   const [one, two] = [path('export-one'), path('export-two')];
   await stoa(['data', 'set', 'k', '{"a": null}', '--data', one, '--user', 'ada', '--agent', 'x']);
   await stoa(['data', 'get', 'k', '--data', one, '--user', 'ada', '--agent', 'y']);
@@ -163,7 +163,7 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   const refused = await stoa(['import', '--documents', path('bad.ndjson'), '--data', two]);
   expect(refused.status).toBe(2);
   expect(refused.stderr).toMatch(/Line 3: .*"namespace" is missing|Line 3: .*missing/);
-  expect(refused.stderr).toContain('Line 4: it is not JSON');
+  expect(refused.stderr).toContain('Line 4: the line is not JSON');
   expect((await stoa(['export', '--documents', '--data', two])).stdout).toBe('');
   const kept = await stoa([
     'import',
@@ -188,7 +188,7 @@ test('an export comes in again exactly, and bad lines keep everything out', asyn
   ).toEqual(text.split('\n').toSorted());
 });
 
-test("an export is its owner's file alone, and a place that cannot be written or read is named", async () => {
+test('an export is readable by its owner only, and a path that cannot be written or read is named', async () => {
   const source = path('owned');
   await stoa(['data', 'set', 'k', '1', '--data', source]);
   expect((await stoa(['export', '--documents', path('owned.ndjson'), '--data', source])).status).toBe(0);
@@ -209,7 +209,7 @@ test("an export is its owner's file alone, and a place that cannot be written or
   });
 });
 
-test('a line of an import is what ends with a line feed, and is UTF-8', async () => {
+test('lines of an import end with a line feed and are UTF-8', async () => {
   const line =
     '{"userId":"u","namespace":"n","key":"one","value":"a\u2028b","createdAt":"2026-02-05T10:00:00Z"}';
   await writeFile(
@@ -231,16 +231,16 @@ test('a line of an import is what ends with a line feed, and is UTF-8', async ()
   ]);
   expect([kept.json(), kept.stderr]).toEqual([
     { imported: 1, lines: 3, bad: 2, firstBad: 3, skipped: 1 },
-    expect.stringMatching(/Line 3: it is not UTF-8[\s\S]*Line 4: it is not UTF-8/),
+    expect.stringMatching(/Line 3: the line is not UTF-8[\s\S]*Line 4: the line is not UTF-8/),
   ]);
   expect((await stoa(['data', 'get', 'one', '-n', 'n', '--user', 'u', '--data', path('bytes')])).stdout).toBe(
     '"a\u2028b"\n',
   );
 });
 
-test('a line that only the server refuses keeps the lines before it out too', async () => {
+test('a line that the server refuses refuses the whole import', async () => {
   const target = path('refused-there');
-  // The first 500 go in a request of their own. Bodies with this name are not taken, and ada does not write for bob.
+  // The first 500 are a separate request. This name is refused, and ada cannot write for bob.
   const lines = Array.from(
     { length: 601 },
     (_, index) =>
@@ -293,7 +293,7 @@ test('a line that only the server refuses keeps the lines before it out too', as
   ]);
 });
 
-test('a move copies everything, says that it verified it, and goes on after a break', async () => {
+test('a move copies everything, reports the verification, and continues after an interruption', async () => {
   const [from, back] = [path('move-from'), path('move-back')];
   const { url } = await sharedPostgres();
   const lines = Array.from({ length: 250 }, (_, index) =>
@@ -344,7 +344,7 @@ test('a move copies everything, says that it verified it, and goes on after a br
   expect(last).toEqual(first);
 });
 
-test('a dry run of a move makes nothing, neither at the target nor at a source that is not there', async () => {
+test('a dry run of a move creates nothing, neither the target nor a missing source', async () => {
   const [from, to, empty] = [path('dry-from'), path('dry-to'), path('dry-empty')];
   await stoa(['data', 'set', 'k', '1', '--data', from]);
   await mkdir(empty);
@@ -380,7 +380,7 @@ test('a dry run of a move makes nothing, neither at the target nor at a source t
   await expect(stat(to)).rejects.toMatchObject({ code: 'ENOENT' });
 });
 
-test('a move that ended early goes on where it was, and an unknown backend is refused', async () => {
+test('an interrupted move continues, and an unknown backend is refused', async () => {
   const [from, to] = [path('resume-from'), path('resume-to')];
   const lines = Array.from({ length: 230 }, (_, index) =>
     JSON.stringify({
@@ -403,7 +403,7 @@ test('a move that ended early goes on where it was, and an unknown backend is re
   expect(resumed.json()).toMatchObject({ documents: 230, copied: 130, verified: true, others: 0 });
   await stoa(['data', 'set', 'kept', '1', '--data', to]);
   const again = await stoa(['move', '--from', from, '--to', to]);
-  expect(again.stderr).toMatch(/both hold 230 documents .* holds 1 more/);
+  expect(again.stderr).toMatch(/both have 230 documents .* has 1 more/);
   await writeFile(path('broken.json'), '{');
   expect((await stoa(['move', '--from', from, '--to', to, '--state', path('broken.json')])).stderr).toContain(
     'is not the state of a move',
@@ -422,5 +422,5 @@ test('several values are stored and read in one step', async () => {
   const read = await stoa(['data', 'get-many', 'b', 'a', 'gone', '-n', 'notes', '--data', data, '--json']);
   expect(read.json()).toEqual({ a: 1, b: { c: [2] } });
   const refused = await stoa(['data', 'set-many', '[1]', '--data', data]);
-  expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining('must be a JSON object')]);
+  expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining('is not a JSON object')]);
 });

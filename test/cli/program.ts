@@ -1,4 +1,4 @@
-/** The `stoa` program in processes of its own, as a person runs it. */
+/** The `stoa` program in separate processes, as a person runs it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -26,12 +26,12 @@ export interface RunningServer {
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** A command that goes on until it is told to end. */
+/** A command that runs until it gets a signal. */
 export interface Following {
   /** The lines of JSON that it has printed so far. */
   lines<Line>(): Line[];
   stderr(): string;
-  /** The exit status, when it has ended by itself. */
+  /** The exit status, if it has ended without a signal. */
   ended(): Promise<number | null>;
   end(): Promise<number | null>;
 }

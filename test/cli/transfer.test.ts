@@ -72,7 +72,7 @@ test('a bad line is named and ends the command before anything is written', asyn
   await writeFile(path('bad.ndjson'), stdout.replace('"registry.agent"', '"registry.robot"'));
   const ended = await stoa(['import', path('bad.ndjson'), '--data', path('bad')]);
   expect(ended.status).toBe(2);
-  expect(ended.stderr).toMatch(/Line \d+: the type "registry.robot" is not known/);
+  expect(ended.stderr).toMatch(/Line \d+: the type "registry.robot" is unknown/);
   expect((await stoa(['export', '--domains', 'data', '--data', path('bad')])).stdout).not.toContain(
     '"type":"data.document"',
   );

@@ -10,7 +10,7 @@ import { useProgram } from './program.js';
 const { stoa, up, follow, path } = useProgram();
 
 describe('a server', () => {
-  test('prints its address, its data, its token and a curl that works, and outlives its reader', async () => {
+  test('prints its address, data, token and a working curl command, and survives the end of its reader', async () => {
     const data = path('greeting');
     const child = spawn(process.execPath, [await builtProgram(), 'up', '--data', data, '--port', '0'], {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -32,7 +32,7 @@ describe('a server', () => {
     expect(status).toBe(0);
   });
 
-  test('that keeps nothing tells programs its token, which is in no file', async () => {
+  test('in memory prints its token with --json', async () => {
     const server = follow(['up', '--engine', 'memory', '--port', '0', '--json']);
     await expect.poll(() => server.lines().length, { timeout: 30_000 }).toBe(1);
     const [{ url, operator_token: token } = {}] = server.lines<{ url?: string; operator_token?: string }>();
@@ -42,7 +42,7 @@ describe('a server', () => {
     expect(await server.end()).toBe(0);
   });
 
-  test('killed at once loses nothing that was acknowledged, and starts again', async () => {
+  test('that is killed loses no acknowledged write, and starts again', async () => {
     const data = path('killed');
     const first = await up(data);
     const created = (
@@ -57,7 +57,7 @@ describe('a server', () => {
     expect(await second.end('SIGTERM')).toBe(0);
   });
 
-  test('is what a second command of the same directory goes through; without it the directory answers alike', async () => {
+  test('is used by other commands on the same directory; without it they give the same answers', async () => {
     const data = path('shared');
     const server = await up(data);
     await stoa(['agents', 'create', 'one', '--user', 'ada', '--data', data]);
@@ -78,7 +78,7 @@ describe('a server', () => {
     socket.write(
       `PUT /v1/data/notes/one HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`,
     );
-    // Answered after the request above has been read, so that the stop finds it under way.
+    // Answered after the request above has been read, so that it is running when the stop comes.
     await fetch(`${server.url}/livez`);
     const cut = once(
       socket.on('error', () => undefined),
@@ -195,7 +195,7 @@ describe('what cannot start says why and what to do', () => {
     expect(refused.error().fix).toBeDefined();
   });
 
-  test('TLS files that are none', async () => {
+  test('invalid TLS files', async () => {
     await writeFile(path('no.pem'), 'not a certificate');
     const refused = await stoa([
       'up',
@@ -228,7 +228,7 @@ describe('what cannot start says why and what to do', () => {
     expect(refused.error().code).toBe('backend_unavailable');
   });
 
-  test('a database server that takes connections and never answers, whatever its driver still tries', async () => {
+  test('a database server that accepts connections and never answers', async () => {
     const silent = await startSilentServer();
     const environment = {
       FIRESTORE_EMULATOR_HOST: silent.address,
@@ -281,7 +281,7 @@ describe('what cannot start says why and what to do', () => {
   });
 });
 
-test('sync_writes that are off are warned of at start', async () => {
+test('the server warns at start when sync_writes is off', async () => {
   const server = await up(path('unsynced'), ['--sync-writes', 'false']);
   await expect.poll(() => server.stderr()).toContain('can lose writes');
   await server.end('SIGTERM');

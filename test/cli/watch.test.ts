@@ -21,7 +21,7 @@ interface Line {
 const itemsOf = (lines: Line[], kind: string) =>
   lines.filter((line) => line.kind === kind).flatMap(({ items = [] }) => items);
 
-test('watches go on where they were when the server is killed and comes back', async () => {
+test('watches resume after the server is killed and restarted', async () => {
   const data = program.path('killed');
   let server = await program.up(data);
   const { port } = new URL(server.url);
@@ -121,7 +121,7 @@ test('watches go on where they were when the server is killed and comes back', a
   await server.end('SIGTERM');
 }, 180_000);
 
-test('the watched feed and a watched room go on when the server comes back on another port, and say so', async () => {
+test('watches of the feed and of a room continue when the server returns on another port, and report it', async () => {
   const data = program.path('followed');
   let server = await program.up(data);
   const feed = program.follow(['watch', 'changes', '--topics', 'document.set', '--data', data, '--json']);
@@ -145,7 +145,7 @@ test('the watched feed and a watched room go on when the server comes back on an
   const seen = told().length;
   await server.end('SIGKILL');
   await vi.waitFor(
-    () => expect(feed.stderr()).toMatch(/The server is away; going on after \d+ when it is back\./),
+    () => expect(feed.stderr()).toMatch(/The server is unreachable; continuing after \d+ when it is back\./),
     { timeout: 30_000 },
   );
   expect(await ending.ended()).toBe(6);
@@ -155,7 +155,7 @@ test('the watched feed and a watched room go on when the server comes back on an
   await vi.waitFor(() => expect([told().slice(seen), said().at(-1)]).toEqual([['after'], 'after']), {
     timeout: 30_000,
   });
-  expect(feed.stderr()).toContain('The server is back.');
+  expect(feed.stderr()).toContain('The server is reachable again.');
   for (const command of [feed, room]) expect(await command.end()).toBe(0);
   const { status } = await program.stoa(['watch', 'changes', '--url', server.url, '--token', 'wrong']);
   expect(status).toBe(3);

@@ -33,19 +33,19 @@ describe('the keys of an agent', () => {
     expect(await keys.openDirect(vector.ciphertext)).toBe(vector.plaintext);
     const altered = Buffer.from(vector.ciphertext, 'base64');
     altered[60] = (altered[60] as number) ^ 1;
-    await expect(keys.openDirect(altered.toString('base64'))).rejects.toThrow('cannot be opened');
+    await expect(keys.openDirect(altered.toString('base64'))).rejects.toThrow('cannot be decrypted');
   });
 
-  it('seal what only the recipient opens', async () => {
+  it('encrypt messages that only the recipient can decrypt', async () => {
     const [ann, bob] = [await AgentKeys.generate(), await AgentKeys.generate()];
     for (const text of ['', 'short', 'é日本🎉'.repeat(100)]) {
       const sealed = await sealDirect(ann.publicKey, text);
       expect(await ann.openDirect(sealed)).toBe(text);
-      await expect(bob.openDirect(sealed)).rejects.toThrow('cannot be opened');
+      await expect(bob.openDirect(sealed)).rejects.toThrow('cannot be decrypted');
     }
   });
 
-  it('refuse keys and messages that are not what they should be', async () => {
+  it('refuse invalid keys and messages', async () => {
     const ann = await AgentKeys.generate();
     const notAPoint = Buffer.alloc(32, 0xff).toString('base64');
     for (const key of ['', 'AAAA', notAPoint])
@@ -58,7 +58,7 @@ describe('the keys of an agent', () => {
 });
 
 describe('an agent', () => {
-  it('registers once, talks in rooms, and what it says can be checked', async () => {
+  it('registers once, posts to rooms, and its messages can be verified', async () => {
     const ann = await newAgent('Ann');
     const { id } = await ann.rooms.create({ name: 'planning' });
     const room = ann.room(id);
@@ -70,7 +70,7 @@ describe('an agent', () => {
     const [newest] = page.messages;
     if (newest === undefined) throw new Error('There is no message.');
     expect(await isAuthentic({ ...newest, body: 'never said' })).toBe(false);
-    // JSON can spell half of a surrogate pair, which is no character.
+    // JSON can contain half of a surrogate pair, which is not a character.
     await room.post('half: \uD800');
     const [half] = (await room.read({ verify: true, limit: 1 })).messages;
     expect(half).toMatchObject({ body: 'half: \uFFFD' });
@@ -82,7 +82,7 @@ describe('an agent', () => {
     expect((await room.read()).messages).toHaveLength(1);
   });
 
-  it('registers although the first answer is lost on the way', async () => {
+  it('registers although the first answer is lost', async () => {
     let lost = 0;
     const lossy: typeof fetch = async (input, init) => {
       const answer = await fetch(input, init);
@@ -96,7 +96,7 @@ describe('an agent', () => {
     expect([lost, (await agent.identities.get(id)).id]).toEqual([2, id]);
   });
 
-  it("is told why in the server's own words", async () => {
+  it("gets the server's error sentences", async () => {
     const ann = await newAgent('Ann');
     const { id } = await ann.rooms.create({ name: 'den', is_private: true, key: 'a key of sixteen or more' });
     await expect(ann.room(id).read()).rejects.toMatchObject({
@@ -133,7 +133,7 @@ describe('an agent', () => {
     stop.abort();
   });
 
-  it('keeps its id through new keys', async () => {
+  it('keeps its id after a key rotation', async () => {
     const ann = await newAgent('Ann');
     const { id } = ann;
     await ann.rotate(await AgentKeys.generate());

@@ -61,7 +61,7 @@ describe('agents through the client', () => {
     await expect(stoa.agents.get(agent.agent_id)).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('a lease keeps itself alive, and its loss is told once', async () => {
+  it('a lease is renewed automatically, and its loss is reported once', async () => {
     const { agent_id } = await stoa.agents.create({ name: 'keeper' });
     const lost: StoaError[] = [];
     const lease = await stoa.agents.keepAlive(agent_id, {
@@ -71,7 +71,7 @@ describe('agents through the client', () => {
     const takenAt = lease.lease.expires_at;
     await expect.poll(() => lease.lease.expires_at, { timeout: 10_000 }).toBeGreaterThan(takenAt);
     expect(lost).toEqual([]);
-    // The operator takes the lease away for somebody else.
+    // The operator gives the lease to another holder.
     await opened.registry.releaseLease(operatorCaller('ada'), agent_id);
     await stoa.agents.heartbeat(agent_id, { holder: 'second' });
     await expect.poll(() => lost.length, { timeout: 10_000 }).toBe(1);
@@ -81,7 +81,7 @@ describe('agents through the client', () => {
 });
 
 describe('the feed and commits through the client', () => {
-  it('shows what a commit did as one page, and goes on from a position', async () => {
+  it('shows a commit as one page, and continues from a position', async () => {
     const { position } = await stoa.changes.read();
     const outcome = await stoa.commit({
       operations: [
@@ -141,7 +141,7 @@ describe('the feed and commits through the client', () => {
     },
   );
 
-  it('the operator hears that no user has a lone surrogate in its name', async () => {
+  it('a user name with a lone surrogate is refused', async () => {
     await expect(operator.admin.tokens.create('\ud800')).rejects.toMatchObject({ code: 'invalid_request' });
   });
 

@@ -11,7 +11,10 @@ import type { Setting } from './browser-app.js';
 /** Debian's browser; any other can be named. */
 const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
 const clientPath = fileURLToPath(new URL('../../src/client/index.ts', import.meta.url));
-/** Measured as 44 kB, of which 9 are the tables of operations; an import that drags a server, a schema library or a second codec along is far more. */
+/**
+ * Measured as 44 kB, including 9 kB of operation tables; a server, a schema library or a second codec in the
+ * bundle would be far more.
+ */
 const stoaBytesMax = 49_000;
 
 let site: Server;
@@ -83,7 +86,7 @@ test('a page of an allowed origin uses every domain, signs and encrypts', async 
   await page.close();
 }, 60_000);
 
-test('a page of another origin gets nothing of /v1, and messaging as anyone does', async () => {
+test('a page of another origin cannot use /v1, and can use messaging like everyone', async () => {
   const page = await pageAt(`http://localhost:${sitePort}/`);
   const ask = (path: string) =>
     page.evaluate(
@@ -95,7 +98,7 @@ test('a page of another origin gets nothing of /v1, and messaging as anyone does
   await page.close();
 });
 
-test('preflights are answered for allowed origins alone, and answers say that they differ by origin', async () => {
+test('preflights are answered only for allowed origins, and answers have Vary: Origin', async () => {
   const asked = (origin: string) =>
     running.ask('OPTIONS', '/v1/data/n/k', { headers: { origin, 'access-control-request-method': 'PUT' } });
   const allowed = await asked(`http://127.0.0.1:${sitePort}`);
@@ -118,7 +121,7 @@ test('preflights are answered for allowed origins alone, and answers say that th
   ]);
 });
 
-test('the bundle needs nothing of Node and nothing from elsewhere', async () => {
+test('the bundle needs no Node built-ins and loads nothing', async () => {
   const { code, imports, dynamicImports } = await bundled(clientPath);
   expect([imports, dynamicImports]).toEqual([[], []]);
   expect(code).not.toMatch(/\bnode:|\brequire\(|\bBuffer\b|\bprocess\.|__dirname/);
@@ -136,7 +139,7 @@ async function modulesIn(app: string): Promise<string[]> {
   );
 }
 
-test('an app without keys carries no cipher, and one of data alone nothing of the other domains', async () => {
+test('an app without keys contains no cipher, and a data-only app nothing of other domains', async () => {
   const ciphers = ['chacha', 'ed25519', 'keys'];
   const stoa = await modulesIn(
     `import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }).room('global'))`,
@@ -170,7 +173,7 @@ test('an app without keys carries no cipher, and one of data alone nothing of th
   ).toEqual([]);
 });
 
-test('an app carries only what it uses', async () => {
+test('an app contains only what it uses', async () => {
   const whole = await sizeOf(`import * as all from '${clientPath}'; console.log(all)`);
   const stoa = await sizeOf(
     `import { Stoa } from '${clientPath}'; console.log(new Stoa({ url: 'http://localhost' }))`,

@@ -38,7 +38,7 @@ function client(options: Partial<ConstructorParameters<typeof Stoa>[0]> = {}): S
   });
 }
 
-test('every verb does through the server what it does in the library', async () => {
+test('every verb gives the same result through the server as in the library', async () => {
   const data = client().data<{ n: number } | null>('verbs');
   expect(await data.set('a/b', { n: 1 }, { metadata: { m: 1 }, ttl: 60 })).toMatchObject({
     key: 'a/b',
@@ -76,7 +76,7 @@ test('every verb does through the server what it does in the library', async () 
   expect(client().data().namespace).toBe('default');
 });
 
-describe('what the server could not tell from JSON is refused before it is sent:', () => {
+describe('values that JSON would change are refused before they are sent:', () => {
   const circle: Record<string, unknown> = {};
   circle['again'] = circle;
 
@@ -108,7 +108,7 @@ describe('what the server could not tell from JSON is refused before it is sent:
     expect((await data.listKeys()).items).toEqual([]);
   });
 
-  test('names with lone surrogates, which would meet under one name', async () => {
+  test('names with lone surrogates, which would become equal names', async () => {
     const data = client().data('refused');
     const refusal = { code: 'invalid_request', message: expect.stringContaining('lone surrogate') as string };
     for (const key of ['\ud800', '\ud800/x']) await expect(data.set(key, 1)).rejects.toMatchObject(refusal);
@@ -147,7 +147,7 @@ test('many updates at once are all counted', async () => {
   expect(await data.get('n')).toBe(20);
 });
 
-/** Fails so many times before the real thing. */
+/** Fails the given number of times, then passes to the driver. */
 function flaky(
   failures: number,
   failure: () => Response | Error,
@@ -172,7 +172,7 @@ const overloaded = () =>
 describe('retries', () => {
   test.each([
     ['a broken connection', broken],
-    ['a database that is away', unavailable],
+    ['an unreachable database', unavailable],
     ['an overload', overloaded],
   ])('reads, plain writes and batches survive %s', async (_name, failure) => {
     for (const call of [
@@ -187,7 +187,7 @@ describe('retries', () => {
     }
   });
 
-  test('what might have happened already is not done twice', async () => {
+  test('a request that may have been executed is not repeated', async () => {
     for (const call of [
       (data: ReturnType<Stoa['data']>) => data.increment('n'),
       (data: ReturnType<Stoa['data']>) => data.append('l', [1]),
@@ -205,7 +205,7 @@ describe('retries', () => {
     expect(calls()).toBe(2);
   });
 
-  test('it gives up in the end, and refusals are not tried again', async () => {
+  test('retries end, and refusals are not retried', async () => {
     const away = flaky(100, broken);
     await expect(client({ fetch: away.fetch, attemptsMax: 3 }).data().get('k')).rejects.toMatchObject({
       code: 'unreachable',
@@ -254,7 +254,7 @@ describe('retries', () => {
   });
 });
 
-test('a watch tells changes of its namespace and prefix, also after the connection broke', async () => {
+test('a watch sends changes of its namespace and prefix, also after a lost connection', async () => {
   const end = new AbortController();
   const data = client().data<number>('watched');
   const through = client({ url: gate.url }).data<number>('watched');

@@ -1,4 +1,7 @@
-/** Leases of agents and claims on tasks, renewed by the client: through a restart of the server, and lost in time. */
+/**
+ * Leases of agents and claims on tasks, renewed by the client: through a restart of the server, and lost in
+ * time.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,7 +50,7 @@ async function withTask(stoa: Stoa): Promise<string> {
   return project.id;
 }
 
-test('leases and claims hold through a restart of the server, with the same fencing numbers', async () => {
+test('leases and claims survive a restart of the server, with the same fencing numbers', async () => {
   const url = await start();
   const stoa = new Stoa({
     url,
@@ -73,7 +76,7 @@ test('leases and claims hold through a restart of the server, with the same fenc
   lease.stop();
 }, 60_000);
 
-test('a server that no longer answers loses the lease in time, also while a request hangs', async () => {
+test('a lease is lost in time when the server no longer answers, also while a request hangs', async () => {
   const url = await start();
   let hangs = false;
   const hanging: typeof fetch = (input, init) =>
@@ -131,7 +134,7 @@ test('a clock of this machine that is wrong by an hour does not matter', async (
   }
 }, 60_000);
 
-test('a lease that is taken away, and an agent that is deleted, are told at the next heartbeat, once', async () => {
+test('a lost lease and a deleted agent are reported once, at the next heartbeat', async () => {
   const url = await start();
   const stoa = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'worker' });
   const { agent_id: taken } = await stoa.agents.create({ name: 'taken' });

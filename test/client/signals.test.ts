@@ -103,7 +103,7 @@ const hanging: typeof fetch = (_input, init) =>
     init?.signal?.addEventListener('abort', () => reject(new Error('aborted'))),
   );
 
-/** Those that talk to nobody, or end without an error because they are streams. */
+/** Methods that send nothing, or streams that end without an error. */
 const others = new Set([
   'admin.export',
   'admin.import',

@@ -66,7 +66,7 @@ test('workspaces, projects and sessions are made, changed, listed, deleted and r
   });
 });
 
-test('a claimed task is completed, and completing it again is no error', async () => {
+test('a claimed task is completed, and completing it again is not an error', async () => {
   const claim = await claimNew();
   expect(claim.task).toMatchObject({ status: 'running', claimed_by: 'worker' });
   const done = await claim.complete({ output: 'ok' });
@@ -94,7 +94,7 @@ test('heartbeats keep a claim for longer than its lease', async () => {
   expect(lost).toEqual([]);
 });
 
-test('a claim that is lost says so, and its signal is aborted', async () => {
+test('a lost claim fires "lost", and its signal is aborted', async () => {
   const claim = await claimNew({ leaseSeconds: 0.6 });
   const lost = new Promise<LostEvent>((resolve) =>
     claim.addEventListener('lost', (event) => resolve(event as LostEvent)),
@@ -105,7 +105,7 @@ test('a claim that is lost says so, and its signal is aborted', async () => {
   await expect(claim.complete()).rejects.toMatchObject({ code: 'fenced' });
 });
 
-test('an abandoned claim goes back to the others', async () => {
+test('an abandoned claim is free for others again', async () => {
   const claim = await claimNew({ leaseSeconds: 0.3 });
   claim.abandon();
   const again = await stoa.tasks.claim(projectId, { wait: 10 });

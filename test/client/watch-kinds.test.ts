@@ -1,4 +1,4 @@
-/** Every kind of change that the feed can carry, against what each watch hands on. */
+/** Compares every kind of change in the feed with the events of each watch. */
 import { kernelOf } from '../kernel-of.js';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -37,7 +37,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Does what is given, then puts everything back as it was before, which an import tells of. */
+/** Runs the given action, then imports the state from before it. */
 async function overwritten(change: () => Promise<unknown>): Promise<void> {
   const path = join(directory, 'before.ndjson');
   await writeFile(path, (await linesOf(running.stoa, { withSecrets: true })).join(''));
@@ -79,7 +79,7 @@ async function expectTold(
   );
 }
 
-test('the watch of a project hands on every kind of change of its tasks', async () => {
+test('the watch of a project sends every kind of change of its tasks', async () => {
   const workspace = await alice.workspaces.create({ name: 'kinds', project_path: '/w' });
   const [project, other] = [
     await alice.projects.create(workspace.id, { name: 'p' }),
@@ -146,7 +146,7 @@ test('a project that an import moves is watched to the end of its new workspace'
   expect(watched.changes.at(-1)).toMatchObject({ kind: 'workspace.deleted', id: there.id });
 });
 
-test('the watch of agents hands on every kind of change of an agent', async () => {
+test('the watch of agents sends every kind of change of an agent', async () => {
   const identity = (
     await writtenPort(running.stoa.messaging).register({
       publicKey: Buffer.alloc(32, 7).toString('base64'),
@@ -197,7 +197,7 @@ test('the watch of agents hands on every kind of change of an agent', async () =
   await watched.stop();
 });
 
-test('the watch of a namespace hands on sets, deletions, expiries, imports and clears', async () => {
+test('the watch of a namespace sends sets, deletions, expiries, imports and clears', async () => {
   const data = alice.data<number>('kinds');
   const watched = await new Watched((signal) =>
     alice.watch<number>({ data: { namespace: 'kinds' }, signal }),
@@ -230,7 +230,7 @@ test('the watch of a namespace hands on sets, deletions, expiries, imports and c
   await watched.stop();
 });
 
-test('the watch of a room tells of messages and deletions, and begins anew when messages were imported', async () => {
+test('the watch of a room sends messages and deletions, and a resync after an import', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
   const room = author.room((await author.rooms.create({ name: 'all-kinds' })).id);
@@ -257,7 +257,7 @@ test('the watch of a room tells of messages and deletions, and begins anew when 
   await watched.stop();
 });
 
-test('a change that is told after its write was listed is not told again, and one of a new life is', async () => {
+test('a late change of a listed write is dropped, and a change of a new document with the same key is sent', async () => {
   const data = alice.data<number>('late');
   for (let version = 1; version <= 3; version += 1) await data.setMany({ a: version, b: version });
   const stop = new AbortController();

@@ -31,7 +31,7 @@ async function clientOf(user: string, options: { url?: string; namespaces?: stri
   return new Stoa({ url: options.url ?? running.url, token, agent: 'tester', retryDelayMs: 5 });
 }
 
-/** What a reader holds who believes everything it is told; a repeat or a gap is an error. */
+/** The state of a reader that applies every event; a repeat or a gap is an error. */
 class Mirror {
   readonly versions = new Map<string, number>();
 
@@ -69,7 +69,7 @@ function told(changes: readonly ChangeItem[]): string[][] {
 }
 
 describe('documents', () => {
-  test('a snapshot of many pages under writes, deletions and clears goes over into changes without a gap or a repeat', async () => {
+  test('a snapshot of many pages during writes, deletions and clears is followed by changes without a gap or a repeat', async () => {
     const ada = await clientOf('ada');
     const data = ada.data<number>('busy');
     const keys = Array.from({ length: 1_500 }, (_, index) => `k${String(index).padStart(4, '0')}`);
@@ -159,10 +159,10 @@ describe('documents', () => {
     await Promise.all([key.stop(), prefix.stop(), all.stop()]);
     expect(() =>
       ada.watch({ data: { key: 'a', prefix: 'a' }, signal: new AbortController().signal }),
-    ).toThrow(/not of both/);
+    ).toThrow(/both a key and a prefix/);
   });
 
-  test('a position goes on without a snapshot', async () => {
+  test('a watch from a position has no snapshot', async () => {
     const ada = await clientOf('ada');
     const data = ada.data<number>('resumed');
     await data.set('before', 1);
@@ -182,7 +182,7 @@ describe('documents', () => {
 });
 
 describe('who sees what', () => {
-  test('of documents, agents and tasks each user is told its own, whoever else is busy', async () => {
+  test('each user gets only its own documents, agents and tasks', async () => {
     const users = await Promise.all(Array.from({ length: 8 }, (_, index) => clientOf(`user-${index}`)));
     const projects = await Promise.all(
       users.map(async (stoa) => {
@@ -232,7 +232,7 @@ describe('who sees what', () => {
       (users[0] as Stoa).watch({ tasks: { project: projects[1]?.project.id ?? '' }, signal }),
     );
     await expect(others.done).rejects.toMatchObject({ code: 'not_found' });
-    // A position of one's own opens nothing of another's either.
+    // A position gives no access to the records of others.
     const since = await running.stoa.changes.newest();
     const resumed = new Watched((signal) =>
       (users[0] as Stoa).watch({
@@ -244,7 +244,7 @@ describe('who sees what', () => {
     await expect(resumed.done).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  test('a token for some namespaces is told of those, and refused the snapshot of others', async () => {
+  test('a token for some namespaces gets their changes, and is refused other namespaces', async () => {
     const scoped = await clientOf('scoped', { namespaces: ['open'] });
     const whole = await clientOf('scoped');
     const open = await new Watched((signal) => scoped.watch({ data: { namespace: 'open' }, signal })).live();
@@ -263,7 +263,7 @@ describe('who sees what', () => {
     await Promise.all([open.stop(), resumed.stop()]);
   });
 
-  test('an agent that signs for itself is told of its own record only', async () => {
+  test('a signed agent gets only its own record', async () => {
     const alice = new Stoa({ url: running.url, token: running.alice });
     const [own, other] = [
       await alice.agents.create({ name: 'own' }),
@@ -311,7 +311,7 @@ describe('who sees what', () => {
   });
 });
 
-test('agents: those that are there, then what becomes of them', async () => {
+test('agents: the current ones, then their changes', async () => {
   const ada = await clientOf('registrar');
   const there = await ada.agents.create({ name: 'there' });
   const watched = await new Watched((signal) => ada.watch({ agents: {}, signal })).live();
@@ -334,7 +334,7 @@ test('agents: those that are there, then what becomes of them', async () => {
   await Promise.all([watched.stop(), one.stop()]);
 });
 
-test('tasks of a project: those of every session, then what becomes of them, until the project goes', async () => {
+test('tasks of a project: those of every session, then their changes, until the project is deleted', async () => {
   const ada = await clientOf('worker');
   const workspace = await ada.workspaces.create({ name: 'watched', project_path: '/w' });
   const [project, elsewhere] = [
@@ -395,7 +395,7 @@ class Versions {
   }
 }
 
-test('tasks and agents that change while they are listed are told without a gap or a repeat', async () => {
+test('tasks and agents that change during the snapshot are sent without a gap or a repeat', async () => {
   const ada = await clientOf('crowd');
   const caller = operatorCaller('crowd');
   const workspace = await ada.workspaces.create({ name: 'crowd', project_path: '/w' });
@@ -474,7 +474,7 @@ test('tasks and agents that change while they are listed are told without a gap 
   await Promise.all(watches);
 }, 120_000);
 
-test('a room: its newest messages, then what is said and taken back, also while the connection was gone', async () => {
+test('a room: its newest messages, then new and deleted ones, also of the time without a connection', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
   const { id } = await author.rooms.create({ name: 'watched-room' });
@@ -513,7 +513,7 @@ test('a room: its newest messages, then what is said and taken back, also while 
   await resumed.stop();
 });
 
-test('a reader that comes back too late, or was too slow, is told to begin anew and gets a new snapshot', async () => {
+test('a reader that returns too late, or was too slow, gets a resync and a new snapshot', async () => {
   const small = await Running.start({
     limits: { feedBytesMax: 20_000, streamHeartbeatSeconds: 0.05, streamStallSecondsMax: 0.2 },
   });
@@ -549,7 +549,7 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
     ]);
     await late.stop();
 
-    // This one stops taking events; the server neither keeps them for it nor keeps its place.
+    // This reader stops reading; the server keeps neither its events nor its stream.
     const stop = new AbortController();
     const slow = stoa.watch({ data: { namespace: 'n' }, signal: stop.signal });
     const kinds: string[] = [];
@@ -567,7 +567,7 @@ test('a reader that comes back too late, or was too slow, is told to begin anew 
   }
 }, 60_000);
 
-test('of all messages that a reader of a room got it is told which were taken back while the connection was gone', async () => {
+test('a reader of a room learns which of its messages were deleted while it was disconnected', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
   const { id: roomId } = await author.rooms.create({ name: 'long' });
@@ -646,7 +646,7 @@ test('a reader of a room that is far behind gets everything over one connection'
   }
 }, 60_000);
 
-test('a reader of a room that takes nothing for a while is cut off, and still gets every message once', async () => {
+test('a reader of a room that stops reading is disconnected, and still gets every message once', async () => {
   const small = await Running.start({
     limits: {
       messageBytesMax: 60_000,

@@ -1,7 +1,7 @@
 import { expect, vi } from 'vitest';
 import type { WatchEvent } from '../../src/client/index.js';
 
-/** Everything that a watch told, while it goes on. */
+/** All events of a running watch. */
 export class Watched<Item, Change> {
   readonly events: WatchEvent<Item, Change>[] = [];
   ended = false;

@@ -54,7 +54,7 @@ test('a caller with a token makes rooms, searches, and gets direct messages as t
   stop.abort();
 });
 
-test('the operator looks into the store, unblocks, exports and imports', async () => {
+test('the operator inspects the store, unblocks, exports and imports', async () => {
   expect((await operator.admin.listFamilies()).items.length).toBeGreaterThan(0);
   expect(await operator.admin.examine()).toMatchObject({ remaining: 0 });
   expect((await operator.admin.rekey()).key_id).toBeTypeOf('string');

@@ -1,4 +1,4 @@
-/** Commits at the same time, over HTTP: each is whole, in one place of the feed, and answered once for its key. */
+/** Concurrent commits over HTTP: each is complete, at one position of the feed, and runs once per key. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { useProgram } from '../cli/program.js';
 import { type Reply, Running } from '../server/running.js';
@@ -21,7 +21,7 @@ describe.each([
   { shards: 1, where: 'in one shard' },
   { shards: 4, where: 'over several shards' },
 ])('two commits at once, $where', ({ shards }) => {
-  it('are each whole, with the message beside its document in the feed, also for agents that post for the first time', async () => {
+  it('are each complete, with message and document at one position of the feed, also for agents that post for the first time', async () => {
     const server = (running = await Running.start({ shards, limits: roomy }));
     const rounds = Array.from({ length: 40 }, (_, round) => round);
     const replies = await Promise.all(
@@ -66,7 +66,7 @@ describe.each([
     ]);
   });
 
-  it('with one key are carried out once and answered alike, whatever they do', async () => {
+  it('with one key run once and get the same answer', async () => {
     const server = (running = await Running.start({ shards, limits: roomy }));
     const operations = [
       { op: 'data.increment', key: 'count' },
@@ -87,7 +87,7 @@ describe.each([
 });
 
 describe('the answer under an Idempotency-Key', () => {
-  it('survives a server that is killed: every repeat gets it', async () => {
+  it('survives a killed server: every repeat gets it', async () => {
     const data = program.path('data');
     let server = await program.up(data);
     const ask = (number: number): Promise<Response> =>
@@ -129,7 +129,7 @@ describe('the answer under an Idempotency-Key', () => {
     }
   });
 
-  it('of a commit holds no values, so that a small request keeps little', async () => {
+  it('of a commit contains no values, so that a small request stores little', async () => {
     const server = (running = await Running.start());
     const list = Array.from({ length: 1_000 }, () => 'x'.repeat(1_000));
     await server.ask('PUT', '/v1/data/default/list', { as: server.alice, body: { value: list } });

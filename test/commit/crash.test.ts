@@ -8,7 +8,7 @@ const program = useProgram();
 const rounds = 3;
 const writers = 16;
 
-it('a killed server leaves every acknowledged commit whole, and no part of any', async () => {
+it('a killed server leaves every acknowledged commit complete, and no partial commit', async () => {
   const data = program.path('data');
   const ada = operatorCaller('ada');
   const acknowledged = new Acknowledged();

@@ -8,7 +8,7 @@ import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
 import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
-/** Each opens messaging on a backend of its own. */
+/** Each opens messaging on a separate backend. */
 const backends: { name: string; redis?: () => Promise<TestServer> }[] = [
   { name: 'the embedded store' },
   { name: 'PostgreSQL and Redis', redis: startRedis },
@@ -63,7 +63,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
       ({ body }) => body,
     );
 
-  it('stands in its room once, however often it comes', async () => {
+  it('is posted to its room once, also if it is repeated', async () => {
     const port = writtenPort(stoa.messaging);
     const delivery = { id: randomUUID(), message: post('said once') };
     const [first, ...again] = [
@@ -82,7 +82,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     ).toHaveLength(1);
   });
 
-  it('stands in its inbox once', async () => {
+  it('is sent to its inbox once', async () => {
     const port = writtenPort(stoa.messaging);
     const delivery = { id: randomUUID(), message: send('between us') };
     const first = await port.deliver(delivery);
@@ -92,7 +92,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     ]);
   });
 
-  it('that was made is answered also when what it needed is gone', async () => {
+  it('that was made before returns its answer, also after its room was deleted', async () => {
     const port = writtenPort(stoa.messaging);
     const parent = await port.post(post('a question'));
     const delivery = { id: randomUUID(), message: post('an answer', { parentId: parent.id }) };
@@ -102,7 +102,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     await expect(port.deliver({ ...delivery, id: randomUUID() })).rejects.toThrow('parent message not found');
   });
 
-  it('to nobody is refused', async () => {
+  it('to an unknown recipient is refused', async () => {
     const port = writtenPort(stoa.messaging);
     await expect(
       port.deliver({ id: randomUUID(), message: post('hello', { roomId: randomUUID() }) }),
@@ -112,7 +112,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     ).rejects.toThrow('recipient not found');
   });
 
-  it('counts for its author and is not refused for its bytes', async () => {
+  it('counts its bytes for the author and is not refused for them', async () => {
     const port = writtenPort(stoa.messaging);
     const left = await port.bytesLeft(author);
     expect(left).toBeLessThan(stoa.limits.messageBytesPerMinuteMax);

@@ -50,7 +50,7 @@ describe('a commit', () => {
     expect(await stoa.data.get(ada, 'default', 'plans')).toBe(3);
   });
 
-  it('works on a bounded amount of data, so that a short request makes no answer without end', async () => {
+  it('changes a bounded amount of data, so that a short request cannot cause a huge answer', async () => {
     const small = await openStoa({
       data: 'unused',
       engine: 'memory',
@@ -74,7 +74,7 @@ describe('a commit', () => {
     }
   });
 
-  it('takes several operations of one key in order, each over the version that the one before made', async () => {
+  it('runs several operations of one key in order, each on the version of the one before', async () => {
     const outcome = await stoa.commit.commit(ada, {
       operations: [
         { op: 'data.set', key: 'k', value: 1, if_version: 0 },
@@ -123,7 +123,7 @@ describe('a commit', () => {
     expect(await stoa.data.get(ada, 'default', 'free')).toBeUndefined();
   });
 
-  it('input that could never be right is an error that names the operation', async () => {
+  it('invalid input is an error that names the operation', async () => {
     const commit = stoa.commit.commit(ada, {
       operations: [
         { op: 'data.set', key: 'free', value: 1 },
@@ -163,7 +163,7 @@ describe('a commit', () => {
     await expect(commit(other.agent_id)).rejects.toMatchObject({ code: 'not_found' });
   });
 
-  it('a late holder is refused by its fencing number', async () => {
+  it('a former holder is refused by its fencing number', async () => {
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'scout' });
     const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
     const holds = await stoa.commit.commit(ada, {
@@ -215,7 +215,7 @@ describe('a commit', () => {
     expect(await stoa.data.get(ada, 'default', 'n')).toBe(1);
   });
 
-  it('racing for one version, exactly one wins', async () => {
+  it('of concurrent commits for one version, exactly one succeeds', async () => {
     const race = Array.from({ length: 50 }, (_, index) =>
       stoa.commit.commit(ada, {
         checks: [{ check: 'data', key: 'leader', version: null }],
@@ -260,7 +260,7 @@ describe('a commit', () => {
     expect((await roomOf('global')).messages).toEqual([]);
   });
 
-  it('a private room stays shut without its key', async () => {
+  it('a private room is refused without its key', async () => {
     const token: Caller = { ...ada, kind: 'user' };
     const room = await stoa.messaging.rooms.create(
       token,
@@ -275,7 +275,7 @@ describe('a commit', () => {
     expect((await post('a key of sixteen characters')).ok).toBe(true);
   });
 
-  it('an operation may carry the signature of an agent of its own, once', async () => {
+  it("an operation may carry an agent's own signature, once", async () => {
     const { secretKey, publicKey } = signingKeysOf(Buffer.alloc(32, 7));
     const { identity } = await writtenPort(stoa.messaging).register({
       publicKey: publicKey.toString('base64'),

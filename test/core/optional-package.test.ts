@@ -8,7 +8,7 @@ test('a package beside the running program is found', async () => {
   expect(module.DynamoDBClient).toBeTypeOf('function');
 });
 
-test('a missing package is named, with the line that installs a version which works', async () => {
+test('a missing package is named, with the command that installs a working version', async () => {
   await expect(importOptional('@nobody/has-this', 7)).rejects.toMatchObject({
     code: 'missing_package',
     message: 'The package @nobody/has-this is not installed.',

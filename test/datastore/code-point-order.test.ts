@@ -11,7 +11,7 @@ test('the order is that of the UTF-8 bytes', () => {
   expect(['😀', '～'].toSorted(compareCodePoints)).toEqual(['～', '😀']);
 });
 
-test('what comes after a prefix is after every text that begins with it, and before every other later one', () => {
+test('the end of a prefix sorts after every text with that prefix and before all later texts', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: 'grapheme', minLength: 1 }),

@@ -12,7 +12,7 @@ test.each([
   expect(keyOfId(id)).toBe(key);
 });
 
-test('an id whose last part is not base64 of text holds no key', () => {
+test('an id whose last part is not base64 of text has no key', () => {
   expect(keyOfId('u:n:aw')).toBeUndefined();
   expect(keyOfId('u:n:!!')).toBeUndefined();
   expect(keyOfId('u:n:_w==')).toBeUndefined();

@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => stop());
 
-/** A request whose path goes out exactly as it is written: `fetch` would rewrite it. */
+/** Sends the path unchanged; `fetch` would normalise it. */
 function call(
   method: string,
   path: string,
@@ -152,11 +152,11 @@ test('numbers are incremented, lists appended to, and objects merged only by the
 });
 
 test.each([
-  ['{"incremnt":1}', /incremnt: is not known here/],
+  ['{"incremnt":1}', /incremnt: is unknown/],
   ['{"increment":"1"}', /increment: .*expected number/],
   ['{"append":1}', /append: .*expected array/],
-  ['{"increment":1,"append":[1]}', /increment or append, one of them/],
-  ['{}', /increment or append, one of them/],
+  ['{"increment":1,"append":[1]}', /either increment or append/],
+  ['{}', /either increment or append/],
 ])('the refusal of the change %s names what is wrong', async (body, detail) => {
   expect(await call('PATCH', '/v1/data/patch/wrong', body)).toMatchObject({
     status: 400,
@@ -383,7 +383,7 @@ describe('an import', () => {
     expect((await call('GET', '/v1/documents')).status).toBe(200);
   });
 
-  test('takes a document that expired long ago, which nobody reads', async () => {
+  test('accepts a document that expired long ago, which is then invisible', async () => {
     expect(
       (
         await call(
@@ -412,7 +412,7 @@ test.each(['{', '{"a":1}', '[1,2]', 'null', '["n",7]'])(
   },
 );
 
-test('a document that is kept in memory is read as the last write left it, and nobody can change what others read', async () => {
+test('a cached document shows the last write, and one caller cannot change what others read', async () => {
   const path = '/v1/data/kept/plan';
   const operator = operatorCaller('default', 'scout');
   for (const round of [1, 2, 3]) {
@@ -468,7 +468,7 @@ test('the OpenAPI document says which routes of the data store take an Idempoten
   ]);
 });
 
-test('a page of whole documents ends after its bytes, of one user and of all', async () => {
+test('a page of whole documents ends at its byte limit, for one user and for all users', async () => {
   const dataPageBytesMax = 2 * 1024 * 1024;
   const bounded = await Running.start({ limits: { dataPageBytesMax } });
   try {

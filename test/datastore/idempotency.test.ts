@@ -37,7 +37,7 @@ describe.each(Object.entries(places))('in %s', (name, placeOf) => {
   });
   afterAll(() => stoa.close());
 
-  test('a repeated batch gets the first answer with what it read, and is not done again', async () => {
+  test('a repeated batch gets the first answer, including its reads, and does not run again', async () => {
     const request = { set: { a: 1 }, delete: ['gone'], get: ['a', 'missing'] };
     const first = await stoa.data.batch(user, 'once', request, keyed(`${name} k1`));
     expect(first).toEqual({ set: { a: { version: 1 } }, values: { a: 1 }, deleted: 0 });
@@ -59,7 +59,7 @@ describe.each(Object.entries(places))('in %s', (name, placeOf) => {
     expect(await stoa.data.get(user, 'once', 'count')).toBe(1);
   });
 
-  test('a refused write leaves nothing, and its key free', async () => {
+  test('a refused write changes nothing and does not use up its key', async () => {
     const idempotency = keyed(`${name} k3`);
     await expect(stoa.data.set(user, 'once', 'c', 1, { ifVersion: 7, idempotency })).rejects.toMatchObject({
       code: 'version_conflict',
@@ -68,7 +68,7 @@ describe.each(Object.entries(places))('in %s', (name, placeOf) => {
     expect(await stoa.data.set(user, 'once', 'c', 1, { idempotency })).toMatchObject({ version: 1 });
   });
 
-  test('a repeated deletion answers that there was a document, and the next one keeps its reads', async () => {
+  test('a repeated deletion returns the first answer, and a new document keeps its read counts', async () => {
     const idempotency = keyed(`${name} k4`);
     await stoa.data.set(user, 'once', 'd', 1);
     expect(await stoa.data.delete(user, 'once', 'd', { idempotency })).toBe(true);
@@ -144,14 +144,14 @@ describe('in a store beside the directory', () => {
     const second = await openStoa(options);
     await expect(serviceIn(second).increment(ada, 'n', 'count', 1, { idempotency })).rejects.toMatchObject({
       code: 'idempotency_unrepeatable',
-      message: expect.stringContaining('not known') as string,
+      message: expect.stringContaining('unknown whether') as string,
     });
     expect(await serviceIn(second).get(ada, 'n', 'count')).toBe(1);
     await second.close();
     await rm(data, { recursive: true });
   });
 
-  test('a large answer is kept as a fact, because the write cannot be taken back', async () => {
+  test('a large answer is kept as a short record, because the write cannot be undone', async () => {
     const stoa = await openStoa({
       data: 'unused',
       engine: 'memory',
@@ -167,7 +167,7 @@ describe('in a store beside the directory', () => {
   });
 });
 
-test('what follows a write happens once it stands, and not after a refusal', async () => {
+test('actions after a write run once it is durable, and not after a refusal', async () => {
   const stoa = await openStoa({ data: 'unused', engine: 'memory' });
   const forget = vi.spyOn(stoa.data.tracker, 'forget');
   await stoa.data.set(ada, 'n', 'a', 1);

@@ -55,7 +55,7 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
     return openStoa({ data: 'unused', engine: 'memory', datastore: url.href, limits });
   };
 
-  test('a quota that a later line would go over keeps every line out', async () => {
+  test('an import writes nothing if a later line exceeds the quota', async () => {
     const stoa = await open('quota', { dataDocumentsPerUserMax: 650, importStepRecordsMax: 100 });
     await stoa.data.set(ada, 'n', 'k0000', 'there already');
     const path = await file('quota.ndjson', linesOf(651));
@@ -70,7 +70,7 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
       ),
     ).rejects.toMatchObject({ code: 'quota_exceeded' });
     expect(await countIn(stoa)).toBe(1);
-    // One of them takes the place of what is there.
+    // One of them replaces an existing document.
     expect(
       await importDocumentFile(stoa.data, operatorCaller(), await file('fits.ndjson', linesOf(650))),
     ).toMatchObject({ imported: 650 });
@@ -78,7 +78,7 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
     await stoa.close();
   });
 
-  test('quotas of bytes and namespaces are counted over the whole file too', async () => {
+  test('quotas of bytes and namespaces also count over the whole file', async () => {
     const stoa = await open('bytes', {
       dataBytesPerUserMax: 100,
       dataNamespacesPerUserMax: 2,
@@ -104,7 +104,7 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
     await stoa.close();
   });
 
-  test('an import that has begun is finished, whatever others write meanwhile', async () => {
+  test('an import that has started writing finishes while others write', async () => {
     const stoa = await open('others', { dataDocumentsPerUserMax: 500, importStepRecordsMax: 50 });
     const writing: Promise<unknown>[] = [];
     const report = await importDocumentFile(
@@ -131,7 +131,7 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
   });
 });
 
-test('an agent that signs for itself cannot bring in documents that name others', async () => {
+test('a signed agent cannot import documents that name other agents', async () => {
   const stoa = await openStoa({ data: 'unused', engine: 'memory' });
   const signed = { ...ada, kind: 'agent' as const, agent: 'scout' };
   const forged = JSON.parse(lineOf('k').replace('{', '{"createdByAgent":"planner",')) as object;
@@ -143,7 +143,7 @@ test('an agent that signs for itself cannot bring in documents that name others'
   await stoa.close();
 });
 
-test('documents of several shards come in together or not at all', async () => {
+test('documents of several shards are imported together or not at all', async () => {
   const stoa = await openStoa({
     data: 'unused',
     engine: 'memory',
@@ -165,7 +165,7 @@ test('documents of several shards come in together or not at all', async () => {
   await stoa.close();
 });
 
-test("an id that is another owner's keeps the lines before it out", async () => {
+test('an id of another owner refuses the whole import, including earlier lines', async () => {
   const options = { limits: limitsWith({ importStepRecordsMax: 1 }), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
   const table = uniqueName('import');
@@ -217,7 +217,7 @@ describe('over HTTP', () => {
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
 
-  test('a file is as long as it likes', async () => {
+  test('a file can have any length', async () => {
     const lines = Array.from({ length: 25 }, (_, index) =>
       lineOf(`large-${index}`, `"${'x'.repeat(900_000)}"`),
     );
@@ -232,7 +232,7 @@ describe('over HTTP', () => {
     });
   });
 
-  test('values are nested as deep as a PUT takes them, and names that a PUT refuses are refused', async () => {
+  test('an import has the same limits on nesting and names as a PUT', async () => {
     const headers = {
       authorization: `Bearer ${running.operator}`,
       'stoa-user': 'ada',
@@ -270,7 +270,7 @@ describe('over HTTP', () => {
     });
   });
 
-  test('files under way take a bounded part of the disk, of each caller and of all together', async () => {
+  test('running imports use a bounded part of the disk, per caller and in total', async () => {
     const small = await Running.start({
       limits: { importBytesMax: 3_000, importSpoolBytesPerCallerMax: 4_000, importSpoolBytesMax: 6_000 },
     });
@@ -318,9 +318,9 @@ describe('over HTTP', () => {
     }
   });
 
-  test('after a file that is refused halfway the connection takes the next request', async () => {
+  test('after a refused import the connection serves the next request', async () => {
     const small = await Running.start({ limits: { importBytesMax: 3_000 } });
-    // More than the buffers of a connection hold: the rest arrives only when the server goes on reading.
+    // More than the buffers of a connection hold: the rest arrives only if the server continues to read.
     const lines = '\n'.repeat(16 * 1024 * 1024);
     const head = `Host: 127.0.0.1\r\nAuthorization: Bearer ${small.alice}\r\n`;
     try {
@@ -348,7 +348,7 @@ describe('over HTTP', () => {
     }
   });
 
-  test('a document comes once in a file, and users bring in their own', async () => {
+  test('a duplicate document is refused, and users can import only their own documents', async () => {
     expect(await send([lineOf('twice'), lineOf('other'), lineOf('twice', '2')])).toMatchObject({
       status: 400,
       body: { details: { bad: [{ line: 3, reason: expect.stringContaining('line 1') as string }] } },
@@ -362,7 +362,7 @@ describe('over HTTP', () => {
     expect((await send([own], '', running.reader)).status).toBe(403);
   });
 
-  test('the command sends a file in one request, and says what is wrong with it', async () => {
+  test('the command sends a file in one request and reports bad lines', async () => {
     const path = await file('command.ndjson', [
       ...Array.from({ length: 20 }, (_, index) =>
         lineOf(`c-${index}`, `"${'x'.repeat(1_000_000)}"`, 'command'),
@@ -370,20 +370,20 @@ describe('over HTTP', () => {
       'not json',
     ]);
     const at_ = ['--url', running.url, '--token', running.operator];
-    const refused = await program.stoa(['data', 'import', path, ...at_]);
+    const refused = await program.stoa(['import', path, '--documents', ...at_]);
     expect([refused.status, refused.stderr]).toEqual([
       2,
       expect.stringMatching(
-        /Line 21: it is not JSON[\s\S]*1 of 21 lines cannot be imported \(the first is line 21\); nothing was written/,
+        /Line 21: the line is not JSON[\s\S]*1 of 21 lines cannot be imported \(the first is line 21\); nothing was written/,
       ),
     ]);
     expect(await running.stoa.data.get(ada, 'command', 'c-0')).toBeUndefined();
-    const kept = await program.stoa(['data', 'import', path, '--keep-going', '--json', ...at_]);
+    const kept = await program.stoa(['import', path, '--documents', '--keep-going', '--json', ...at_]);
     expect([kept.status, kept.json()]).toEqual([
       1,
       { lines: 21, bad: 1, firstBad: 21, skipped: 0, imported: 20 },
     ]);
-    expect(await program.stoa(['data', 'import', directory, ...at_])).toMatchObject({
+    expect(await program.stoa(['import', directory, '--documents', ...at_])).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('cannot be read') as string,
     });

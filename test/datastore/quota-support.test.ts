@@ -1,4 +1,4 @@
-/** Quotas on a backend that cannot keep them: refused at the start, never ignored. */
+/** Quotas on a backend without support for them: refused at the start, never ignored. */
 import { expect, test } from 'vitest';
 import { openDataBackend } from '../../src/open/datastore.js';
 import { openStoa } from '../../src/index.js';

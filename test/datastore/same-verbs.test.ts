@@ -15,7 +15,7 @@ afterAll(() => running.stop());
 const verbs = (handle: { prototype: object }): string[] =>
   Object.getOwnPropertyNames(handle.prototype).toSorted();
 
-test('no verb is missing on either side', () => {
+test('library and client have the same verbs', () => {
   expect(verbs(DataNamespace)).toEqual(verbs(DataClient));
 });
 
@@ -60,10 +60,10 @@ async function story(notes: DataClient): Promise<unknown[]> {
   return told;
 }
 
-test('a story told through either is the same', async () => {
+test('the same calls through library and client have the same results', async () => {
   const library = running.stoa.data.open(operatorCaller('alice', 'teller'), 'library');
   const client = new Stoa({ url: running.url, token: running.alice, agent: 'teller' }).data('client');
-  // That it can stand for the client's is what is proven here.
+  // The assignment proves that its type fits the client's.
   const [byLibrary, byClient] = [await story(library as unknown as DataClient), await story(client)];
   expect(byClient).toEqual(byLibrary);
   expect(byLibrary.slice(0, 13)).toEqual([

@@ -46,7 +46,7 @@ describe.each(Object.entries(homes))('in %s', (name, open) => {
     await close?.();
   });
 
-  test('several steps are one write, each over what the one before made', async () => {
+  test('several steps are one write, and each sees the result of the step before', async () => {
     const { steps } = data;
     const results = await writer.write({ caller, checks: [steps.requireVersion(caller, 'n', 'a', 0)] }, [
       steps.set(caller, 'n', 'a', 1),

@@ -1,4 +1,4 @@
-/** Counted reads: exact to the last one, however slow or faulty the database is that takes them. */
+/** Counted reads are exact, also with a slow or faulty database. */
 import { type Socket, type AddressInfo, createConnection, createServer } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { MemoryDataStore } from '../../src/stores/memory/datastore.js';
@@ -65,7 +65,7 @@ async function countsOf(port: Moody, keys: readonly string[]): Promise<number[]>
   );
 }
 
-test('reads of any number of documents are counted while earlier counts are still on their way', async () => {
+test('reads of any number of documents are counted while earlier counts are being written', async () => {
   const { port, data, faults } = open({ trackedReadsMax: 10 });
   const keys = keysOf(300);
   await data.setMany(reader, 'n', Object.fromEntries(keys.map((key) => [key, 1])));
@@ -82,7 +82,7 @@ test('reads of any number of documents are counted while earlier counts are stil
   expect([data.tracker.dropped, faults]).toEqual([0, []]);
 });
 
-test('a flush writes all reads before it, also those that came while an earlier one was on its way', async () => {
+test('a flush writes all earlier reads, also those made during another flush', async () => {
   const { port, data } = open();
   await data.set(reader, 'n', 'k000', 1);
   await data.get(reader, 'n', 'k000');
@@ -96,7 +96,7 @@ test('a flush writes all reads before it, also those that came while an earlier 
   await data.tracker.close();
 });
 
-test('only a database that refuses counts ends the taking on of further documents, and says so once', async () => {
+test('counting of further documents stops only when the database refuses counts, and is reported once', async () => {
   const { port, data, faults } = open({ trackedReadsMax: 10 });
   const keys = keysOf(30);
   await data.setMany(reader, 'n', Object.fromEntries(keys.map((key) => [key, 1])));
@@ -113,7 +113,7 @@ test('only a database that refuses counts ends the taking on of further document
   expect(await countsOf(port, keys)).toEqual([...Array<number>(10).fill(4), ...Array<number>(20).fill(1)]);
 });
 
-test('a database that comes back while the store closes gets every count; one that does not is spoken of', async () => {
+test('a database that recovers while the store closes gets every count; otherwise the loss is reported', async () => {
   const { port, data } = open();
   await data.set(reader, 'n', 'k000', 1);
   await data.get(reader, 'n', 'k000');
@@ -132,7 +132,7 @@ test('a database that comes back while the store closes gets every count; one th
   expect(lost.faults.at(-1)).toContain('The reads of 1 documents could not be written');
 });
 
-test('a read after the close is not counted, and never tried', async () => {
+test('a read after the close is not counted', async () => {
   const { port, data, faults } = open();
   await data.set(reader, 'n', 'k000', 1);
   await data.tracker.close();
@@ -142,7 +142,7 @@ test('a read after the close is not counted, and never tried', async () => {
   expect(faults).toEqual([]);
 });
 
-test('a clear takes the reads of what it removes, and none of what is made anew behind it', async () => {
+test('a clear removes the read counts of deleted documents, not those of documents created after it', async () => {
   const { port, data } = open({ clearStepMax: 2 });
   const keys = keysOf(6);
   await data.setMany(reader, 'n', Object.fromEntries(keys.map((key) => [key, 1])));
@@ -169,7 +169,9 @@ test('a deletion that fails leaves the reads of its document', async () => {
   expect(await countsOf(port, ['k000'])).toEqual([1]);
 });
 
-/** Connections through which the answer to a commit never comes: the server has done it, or never got to it. */
+/**
+ * Connections through which the answer to a commit never comes: the server has done it, or never got to it.
+ */
 async function losingCommits(url: string): Promise<{
   url: string;
   loses: (what: 'nothing' | 'answers' | 'changes') => void;
@@ -191,7 +193,7 @@ async function losingCommits(url: string): Promise<{
       lost += 1;
       client.destroy();
     };
-    // The parameters of the change itself, and the server's word for a transaction that is over.
+    // The parameters of the change, and the server's answer to a finished transaction.
     client.on('data', (chunk) =>
       what === 'changes' && chunk.includes('reader') ? lose() : target.write(chunk),
     );

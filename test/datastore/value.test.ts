@@ -18,17 +18,17 @@ describe('a value', () => {
   });
 
   it.each([
-    ['a lone surrogate', { a: ['x', '\ud800'] }, 'value.a[1] has a lone surrogate'],
+    ['a lone surrogate', { a: ['x', '\ud800'] }, 'value.a[1] contains a lone surrogate'],
     [
       'a lone surrogate beside text that looks like one',
       ['\\ud800', '\udc00'],
-      'value[1] has a lone surrogate',
+      'value[1] contains a lone surrogate',
     ],
     ['a lone surrogate in a name', { '\ud800': 1 }, 'has a lone surrogate in its name'],
     [
       'a name that no door takes',
       JSON.parse('{"a":[{"__proto__":1}]}'),
-      'value.a[0].__proto__ has a name that is not taken',
+      'value.a[0].__proto__ has a reserved name',
     ],
     ['a number that is none', { a: { b: NaN } }, 'value.a.b is NaN'],
     ['undefined in a list', [1, undefined], 'value[1] is undefined'],
@@ -48,7 +48,7 @@ describe('a value', () => {
     expect(() => valueJson(value, limits)).toThrow(sentence);
   });
 
-  it('refuses a circle as one, however wide it is', () => {
+  it('refuses a cycle of any length', () => {
     const circle: Record<string, unknown> = {};
     for (const name of ['a', 'b', 'c']) circle[name] = circle;
     expect(() => valueJson(circle, limits)).toThrow('value.a is a circular reference');
@@ -68,7 +68,9 @@ describe('a value', () => {
 
 describe('metadata', () => {
   it('is an object of JSON', () => {
-    expect(() => checkMetadata({ a: { b: '\ud800' } }, limits)).toThrow('metadata.a.b has a lone surrogate');
+    expect(() => checkMetadata({ a: { b: '\ud800' } }, limits)).toThrow(
+      'metadata.a.b contains a lone surrogate',
+    );
     expect(() => checkMetadata([], limits)).toThrow('metadata is not an object');
   });
 });

@@ -1,6 +1,6 @@
 /**
  * Runs the examples of the documentation. A `ts` block that imports something begins a program; one
- * that does not goes on with it. A block that cannot run says so and why: `ts no-run: reason`.
+ * that does not continues it. A block that cannot run says so and why: `ts no-run: reason`.
  */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
@@ -105,7 +105,7 @@ async function programsOf(page: string): Promise<Program[]> {
   return found;
 }
 
-/** The program as it is, but for where things are. */
+/** The program with the paths and addresses of the test. */
 function placed(code: string, file: string): string {
   return code
     .replaceAll(

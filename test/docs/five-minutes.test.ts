@@ -1,4 +1,4 @@
-/** Follows the page for newcomers: runs its commands as they stand there, and compares the answers with those it shows. */
+/** Runs the commands of the page for newcomers unchanged, and compares the answers with the page. */
 import { execFile } from 'node:child_process';
 import { mkdir, readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { blocksOf, putOnPath, root, shapeOf, valuesIn } from './pages.js';
 
 const program = useProgram();
 
-test('every command of the five minutes works, and answers what the page shows', async () => {
+test('every command of docs/five-minutes.md works, and prints what the page shows', async () => {
   const blocks = (await blocksOf('docs/five-minutes.md')).filter(
     ({ kind }) => kind === 'sh' || kind === 'json',
   );
@@ -30,7 +30,7 @@ test('every command of the five minutes works, and answers what the page shows',
       env: { ...inherited, HOME: home, PATH: `${bin}:${process.env['PATH'] ?? ''}` },
     });
 
-  // Installing is what the test of `npm start` does; the server is up already, on a port of its own.
+  // The test of `npm start` covers installing; the server is already up, on a free port.
   const commands = blocks.flatMap(({ kind, text }, index) =>
     kind === 'sh' && !text.includes('npm link')
       ? [{ index, text: text.replace(/^stoa up .*\n/m, '').replaceAll('http://127.0.0.1:7862', server.url) }]
@@ -66,7 +66,7 @@ test('every command of the five minutes works, and answers what the page shows',
   expect(written.mcpServers.stoa.args.slice(1)).toEqual(['mcp', '--data', join(home, 'stoa')]);
   expect(await readFile(join(project, 'AGENTS.md'), 'utf8')).toContain('## Shared memory and work: Stoa');
 
-  // What was written starts a server that speaks: the editor does just this.
+  // The written configuration starts a working server, as an editor would.
   await server.end('SIGTERM');
   const initialize = {
     jsonrpc: '2.0',
@@ -89,7 +89,7 @@ test('every command of the five minutes works, and answers what the page shows',
   await again.end('SIGTERM');
 }, 180_000);
 
-test('llms.txt leads to every page of the documentation, and every link of it leads somewhere', async () => {
+test('llms.txt links every page of the documentation, and no missing page', async () => {
   const text = await readFile(join(root, 'llms.txt'), 'utf8');
   const links = Array.from(text.matchAll(/\]\(([^):#]+\.md)\)/g), ([, link]) => String(link));
   const pages = (await readdir(join(root, 'docs'), { recursive: true }))

@@ -62,7 +62,7 @@ test.each(['stoa', 'stoa/client', 'stoa/conformance', 'stoa/langgraph'])(
   },
 );
 
-test('the types of every entry are there, whole, for the strictest reader', async () => {
+test('the types of every entry compile under the strictest options', async () => {
   const program = [
     "import { openStoa } from 'stoa';",
     "import { Stoa, type Task } from 'stoa/client';",
@@ -90,7 +90,7 @@ test('the types of every entry are there, whole, for the strictest reader', asyn
   });
 });
 
-test('every type that a call of the client answers with is exported', async () => {
+test('every type that the client returns is exported', async () => {
   const declarations = join(directory, 'node_modules/stoa/dist/client');
   const index = await readFile(join(declarations, 'index.d.ts'), 'utf8');
   const exported = new Set(
@@ -115,7 +115,7 @@ test('every type that a call of the client answers with is exported', async () =
   expect([...answered].filter((type) => !exported.has(type))).toEqual([]);
 });
 
-test('its command says its version and brings the words for agents along', async () => {
+test('its command prints its version and contains the text for agents', async () => {
   const stoa = join(directory, 'node_modules/stoa/bundle/main.js');
   expect((await run(process.execPath, [stoa, '--version'])).stdout).toMatch(/^\d+\.\d+\.\d+/);
   expect((await run(process.execPath, [stoa, 'connect', 'agents-md'], { cwd: directory })).stdout).toContain(
@@ -123,7 +123,7 @@ test('its command says its version and brings the words for agents along', async
   );
 });
 
-test('it holds no tests, no sources and no secrets', () => {
+test('it contains no tests, no sources and no secrets', () => {
   expect(
     files.filter((path) => /(^|\/)(test|src|bench|node_modules)\/|\.(env|token|lock)$/.test(path)),
   ).toEqual([]);

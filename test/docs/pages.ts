@@ -1,4 +1,4 @@
-/** The code blocks of the documentation, and how what they show compares with what happens. */
+/** The code blocks of the documentation, and the comparison of their output with real output. */
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -40,7 +40,7 @@ export function shapeOf(value: unknown): unknown {
   );
 }
 
-/** Values one after the other, each on as many lines as it likes. */
+/** JSON values one after the other, each on one or more lines. */
 export function valuesIn(text: string): unknown[] {
   const found: unknown[] = [];
   let rest = '';
@@ -50,7 +50,7 @@ export function valuesIn(text: string): unknown[] {
       found.push(JSON.parse(rest));
       rest = '';
     } catch {
-      // The value goes on in the next line.
+      // The value continues on the next line.
     }
   }
   expect(rest).toBe('');

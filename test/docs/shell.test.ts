@@ -1,4 +1,4 @@
-/** Follows the commands of the pages from top to bottom, as they stand there, and compares what they print with what the page shows. */
+/** Runs the commands of the pages from top to bottom, unchanged, and compares their output with the page. */
 import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { type Block, blocksOf, putOnPath, valuesIn } from './pages.js';
 
 const program = useProgram();
 
-/** A reader's machine: a home, a project, the program, and a server on a port of its own. */
+/** A reader's machine: a home, a project, the program, and a server on a free port. */
 async function machine(name: string, data: string) {
   const [home, project, bin] = ['home', 'project', 'bin'].map((part) => program.path(join(name, part))) as [
     string,
@@ -46,7 +46,7 @@ function stepsOf({ text }: Block): { command: string; shown: string }[] {
     .slice(1)
     .map((step) => {
       const lines = step.split('\n');
-      // A command goes on while a line ends with a backslash or a quote is open.
+      // A command continues while a line ends with a backslash or a quote is open.
       let end = 1;
       while (
         end < lines.length &&
@@ -64,7 +64,7 @@ function kindOf(id: string): string {
   return id.includes('_') ? id.slice(0, id.indexOf('_')) : 'agent';
 }
 
-/** What a page shows as a pattern: ids, times and numbers of its day stand for those of any, and `…` for anything. */
+/** The output on a page as a pattern: ids and times match any others, and `…` matches anything. */
 function patternOf(shown: string): RegExp {
   const parts: [RegExp, string][] = [
     [/\d{4}-\d\d-\d\dT[\d:.]+Z/, String.raw`\d{4}-\d\d-\d\dT[\d:.]+Z`],
@@ -91,7 +91,7 @@ function escaped(text: string): string {
   return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
 }
 
-test('the first page does what it shows, from the first write to the restored backup', async () => {
+test('the commands of README.md print what it shows, from the first write to the restored backup', async () => {
   const { server, run, place } = await machine('first', 'data');
   const steps = (await blocksOf('README.md')).filter(({ kind }) => kind === 'console').flatMap(stepsOf);
   expect(steps.length).toBeGreaterThan(14);
@@ -103,14 +103,14 @@ test('the first page does what it shows, from the first write to the restored ba
       continue;
     }
     const output = await run(exports + place(command).replaceAll(ids, (id) => newest.get(kindOf(id)) ?? id));
-    // Of several, the first is what the command made.
+    // The first id in the output is the one that the command created.
     for (const [id] of Array.from(output.matchAll(ids)).toReversed()) newest.set(kindOf(id), id);
     if (shown !== '') expect(output, command).toMatch(patternOf(shown));
   }
   await server.end('SIGTERM');
 }, 180_000);
 
-test('the commands for watching work, and end well when they are interrupted', async () => {
+test('the watch commands of docs/feed.md work, and end cleanly when they are interrupted', async () => {
   const { server, run } = await machine('feed', '~/stoa');
   const stoa = new Stoa({ url: server.url, token: server.token });
   await stoa.data('notes').set('today', 'rain');
@@ -124,7 +124,8 @@ test('the commands for watching work, and end well when they are interrupted', a
     const script = command
       .replace('PROJECT', project.id)
       .replace('ROOM', '00000000-0000-0000-0000-000000000001');
-    // Interrupted as soon as it says that it is live, as a person does. What the one before said is gone by then.
+    // Interrupted as soon as it prints "live", as a person would. The output of the command before is deleted
+    // by then.
     const output = await run(
       `: > out\n${script} --data ~/stoa > out 2>&1 & watch=$!\nuntil grep -qi live out; do kill -0 $watch; sleep 0.1; done\nkill $watch; wait $watch; cat out`,
     );
@@ -133,7 +134,7 @@ test('the commands for watching work, and end well when they are interrupted', a
   await server.end('SIGTERM');
 }, 120_000);
 
-test('the commands of the page on MCP work, and print the configuration that it shows', async () => {
+test('the commands of docs/mcp.md work, and print the configuration that it shows', async () => {
   const { server, run } = await machine('mcp', '~/stoa');
   const blocks = await blocksOf('docs/mcp.md');
   const shells = blocks.flatMap(({ kind, text }, index) =>
@@ -141,7 +142,7 @@ test('the commands of the page on MCP work, and print the configuration that it 
   );
   expect(shells.length).toBe(2);
   for (const { text, next } of shells) {
-    // The server is up already; the pipe of `stoa mcp` has nothing to say here.
+    // The server is already up; `stoa mcp` gets an empty pipe here.
     const script = text
       .replace(/^stoa up .*\n/m, '')
       .replace(/^(stoa mcp .*?) +#.*$/m, '$1 < /dev/null')

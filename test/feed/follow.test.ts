@@ -1,4 +1,4 @@
-/** Many readers of the change feed with filters of their own: each gets exactly what a read of the whole would give it. */
+/** Many readers of the change feed with different filters: each gets exactly the matching changes. */
 import * as fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { type ChangesQuery, ChangesService } from '../../src/feed/service.js';
@@ -75,7 +75,7 @@ const step = fc.oneof(
 /** The number that each change has in place of a version. */
 type Told = Pick<Change, 'version'>;
 
-test('each reader gets every change that its filter takes, once, in the order of its shard, with positions to go on from', async () => {
+test('each reader gets every matching change once, in the order of its shard, with positions to resume from', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.record({ caller, query }), { minLength: 1, maxLength: 8 }),
@@ -118,7 +118,8 @@ test('each reader gets every change that its filter takes, once, in the order of
         await Promise.all(commits);
         for (const { got, after } of followers) {
           const all = await after(start);
-          // Readers look again in turns of the event loop; one that missed something would wait for ever.
+          // Readers continue in later turns of the event loop; a reader that missed a change would wait
+          // forever.
           for (let turns = 0; got.numbers.length < all.length && turns < 10_000; turns += 1)
             await new Promise((resolve) => setImmediate(resolve));
           for (const shard of [0, 1]) {

@@ -5,7 +5,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 
 let stoa: Stoa;
 const ann = operatorCaller('ann');
-/** 64 hex digits stand for themselves as bytes: the same that the readable id is hashed to. */
+/** 64 hex digits are read as 32 bytes: here, the hash of the readable id. */
 const disguised = operatorCaller(userKey('ann').toString('hex'));
 const refused = { code: 'conflict' };
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => stoa.close());
 
-test("the library lets nobody read a user's documents under the hash of the id", async () => {
+test("the library refuses reading a user's documents under the hash of the user id", async () => {
   await expect(stoa.data.get(disguised, 'notes', 'secret')).rejects.toMatchObject(refused);
   await expect(stoa.data.listKeys(disguised, 'notes', {})).rejects.toMatchObject(refused);
   await expect(stoa.data.listNamespaces(disguised, {})).rejects.toMatchObject(refused);
@@ -24,7 +24,7 @@ test("the library lets nobody read a user's documents under the hash of the id",
   expect(await stoa.data.get(ann, 'notes', 'secret')).toBe('hers');
 });
 
-test('nor see or make workspaces', async () => {
+test('the library refuses listing and creating workspaces under that hash', async () => {
   expect((await stoa.workspaces.listWorkspaces(disguised, {})).items).toEqual([]);
   await expect(stoa.workspaces.createWorkspace(disguised, { name: 'mine' })).rejects.toMatchObject(refused);
 });

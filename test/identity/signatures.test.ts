@@ -33,7 +33,7 @@ describe('the X-AICQ signature', () => {
 describe('a public key', () => {
   const good = vectors.vectors[0]?.public_key as string;
 
-  it('is taken in canonical base64 only', () => {
+  it('is accepted in canonical base64 only', () => {
     expect(decodePublicKey(good)?.length).toBe(32);
     for (const other of [
       good.replace('=', ''),
@@ -118,7 +118,7 @@ describe('an RFC 9421 signature', () => {
     expect(verifySignature(key, base as string, signature)).toBe(true);
   });
 
-  it('checks every digest that it knows, and wants at least one', () => {
+  it('checks every known digest and requires at least one', () => {
     const body = Buffer.from('{"hello": "world"}');
     expect(contentDigest(body)).toBe('sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:');
     expect(digestMatches(contentDigest(body), body)).toBe(true);

@@ -29,7 +29,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** The server and everything in it is closed and opened anew on the same directory. */
+/** The server is closed and opened again on the same directory. */
 async function restart(): Promise<void> {
   await running.stop();
   running = await Running.start({ data: directory, engine: 'lmdb' });
@@ -63,7 +63,7 @@ function compiled() {
   return { graph, checkpointer, store };
 }
 
-test('a thread stops at a question, and goes on with the answer after everything was closed and opened anew', async () => {
+test('a thread stops at an interrupt, and continues with the answer after a restart', async () => {
   const thread = { configurable: { thread_id: 'interrupted' } };
   const first = await compiled().graph.invoke({ user: 'ada' }, thread);
   expect(isInterrupted(first) && first[INTERRUPT][0]?.value).toEqual({ question: 'May I?' });
@@ -91,7 +91,7 @@ test('a finished thread keeps its state, and a later turn builds on it; other th
   expect((await graph.getState({ configurable: { thread_id: 'other' } })).values).toEqual({});
 });
 
-test('the history of a thread is there, and a run can fork from any of it', async () => {
+test('the history of a thread is kept, and a run can fork from any checkpoint', async () => {
   const thread = { configurable: { thread_id: 'forked' } };
   const { graph, checkpointer } = compiled();
   await graph.invoke({ user: 'bob' }, thread);
@@ -112,7 +112,7 @@ test('the history of a thread is there, and a run can fork from any of it', asyn
   expect((await graph.getState(thread)).values).toEqual({});
 });
 
-test('a node that fails leaves the thread where it was, and what ran beside it is not run again', async () => {
+test('a failed node keeps the state of the thread, and parallel nodes do not run again', async () => {
   const client = new Stoa({ url: running.url, token: running.alice });
   const runs: string[] = [];
   const graph = new StateGraph(State)
@@ -136,7 +136,7 @@ test('a node that fails leaves the thread where it was, and what ran beside it i
   expect(runs.toSorted()).toEqual(['shaky', 'shaky', 'steady']);
 });
 
-test('a graph inside a graph has checkpoints of its own in the thread', async () => {
+test('a nested graph has separate checkpoints in the thread', async () => {
   const client = new Stoa({ url: running.url, token: running.alice });
   const inner = new StateGraph(State)
     .addNode('inside', () => ({ steps: [`inside:${String(interrupt('inner?'))}`] }))
@@ -154,7 +154,7 @@ test('a graph inside a graph has checkpoints of its own in the thread', async ()
   expect(await graph.invoke(new Command({ resume: 'ok' }), thread)).toMatchObject({ steps: ['inside:ok'] });
 });
 
-test('what nodes stored is found by filter and namespace, and goes when its time is over', async () => {
+test('items stored by nodes are found by filter and namespace, and expire', async () => {
   const { store } = compiled();
   await store.put(['users', 'zoe'], 'likes', { food: 'dates', rating: 2 });
   await store.put(['users', 'zoe', 'moods'], 'now', { mood: 'calm' }, undefined, { ttlSeconds: 1 });

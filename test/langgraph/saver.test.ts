@@ -84,7 +84,7 @@ it('gives two branches of a thread their own values', async () => {
   expect(found).toEqual(['root', 'left', 'right']);
 });
 
-it('keeps what a task wrote first, and the latest interrupt', async () => {
+it('keeps the first writes of a task, and the latest interrupt', async () => {
   const saver = newSaver();
   const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({}, {}), metadata, {});
   for (const attempt of ['first', 'second'])
@@ -102,7 +102,7 @@ it('keeps what a task wrote first, and the latest interrupt', async () => {
   ]);
 });
 
-it('tells threads of any characters apart, and deletes one with thousands of documents alone', async () => {
+it('separates threads with any characters in their ids, and deletes a large thread without touching others', async () => {
   const saver = newSaver();
   const threads = ['a', 'a/', 'a//', 'a:b', '%', '__proto__', '\u0000'];
   for (const thread_id of threads)
@@ -137,7 +137,7 @@ it('tells threads of any characters apart, and deletes one with thousands of doc
     });
 });
 
-it('keeps what no single request could carry', async () => {
+it('stores checkpoints that are larger than one request', async () => {
   const saver = newSaver();
   const long = 'x'.repeat(20 * 1024 * 1024);
   const many = Object.fromEntries(Array.from({ length: 1_200 }, (_, index) => [`channel-${index}`, index]));
@@ -156,7 +156,7 @@ it('keeps what no single request could carry', async () => {
   ]);
 }, 120_000);
 
-it('refuses a checkpoint that is too long even without its values, and says so', async () => {
+it('refuses a checkpoint that is too long even without its values', async () => {
   const saver = newSaver();
   const large = { ...metadata, note: 'x'.repeat(2 * 1024 * 1024) };
   const config = { configurable: { thread_id: 't' } };
@@ -168,7 +168,7 @@ it('refuses a checkpoint that is too long even without its values, and says so',
   expect(await saver.getTuple(config)).toBeUndefined();
 });
 
-it('keeps one whole of several puts of the same checkpoint at once', async () => {
+it('keeps one complete checkpoint of several concurrent puts', async () => {
   const saver = newSaver();
   const checkpoint = checkpointWith({}, { x: 1, y: 1 });
   const config = { configurable: { thread_id: 't' } };
@@ -190,7 +190,7 @@ it('keeps one whole of several puts of the same checkpoint at once', async () =>
   expect(listed).toHaveLength(1);
 });
 
-it('gives pending writes back in the order in which each task wrote them', async () => {
+it('returns pending writes in the order of each task', async () => {
   const saver = newSaver();
   const config = await saver.put({ configurable: { thread_id: 't' } }, checkpointWith({}, {}), metadata, {});
   const writes = Array.from({ length: 120 }, (_, index): [string, number] => [`channel-${index % 3}`, index]);

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.stop());
 
-/** A store of its own, whose requests are counted. */
+/** A separate store whose requests are counted. */
 function newStore(options: Partial<StoaStoreOptions> = {}): StoaStore {
   made += 1;
   requests = [];
@@ -107,7 +107,7 @@ describe('search', () => {
     expect(await names(filter)).toEqual(expected);
   });
 
-  test('takes limit and offset, ten items unless told otherwise', async () => {
+  test('takes limit and offset, ten items by default', async () => {
     const many = newStore();
     await many.batch(
       Array.from({ length: 25 }, (_, index) => ({
@@ -162,7 +162,7 @@ test('namespaces are listed by prefix, suffix, wildcard and depth', async () => 
   expect(await store.listNamespaces({ prefix: ['ab'] })).toEqual([]);
 });
 
-test('the writes of a batch are one request, all or none; its reads see what was there before', async () => {
+test('the writes of a batch are one request, all or none; its reads see the state before', async () => {
   const store = newStore();
   await store.put(['n'], 'old', { v: 1 });
   requests = [];
@@ -238,7 +238,7 @@ test.each([[[]], [['']], [['a', '']], [['a.b']], [['langgraph', 'x']]])(
   },
 );
 
-test('a read begins the life of an item anew when the store is told so, and leaves it alone otherwise', async () => {
+test('a read renews the time to live of an item only with refreshOnRead', async () => {
   const store = newStore({ ttlSeconds: 3_600, refreshOnRead: true });
   const namespace = `store-${made}`;
   const plain = new StoaStore({ client: new Stoa({ url: running.url, token: running.alice }), namespace });

@@ -1,4 +1,4 @@
-/** However much is stored, an answer holds what an agent can take. */
+/** The size of an answer is bounded, however much is stored. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
@@ -20,7 +20,7 @@ afterAll(async () => {
   await running.stop();
 });
 
-test('a list with values ends early, and its cursor goes on without a gap or a repeat', async () => {
+test('a list with values ends early, and its cursor continues without a gap or a repeat', async () => {
   const keys: string[] = [];
   let cursor: string | undefined;
   let pages = 0;
@@ -39,7 +39,7 @@ test('a list with values ends early, and its cursor goes on without a gap or a r
   expect(pages).toBe(4);
 });
 
-test('more keys than fit are refused, with those that do; one alone is recalled whatever its size', async () => {
+test('recall of too many bytes is refused with the keys that fit; one key is always recalled', async () => {
   const { isError, value } = await client.call('recall', {
     namespace: 'large',
     key: ['k0', 'none', 'k1', 'k2', 'k3'],
@@ -52,7 +52,7 @@ test('more keys than fit are refused, with those that do; one alone is recalled 
   );
 });
 
-test('long outputs are cut in the list of tasks, and whole for one task', async () => {
+test('long outputs are shortened in the list of tasks, and complete for one task', async () => {
   const { id } = (await client.ok('tasks', { action: 'create', command: 'say much' })).tasks[0];
   const { fence } = await client.ok('work', { action: 'claim' });
   await client.ok('work', { action: 'complete', task: id, fence, output: 'y'.repeat(50_000) });
@@ -62,7 +62,7 @@ test('long outputs are cut in the list of tasks, and whole for one task', async 
   expect((await client.ok('tasks', { action: 'get', task: id })).tasks[0].output).toHaveLength(50_000);
 });
 
-test('a commit with much to answer leaves the values out', async () => {
+test('a commit with a large answer omits the values', async () => {
   const operations = Array.from({ length: 4 }, (_, index) => ({
     op: 'data.append',
     key: `list-${index}`,
@@ -121,7 +121,7 @@ test('a client that listens names at most as many resources as it may subscribe 
   ]);
 });
 
-test("a user's agent posts as often as the limit says, the operator as often as it likes", async () => {
+test("the posts of a user's agent are limited, those of the operator are not", async () => {
   const said = { room: 'global', text: 'hello' };
   const operator = await TestClient.connect(running.url, running.operator, 'legacy');
   try {

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.stop());
 
-/** Waits for a message of the far future, for as long as it may. */
+/** Waits for a message in the far future, for the longest allowed time. */
 const waitingRead = { room: globalRoomId, after: 9_000_000_000_000, wait_seconds: 60 };
 
 /** The waits that have begun on the server, and how each ended. */
@@ -19,7 +19,7 @@ function watchWaits() {
   const waits = vi.spyOn(running.stoa.messaging.hub, 'wait');
   return {
     begun: () => vi.waitFor(() => expect(waits).toHaveBeenCalled(), { timeout: 10_000 }),
-    /** Far sooner than the wait would end by itself. */
+    /** Far sooner than the end of the wait. */
     ended: () =>
       vi.waitFor(() => expect(waits.mock.settledResults.map(({ type }) => type)).toEqual(['fulfilled']), {
         timeout: 10_000,
@@ -29,7 +29,7 @@ function watchWaits() {
 }
 
 describe.each(generations)('a client of the %s protocol', (generation) => {
-  test('ends a waiting read by cancelling it, and goes on', async () => {
+  test('cancels a waiting read and continues', async () => {
     const client = await TestClient.connect(running.url, running.alice, generation);
     const waits = watchWaits();
     const stop = new AbortController();
@@ -43,7 +43,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     await client.close();
   });
 
-  test('ends a waiting claim by cancelling it, so that the task goes to another', async () => {
+  test('cancels a waiting claim, and the task goes to another client', async () => {
     const client = await TestClient.connect(running.url, running.alice, generation);
     const claims = vi.spyOn(running.stoa.workspaces, 'claimTask');
     const stop = new AbortController();
@@ -97,7 +97,7 @@ test('the exchange of a cancelled request ends without an answer, and its sessio
   expect(await reading).toMatchObject({ status: 202, text: '' });
   await waits.ended();
   waits.restore();
-  // The id is free again, and a second cancellation of it harms nobody.
+  // The id can be used again, and a second cancellation does no harm.
   const again = await running.ask('POST', '/mcp', {
     as: running.alice,
     headers,
@@ -106,7 +106,7 @@ test('the exchange of a cancelled request ends without an answer, and its sessio
   expect(again.json).toMatchObject({ id: 7, result: { tools: expect.any(Array) } });
 });
 
-test('a single request without a session is over when its caller goes away', async () => {
+test('a single request without a session ends when its caller disconnects', async () => {
   const waits = watchWaits();
   const stop = new AbortController();
   const reading = fetch(new URL('/mcp', running.url), {

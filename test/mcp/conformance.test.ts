@@ -1,4 +1,7 @@
-/** The public conformance suite of the protocol against /mcp, with the scenarios that ask for fixtures named and explained. */
+/**
+ * The public conformance suite of the protocol against /mcp, with the scenarios that need fixtures listed and
+ * explained.
+ */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -10,7 +13,7 @@ import type { Authenticator } from '../../src/server/authentication.js';
 import { repository } from '../compiled.js';
 import { Running } from '../server/running.js';
 
-/** The suite sends no credentials: whoever sends none is a user of its own here. */
+/** The suite sends no credentials: such callers are a separate user here. */
 const everybody: Authenticator = {
   name: 'everybody',
   needs: 'headers',

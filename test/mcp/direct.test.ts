@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.stop());
 
-/** The same call twice: the second with a word in its headers that only the protocol's own layers read. */
+/** The same call twice: the second has a header that only the protocol library reads. */
 async function bothWays(
   generation: 'legacy' | 'modern',
   name: string,
@@ -79,7 +79,7 @@ test.each(['legacy', 'modern'] as const)(
   },
 );
 
-test.each(['legacy', 'modern'] as const)('who calls is the same by both (%s)', async (generation) => {
+test.each(['legacy', 'modern'] as const)('the caller is the same by both (%s)', async (generation) => {
   await bothWays(generation, 'remember', { key: generation, value: 1 });
   expect(await running.stoa.data.getEntry(operatorCaller('alice'), 'default', generation)).toMatchObject({
     createdByAgent: 'direct',
@@ -88,7 +88,7 @@ test.each(['legacy', 'modern'] as const)('who calls is the same by both (%s)', a
   });
 });
 
-test('a call of the new revision whose headers do not fit its body is refused', async () => {
+test('a call of the new revision whose headers contradict its body is refused', async () => {
   const body = {
     jsonrpc: '2.0',
     id: 1,

@@ -41,8 +41,8 @@ async function callOnce(as: string, name: string, input: unknown) {
   return reply.json;
 }
 
-describe('who may call', () => {
-  test('nobody without credentials, and a wrong token proves nothing', async () => {
+describe('credentials', () => {
+  test('callers without credentials, or with a wrong token, are refused', async () => {
     expect((await running.ask('POST', '/mcp', { body: listTools })).status).toBe(401);
     expect((await running.ask('POST', '/mcp', { as: 'wrong', body: listTools })).status).toBe(401);
   });
@@ -69,7 +69,7 @@ describe('who may call', () => {
     expect(await running.bytes(request)).toMatch(/^HTTP\/1\.1 403 /);
   });
 
-  test('a token that only reads can recall and is refused to remember', async () => {
+  test('a read-only token can recall but not remember', async () => {
     await running.stoa.data.set(operatorCaller('alice'), 'default', 'shared', 'text');
     expect(
       (await callOnce(running.reader, 'recall', { key: 'shared' })).result.structuredContent.items[0].value,
@@ -79,7 +79,7 @@ describe('who may call', () => {
     expect(JSON.parse(refused.result.content[0].text).error.code).toBe('forbidden');
   });
 
-  test.each(generations)('one user sees nothing of another (%s)', async (generation) => {
+  test.each(generations)('users do not see each other (%s)', async (generation) => {
     const alice = await TestClient.connect(running.url, running.alice, generation);
     const bob = await TestClient.connect(running.url, running.bob, generation);
     const key = `secret-${generation}`;
@@ -96,7 +96,7 @@ describe('who may call', () => {
     await Promise.all([alice.close(), bob.close()]);
   });
 
-  test('the operator means the user "default" unless it names one', async () => {
+  test('the operator acts for the user "default" unless it names one', async () => {
     await callOnce(running.operator, 'remember', { key: 'whose', value: 'default' });
     expect(await running.stoa.data.get(operatorCaller('default'), 'default', 'whose')).toBe('default');
     const { result } = await callOnce(running.operator, 'agents', {});
@@ -136,7 +136,7 @@ describe('sessions', () => {
     expect(await inSession(session, running.alice)).toBe(404);
   });
 
-  test('are bounded for each user: the one idle longest ends', async () => {
+  test('are limited per user: the longest idle one ends', async () => {
     const sessions = [];
     for (let index = 0; index < 4; index += 1) sessions.push(await openSession(running.bob));
     const statuses = [];
@@ -144,7 +144,7 @@ describe('sessions', () => {
     expect(statuses).toEqual([404, 200, 200, 200]);
   });
 
-  test('end when they were idle for long', async () => {
+  test('end after a long idle time', async () => {
     const short = await Running.start({ limits: { mcpSessionIdleSeconds: 0.05 } });
     try {
       const reply = await short.ask('POST', '/mcp', {
@@ -179,7 +179,7 @@ describe('sessions', () => {
 describe('subscriptions', () => {
   const uris = ['a', 'b', 'c'].map((key) => `stoa://data/default/${key}`);
 
-  test('are bounded for each client, in both generations of the protocol', async () => {
+  test('are limited per client, in both generations of the protocol', async () => {
     const legacy = await TestClient.connect(running.url, running.alice, 'legacy');
     for (const uri of uris.slice(0, 2)) await legacy.client.subscribeResource({ uri });
     await expect(legacy.client.subscribeResource({ uri: String(uris[2]) })).rejects.toThrow(
@@ -248,7 +248,7 @@ describe('hostile requests', () => {
     ).toBe(415);
   });
 
-  test('a tool that is not there is an error of the protocol', async () => {
+  test('an unknown tool is a protocol error', async () => {
     expect((await callOnce(running.alice, 'no-such-tool', {})).error.code).toBe(-32_602);
     expect((await callOnce(running.alice, '__proto__', {})).error.code).toBe(-32_602);
   });
@@ -285,7 +285,7 @@ describe('hostile requests', () => {
     expect(JSON.parse(result.content[0].text).error.code).toBe('too_large');
   });
 
-  test('a fault inside is reported to the operator, and says nothing of its cause to the caller', async () => {
+  test('an internal error is reported to the operator, and its cause is hidden from the caller', async () => {
     const failing = vi
       .spyOn(running.stoa.data, 'listNamespaces')
       .mockRejectedValueOnce(new Error('password=hunter2'));

@@ -66,7 +66,7 @@ describe.each(generations)('resources for a client of the %s protocol', (generat
     await expect(client.client.readResource({ uri })).rejects.toThrow();
   });
 
-  test('tell of changes to what was subscribed, in the spelling of the subscriber, and of nothing else', async () => {
+  test("send updates only for subscribed resources, in the subscriber's spelling", async () => {
     const updated: string[] = [];
     client.client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
       updated.push(params.uri);
@@ -86,7 +86,7 @@ describe.each(generations)('resources for a client of the %s protocol', (generat
     expect(updated).toEqual(watched);
   });
 
-  test('tell when the list of them has changed', async () => {
+  test('send a notification when their list changes', async () => {
     let told = 0;
     client.client.setNotificationHandler('notifications/resources/list_changed', () => {
       told += 1;
@@ -97,12 +97,12 @@ describe.each(generations)('resources for a client of the %s protocol', (generat
     await stop();
   });
 
-  test('that are no resources cannot be subscribed to', async () => {
+  test('that do not exist cannot be subscribed to', async () => {
     await expect(subscribe(client, generation, ['stoa://nowhere/x'])).rejects.toThrow();
   });
 });
 
-test('a listener that gets no stream any more is not followed for', async () => {
+test('a listener without a stream ends its subscription to the feed', async () => {
   const full = await Running.start({ limits: { streamsMax: 0 } });
   const follow = vi.spyOn(full.stoa.changes, 'follow');
   const client = await TestClient.connect(full.url, full.alice, 'modern');
@@ -113,7 +113,7 @@ test('a listener that gets no stream any more is not followed for', async () => 
   await full.stop();
 });
 
-/** The two generations subscribe in ways of their own. */
+/** The two generations subscribe in different ways. */
 async function subscribe(
   { client }: TestClient,
   generation: (typeof generations)[number],

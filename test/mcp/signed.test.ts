@@ -21,7 +21,7 @@ interface Signer {
   signed: typeof fetch;
 }
 
-/** An identity with keys of its own; linked to alice unless told otherwise. */
+/** An identity with its own keys; linked to alice by default. */
 async function newSigner(
   name: string,
   link: { write?: boolean; namespaces?: string[] } | null = {},
@@ -86,7 +86,7 @@ test.each(generations)(
   },
 );
 
-test('a session ends when the rights of its agent change, with all that it was subscribed to', async () => {
+test('a session and its subscriptions end when the rights of its agent change', async () => {
   const scout = await newSigner('narrowed', { namespaces: ['open', 'closed'] });
   const initialize = {
     jsonrpc: '2.0',
@@ -116,13 +116,13 @@ test('a session ends when the rights of its agent change, with all that it was s
   expect((await post(scout.signed, initialize, headers)).status).toBe(200);
 });
 
-test('nobody claims the name of a signed agent, nor acts for another user', async () => {
+test('a token cannot use the name of a signed agent or act for another user', async () => {
   const scout = await newSigner('named');
   expect((await post(scout.signed, listTools, { 'stoa-agent': 'somebody-else' })).status).toBe(403);
   expect((await post(scout.signed, listTools, { 'stoa-user': 'bob' })).status).toBe(403);
 });
 
-test('a link that only reads, or only some namespaces, holds for the tools too', async () => {
+test('the scopes of a link apply to the tools too', async () => {
   const reader = await connect(await newSigner('reading', { write: false }), 'modern');
   expect((await reader.call('remember', { key: 'k', value: 1 })).value.code).toBe('forbidden');
   const narrow = await connect(await newSigner('narrow', { namespaces: ['open'] }), 'modern');
@@ -147,7 +147,7 @@ test('subscriptions of a signed agent come from the feed', async () => {
   await mcp.close();
 });
 
-test('what is not signed by a linked identity, for this very request, is refused', async () => {
+test('a request without a valid signature of a linked identity is refused', async () => {
   const scout = await newSigner('guarded');
   const stranger = await newSigner('stranger', null);
   expect((await post(scout.signed)).status).toBe(200);
@@ -158,7 +158,7 @@ test('what is not signed by a linked identity, for this very request, is refused
     fetch,
   );
   expect((await post(forged)).status).toBe(401);
-  // Somebody on the way: another body, another address, the same request again.
+  // An attacker on the network: another body, another address, the same request again.
   const tampered = signedFetch(
     () => scout.keys,
     () => scout.id,

@@ -43,7 +43,7 @@ test(
 );
 
 describe.each(generations)('a client of the %s protocol', (generation) => {
-  test('is told of changes through the pipe', { timeout: 60_000 }, async () => {
+  test('gets changes through the pipe', { timeout: 60_000 }, async () => {
     const data = await stdio.data();
     const client = await stdio.connect(data, ['--user', 'ada'], generation);
     const updated: string[] = [];
@@ -55,7 +55,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       generation === 'modern'
         ? await client.client.listen({ resourceSubscriptions: [uri] })
         : await client.client.subscribeResource({ uri });
-    // The session's stream opens beside the requests: write until it is heard.
+    // The session's stream opens in parallel: write until an event arrives.
     await vi.waitFor(
       async () => {
         await client.ok('remember', { key: 'watched', value: 1 });
@@ -68,7 +68,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     await client.close();
   });
 
-  test('goes on after its server was killed: another one is started', { timeout: 60_000 }, async () => {
+  test('continues after its server was killed: another one is started', { timeout: 60_000 }, async () => {
     const data = await stdio.data();
     const client = await stdio.connect(data, ['--agent', 'scout'], generation);
     await client.ok('remember', { key: 'before', value: 'kept' });
@@ -123,7 +123,7 @@ describe('when things go wrong', () => {
       process.kill(first, 'SIGKILL');
       expect(await pipe.answer(2)).toMatchObject({
         error: {
-          data: { code: 'unreachable', fix: expect.stringContaining('look before you repeat') as string },
+          data: { code: 'unreachable', fix: expect.stringContaining('Check before you repeat') as string },
         },
       });
       pipe.write(request(4, 'recall', { key: 'k' }));
@@ -135,7 +135,7 @@ describe('when things go wrong', () => {
     },
   );
 
-  test('a call that was cancelled holds up neither the client nor the end', { timeout: 60_000 }, async () => {
+  test('a cancelled call delays neither the client nor the stop', { timeout: 60_000 }, async () => {
     const pipe = await opened(await stdio.data());
     pipe.write(request(1, 'read', waiting));
     pipe.write(request(2, 'list', {}));
@@ -158,12 +158,12 @@ describe('when things go wrong', () => {
     pipe.write(request(1, 'remember', { key: 'k', value: 1 }));
     expect(await pipe.answer(1)).toMatchObject({ result: { structuredContent: { version: 1 } } });
     const owner = await stdio.ownerOf(data);
-    // One server is there, and outlives those who came for it.
+    // One server runs, and survives the processes that started it.
     await pipe.end();
     expect(await stdio.ownerOf(data)).toBe(owner);
   });
 
-  test("the lock of a server that is no more is nobody's", { timeout: 60_000 }, async () => {
+  test('the lock of a dead server is ignored', { timeout: 60_000 }, async () => {
     const data = await stdio.data();
     const first = await opened(data);
     const dead = await stdio.ownerOf(data);
@@ -184,7 +184,7 @@ describe('when things go wrong', () => {
 });
 
 describe('the pipe', () => {
-  test('carries nothing but the protocol, also for lines that are none', { timeout: 60_000 }, async () => {
+  test('carries only the protocol, also after invalid input lines', { timeout: 60_000 }, async () => {
     const data = await stdio.data();
     const { status, stdout, stderr } = await stdio.feed(
       data,
@@ -214,13 +214,13 @@ describe('the pipe', () => {
     expect(JSON.parse(other.stdout).result.structuredContent.missing).toEqual([key]);
   });
 
-  test('says in the answer what is wrong with the credentials', { timeout: 60_000 }, async () => {
+  test('reports wrong credentials in the answer', { timeout: 60_000 }, async () => {
     const data = await stdio.data();
     const { stdout } = await stdio.feed(data, call(1, 'list', {}), ['--token', 'wrong']);
     expect(JSON.parse(stdout)).toMatchObject({ id: 1, error: { data: { code: 'unauthenticated' } } });
   });
 
-  test('ends with an error when no server can be had', { timeout: 60_000 }, async () => {
+  test('ends with an error if no server can be started', { timeout: 60_000 }, async () => {
     const { status, stdout, stderr } = await stdio.feed('/dev/null/nowhere', call(1, 'list', {}));
     expect(stdout).toBe('');
     expect(status).not.toBe(0);

@@ -1,4 +1,4 @@
-/** `stoa mcp` in processes of its own, each with a real client at its other end. */
+/** `stoa mcp` in separate processes, each with a real client. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -25,7 +25,7 @@ export interface StdioPrograms {
   ownerOf(data: string): Promise<number>;
 }
 
-/** `stoa mcp` with its pipe in the hands of a test. */
+/** `stoa mcp` with its pipe controlled by a test. */
 export interface OpenPipe {
   write(message: object): void;
   /** The answer to a request, when it comes. */

@@ -12,7 +12,7 @@ test('two agents: one stores, asks and posts; the other claims, reads, answers a
   const asker = await TestClient.connect(running.url, running.alice, 'legacy', { 'stoa-agent': 'asker' });
   const doer = await TestClient.connect(running.url, running.alice, 'modern', { 'stoa-agent': 'doer' });
 
-  // The doer waits for work before there is any.
+  // The worker waits before there is a task.
   const waiting = doer.ok('work', { action: 'claim', project: 'harvest', wait_seconds: 30 });
   await asker.ok('agents', { action: 'register', labels: { role: 'planner' } });
   await asker.ok('remember', { key: 'harvest/fields', value: ['north', 'south'] });

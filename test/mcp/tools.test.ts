@@ -15,7 +15,7 @@ describe('the list of tools', () => {
     expect(Buffer.byteLength(JSON.stringify({ tools: toolList() }))).toBeLessThanOrEqual(16_000);
   });
 
-  test('says of every tool what it is for, what it takes and answers, and whether it only reads', () => {
+  test('describes the purpose, input, output and read-only hint of every tool', () => {
     for (const { description, inputSchema, outputSchema, annotations } of toolList()) {
       expect(description.length).toBeGreaterThan(50);
       expect(inputSchema.type).toBe('object');
@@ -104,7 +104,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     ).toEqual({ a: 1, c: 3 });
   });
 
-  test('is told of a version conflict with the code that HTTP has', async () => {
+  test('gets a version conflict with the same code as HTTP', async () => {
     await client.ok('remember', { key: 'contested', value: 1, namespace });
     const { isError, value } = await client.call('remember', {
       key: 'contested',
@@ -141,7 +141,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     );
   });
 
-  test('forgets, and forgetting again is no error', async () => {
+  test('forgets, and forgetting again is not an error', async () => {
     await client.ok('remember', { key: 'gone', value: 1, namespace });
     expect(await client.ok('forget', { key: 'gone', namespace })).toEqual({ deleted: true });
     expect(await client.ok('forget', { key: 'gone', namespace })).toEqual({ deleted: false });
@@ -288,7 +288,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect((await client.ok('recall', { key: 'results', namespace })).items[0].value).toBe(1);
   });
 
-  test('goes by the name of its program when it names no agent', async () => {
+  test('has the name of its program if it names no agent', async () => {
     const unnamed = await TestClient.connect(running.url, running.alice, generation);
     await unnamed.ok('remember', { key: 'unnamed', value: 1, namespace });
     expect((await client.ok('recall', { key: 'unnamed', namespace })).items[0].createdByAgent).toBe(

@@ -1,4 +1,4 @@
-/** Clients that know nothing of this project: bash with openssl and curl, Python, and Go, each in a process of its own. */
+/** Independent clients: bash with openssl and curl, Python, and Go, each in a separate process. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -132,7 +132,7 @@ describe.each([
     ]);
   });
 
-  it('is told in known words why it is refused', async () => {
+  it("gets AICQ's sentence for a refusal", async () => {
     const one = await Client.register(language);
     expect(await one.ask('replay', 'global', 'twice')).toEqual({
       status: 401,
@@ -153,7 +153,7 @@ describe.each([
   });
 });
 
-it('the onboarding text runs as it stands', async () => {
+it('the onboarding text runs unchanged', async () => {
   const { text } = await desk.ask('GET', '/docs');
   const blocks = Array.from(text.matchAll(/```bash\n(.*?)```/gs), ([, block]) => block as string);
   expect(blocks).toHaveLength(2);

@@ -52,7 +52,7 @@ describe.each(['lmdb', 'rocksdb'] as const)(
       return JSON.parse(text).findings;
     }
 
-    it('are reported, and mended with their order, threads, search, streams and life', async () => {
+    it('are reported and repaired, with their order, threads, search, streams and expiry', async () => {
       const room = await desk.room(ann);
       const quiet = await desk.room(ann);
       await post(`/room/${room}`, 'early words');
@@ -69,7 +69,7 @@ describe.each(['lmdb', 'rocksdb'] as const)(
       await reader.until(3);
 
       const found = await doctor(false);
-      expect(found.map(({ problem }) => problem).join('\n')).toContain('ahead of the clock');
+      expect(found.map(({ problem }) => problem).join('\n')).toContain('has a time in the future');
       expect(found.every(({ repaired }) => !repaired)).toBe(true);
       expect((await doctor(true)).every(({ repaired }) => repaired)).toBe(true);
       expect(await doctor(false)).toEqual([]);
@@ -91,7 +91,7 @@ describe.each(['lmdb', 'rocksdb'] as const)(
       expect(bodiesOf(await ask('GET', '/dm'))).toEqual(['answer letter', 'ahead letter', 'early letter']);
       expect((await ask('POST', '/dm/ack', { ids: [letter.id] })).json).toEqual({ acknowledged: 1 });
       expect(bodiesOf(await ask('GET', '/dm?pending=1'))).toEqual(['early letter', 'answer letter']);
-      // The reader was a year ahead; it goes on with what comes next.
+      // The reader was a year ahead; it continues with the next message.
       const next = await post(`/room/${room}`, 'later words');
       expect(next.ts).toBeLessThanOrEqual(Date.now() + 60_000);
       await reader.until(4);

@@ -1,4 +1,4 @@
-/** The same limits on every door: AICQ's routes, /v1, commits and MCP. */
+/** The same limits on AICQ's routes, /v1, commits and MCP. */
 import { kernelOf } from '../kernel-of.js';
 import { randomUUID } from 'node:crypto';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -55,7 +55,7 @@ async function linked(name: string, write = true): Promise<Agent> {
 }
 
 describe('a read', () => {
-  it('makes no rows, whatever agent it names', async () => {
+  it('creates no rows for the agent that it names', async () => {
     const before = rows();
     for (const token of [reader, user])
       for (const path of ['/dm', '/dm?pending=1', '/dm?after=0&wait=1', '/room/global', '/find?q=word']) {
@@ -84,7 +84,7 @@ describe('a read', () => {
 });
 
 describe('a blocked address', () => {
-  it('is refused on every door but the one that lifts the block', async () => {
+  it('is refused on every route except the one that lifts the block', async () => {
     const address = '203.0.113.50';
     await desk.stoa.messaging.port.block({ address, reason: 'noise', expiresAtMs: Date.now() + 60_000 });
     const headers = bearer(user, from(address));
@@ -103,7 +103,7 @@ describe('a blocked address', () => {
     expect((await desk.ask('GET', '/v1/data', { headers })).status).toBe(200);
   });
 
-  it('is refused at once where it was welcome a moment ago', async () => {
+  it('is refused at once, also if it was allowed a moment before', async () => {
     const address = '203.0.113.51';
     const headers = bearer(user, from(address));
     expect((await desk.ask('GET', '/v1/data', { headers })).status).toBe(200);
@@ -134,21 +134,21 @@ describe('wrong room keys', () => {
     });
     const mcp = await TestClient.connect(desk.url, token, 'modern', from(address));
     expect((await mcp.call('read', { room, key: wrong })).value.code).toBe('forbidden');
-    // Three are allowed in a minute. From here on none is looked at, on whichever door it comes.
+    // Three are allowed in a minute. From here on every attempt is refused, over HTTP, commit and MCP.
     for (const key of [wrong, secret]) {
       expect((await http(key, from(address))).status).toBe(429);
       expect((await commit(key)).status).toBe(429);
       expect((await mcp.call('read', { room, key })).value.code).toBe('rate_limited');
     }
     await mcp.close();
-    // The caller is counted too: another address is no way out, once its own guesses have filled the minute.
+    // The caller is counted too: another address does not help once its own guesses have reached the limit.
     expect((await commit(wrong, bearer(token, from('203.0.113.61')))).status).toBe(403);
     expect((await commit(wrong, bearer(token, from('203.0.113.62')))).status).toBe(429);
   });
 });
 
-describe('a token under the name of an agent that has a key of its own', () => {
-  it('is refused on every door', async () => {
+describe('a token under the name of an agent that has its own key', () => {
+  it('is refused on HTTP, commit and MCP', async () => {
     const name = `signed-${randomUUID().slice(0, 8)}`;
     const named = bearer(user, { 'stoa-agent': name });
     expect((await desk.ask('PUT', '/v1/data/notes/k', { body: { value: 1 }, headers: named })).status).toBe(
@@ -177,7 +177,7 @@ describe('a token under the name of an agent that has a key of its own', () => {
     ] as const) {
       const { status, text } = await desk.ask(method, path, { headers, ...(body !== undefined && { body }) });
       expect([path, status]).toEqual([path, 403]);
-      expect(text).toContain('has a key of its own');
+      expect(text).toContain('signs with its own key');
     }
     const own = JSON.stringify({ value: 3 });
     const signed = await desk.ask('PUT', '/v1/data/notes/signed', {
@@ -187,7 +187,7 @@ describe('a token under the name of an agent that has a key of its own', () => {
     expect(signed.status).toBe(201);
     const { json: stored } = await desk.ask('GET', '/v1/data/notes/signed', { headers: bearer(user) });
     expect(stored.createdByAgent).toBe(name);
-    // A program that calls itself so over MCP acts as nobody else either.
+    // An MCP program with that name cannot act as the agent either.
     const program = TestClient.of('modern', name);
     await program.connect(
       new StreamableHTTPClientTransport(new URL('/mcp', desk.url), {

@@ -51,14 +51,15 @@ it.each(backends)(
       };
       const slowestMs = { ordinary: 0, hostile: 0 };
       const untilMs = performance.now() + seconds * 1_000;
-      // On a busy machine it goes on until it has asked enough.
+      // On a busy machine it continues until it has sent enough requests.
       const isDone = () => failures.length > 0 || (performance.now() >= untilMs && requests >= requestsMin);
       while (!isDone()) {
         slowestMs.ordinary = Math.max(slowestMs.ordinary, await slowestBeside(() => ordinary(agent), other));
         slowestMs.hostile = Math.max(slowestMs.hostile, await slowestBeside(attack, other));
       }
       expect(failures).toEqual([]);
-      // A request that holds up the others shows as a multiple of what the same load of ordinary ones costs them.
+      // A request that holds up the others shows as a multiple of what the same load of ordinary ones costs
+      // them.
       expect(slowestMs.hostile).toBeLessThan(10 * Math.max(slowestMs.ordinary, 100));
       expect((await desk.ask('GET', '/health')).status).toBe(200);
     } finally {
@@ -68,7 +69,7 @@ it.each(backends)(
   60_000 + seconds * 4_000,
 );
 
-/** The longest messages there are, so that the comparison is with an honest load. */
+/** The longest allowed messages, so that the comparison uses a realistic load. */
 async function ordinary(agent: Agent): Promise<void> {
   await agent.post('global', 'word '.repeat(800));
   await agent.ask('GET', '/room/global?limit=200&verify=1');

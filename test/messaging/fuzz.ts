@@ -1,4 +1,7 @@
-/** Requests that no client would send: bodies, headers, paths, numbers, bytes, pieces. Whatever comes, the server answers and goes on. */
+/**
+ * Requests that no client would send: bodies, headers, paths, numbers, bytes, fragments. The server must
+ * answer and keep working.
+ */
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import type { Agent, Desk } from './kit.js';
 

@@ -69,7 +69,7 @@ describe('a link', () => {
     expect((await read(ann, '/v1/data/notes')).status).toBe(200);
   });
 
-  it("needs the identity's own word, for this very agent and not an old one", async () => {
+  it("needs the identity's signed consent, for this agent and not expired", async () => {
     const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
     const [agent_id, other] = [await newRecord(), await newRecord('other')];
     const token = bearer(await newToken());
@@ -93,7 +93,7 @@ describe('a link', () => {
       'body.consent.signature',
     );
     expect((await link(ann.id, { agent_id, consent: ann.consent(agent_id) }, token)).status).toBe(200);
-    // It speaks for that user already; which agent it is there is the user's to say.
+    // It is already linked to that user, who may choose the agent.
     expect((await link(ann.id, { agent_id: other, write: false }, token)).status).toBe(200);
     const stranger = (await desk.stoa.identity.createToken(operatorCaller(), 'mallory', {}, null)).token;
     const { agent_id: trap } = await desk.stoa.registry.createAgent(operatorCaller('mallory'), {
@@ -104,7 +104,7 @@ describe('a link', () => {
     ).toBe(409);
   });
 
-  it('is refused where the key that agreed to it is replaced while it is made', async () => {
+  it('is refused if the key that consented is replaced meanwhile', async () => {
     const [ann, agent_id] = [await desk.agent('Ann'), await newRecord()];
     const linking = desk.stoa.links.link({ ...ada, kind: 'user' }, ann.id, {
       agent_id,
@@ -131,7 +131,7 @@ describe('a link', () => {
     expect(await desk.stoa.registry.linkedAgent(ann.id)).toBeNull();
   });
 
-  it('names only namespaces that could be, and not without end', async () => {
+  it('names only valid namespaces, and a bounded number', async () => {
     const { ann, agentId } = await linked();
     const token = bearer(await newToken());
     for (const namespaces of [
@@ -150,7 +150,7 @@ describe('a link', () => {
     expect((await read(ann, '/v1/data/notes')).status).toBe(403);
   });
 
-  it('is shown with its agent, and told in the feed', async () => {
+  it('is shown with its agent and announced in the feed', async () => {
     const { ann, agentId } = await linked();
     const token = bearer(await newToken());
     const other = await newRecord('other');
@@ -199,7 +199,7 @@ describe('a link', () => {
     expect(found).toEqual(agents.map(({ id }) => id).toSorted());
   });
 
-  it('is to the owner of the agent, also when the operator makes it without naming a user', async () => {
+  it('belongs to the owner of the agent, also when the operator makes it without naming a user', async () => {
     const ann = await desk.agent('Ann');
     const agent_id = await newRecord();
     const made = await link(ann.id, { agent_id }, bearer(desk.stoa.operatorToken));
@@ -207,24 +207,24 @@ describe('a link', () => {
     expect((await read(ann, `/v1/agents/${agent_id}`)).status).toBe(200);
   });
 
-  it('opens nothing once its agent is deleted', async () => {
+  it('gives no access after its agent is deleted', async () => {
     const { ann, agentId } = await linked();
     expect((await read(ann, '/v1/data')).status).toBe(200);
     await remove(agentId);
     expect((await read(ann, '/v1/data')).json).toMatchObject({
       code: 'forbidden',
-      detail: 'The agent that this identity is linked to is gone.',
+      detail: 'The agent that this identity is linked to was deleted.',
     });
     expect((await ann.ask('GET', '/dm')).status).toBe(200);
   });
 
-  it('opens nothing of an agent that is made anew under the id of a deleted one', async () => {
+  it('gives no access to a new agent under the id of a deleted one', async () => {
     const { ann, agentId } = await linked();
     await remove(agentId);
     await desk.stoa.registry.putAgent(ada, { agent_id: agentId, name: 'another' });
     expect((await read(ann, '/v1/data')).json).toMatchObject({
       code: 'forbidden',
-      detail: 'The agent that this identity is linked to is gone.',
+      detail: 'The agent that this identity is linked to was deleted.',
     });
     const token = bearer(await newToken());
     expect((await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, token)).status).toBe(
@@ -254,7 +254,7 @@ describe('the streams of messaging', () => {
       await rotated(ann);
       await mine.text();
       expect((await open(ann)).status).toBe(401);
-      // Another's goes on.
+      // The other stream continues.
       const reader = other.body?.getReader();
       await ann.ask('GET', '/stats');
       expect(desk.app.stoaServer.streams.count).toBe(1);
@@ -264,7 +264,7 @@ describe('the streams of messaging', () => {
   );
 });
 
-/** The status that the head of a request gets by itself: its body never comes. */
+/** The status of a request whose body never arrives. */
 async function statusOfHead(method: string, path: string, headers: Record<string, string>): Promise<string> {
   const { hostname, port } = new URL(desk.url);
   const socket = createConnection({ port: Number(port), host: hostname });
@@ -287,7 +287,7 @@ describe('a large body', () => {
   const path = '/v1/data/notes/large';
   const large = { 'content-type': 'application/json', 'content-length': '10000000' };
 
-  it('is read of a linked identity that signed for it', async () => {
+  it('is read from a linked identity that signed its digest', async () => {
     const { ann } = await linked();
     const body = JSON.stringify({ value: 'x'.repeat(500_000) });
     const put = (raw: string) =>
@@ -328,7 +328,7 @@ describe('a large body', () => {
     ).toBe('401');
   });
 
-  it('is not waited for from an identity without a link', async () => {
+  it('is not read from an identity without a link', async () => {
     const bob = await desk.agent('Bob');
     expect(await statusOfHead('PUT', path, { ...large, ...bob.messageSignature('PUT', path, 'x') })).toBe(
       '403',
@@ -336,7 +336,7 @@ describe('a large body', () => {
   });
 });
 
-describe('a stream that is asked for with a key', () => {
+describe('a stream requested with a key', () => {
   it('is refused when the key is replaced before it opens', async () => {
     const ann = await desk.agent('Ann');
     const { direct } = desk.stoa.messaging;
@@ -352,7 +352,7 @@ describe('a stream that is asked for with a key', () => {
 describe('the feed of a signed agent', () => {
   const path = '/v1/changes';
 
-  it("tells of its own record and sessions, not of the user's other agents", async () => {
+  it("shows its own record and sessions, not the user's other agents", async () => {
     const { ann, agentId } = await linked();
     const other = await newRecord('other');
     for (const id of [agentId, other]) {

@@ -47,7 +47,7 @@ async function openPage(
 }
 
 describe('the page for people', () => {
-  it('shows hostile texts as text, and runs none of them', async () => {
+  it('shows hostile texts as text and does not run them', async () => {
     for (const text of hostile) await ann.post('global', text);
     const { page, complaints } = await openPage();
     await page
@@ -60,20 +60,20 @@ describe('the page for people', () => {
     expect(await page.locator('h1').count()).toBe(1);
     expect(await page.locator('#feed script, #feed img, #feed svg, #feed b').count()).toBe(0);
     expect(complaints).toEqual([]);
-    // A word of three thousand letters must not push the page aside.
+    // A word of three thousand letters must not break the layout.
     expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
     await page.screenshot({ path: 'report/messaging-page.png' });
     await page.close();
   });
 
-  it('has no inline script and loads from its own server alone', async () => {
+  it('has no inline script and loads only from its own server', async () => {
     const { headers, text } = await desk.ask('GET', '/');
     expect(headers.get('content-security-policy')).toMatch(/default-src 'none'; script-src 'self';/);
     expect(headers.get('content-security-policy')).not.toMatch(/unsafe|https?:|\*/);
     expect(text).not.toMatch(/<script(?![^>]*\bsrc=)|\son\w+=|javascript:|style=/i);
   });
 
-  it('shows what is said, answered and deleted while it is open, with signatures checked', async () => {
+  it('shows new, answered and deleted messages while it is open, with signatures checked', async () => {
     const { page, complaints } = await openPage();
     const root = await ann.post('global', 'a fresh question');
     const item = page.locator('#feed .message', { hasText: 'a fresh question' });
@@ -116,7 +116,7 @@ describe('the page for people', () => {
     await page.close();
   });
 
-  it('stops asking when it is told to wait, and says why it cannot search', async () => {
+  it('stops requests after a 429, and shows why it cannot search', async () => {
     const strict = await Desk.open({
       limits: { ...roomy, profileReadsPerMinuteMax: 3, searchesPerMinuteMax: 1 },
     });

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(data, { recursive: true, force: true }));
 
-/** Each call is a server that starts anew on the same directory. */
+/** Each call is a new server on the same directory. */
 function start(): Promise<Desk> {
   return Desk.open({
     data,
@@ -23,7 +23,7 @@ function start(): Promise<Desk> {
   });
 }
 
-it('what was said, who said it, used nonces, spent bytes, rate windows and blocks outlive the server', async () => {
+it('messages, authors, nonces, used bytes, rate windows and blocks survive a restart', async () => {
   let desk = await start();
   const ann = await desk.agent('Ann');
   const room = await desk.room(ann, 'den', 'a key of sixteen or more');
@@ -73,7 +73,7 @@ function register(desk: Desk, address: string): Promise<Answer> {
   });
 }
 
-it('the admin that a setting names, in any spelling, deletes what others wrote; a name that is no id is refused', async () => {
+it('the configured admin, in any spelling of its id, can delete messages of others; a name that is not an id is refused', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-messaging-'));
   const open = (adminAgent: string | null) =>
     Desk.open({ data: directory, engine: 'lmdb', messagingSettings: { adminAgent } });
@@ -96,7 +96,7 @@ it('the admin that a setting names, in any spelling, deletes what others wrote; 
   }
 });
 
-it('a store that takes no writes accepts no signature, because no nonce could be kept', async () => {
+it('a store that refuses writes accepts no signature, because it cannot store the nonce', async () => {
   const desk = await Desk.open();
   try {
     const ann = await desk.agent();
@@ -124,7 +124,7 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-it('a crash forgets rate windows of the last moment only, and those that are over leave the disk', async () => {
+it('a crash loses only the newest rate windows, and old ones are deleted from disk', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-messaging-'));
   let offsetMs = 0;
   const open = () =>
@@ -138,7 +138,7 @@ it('a crash forgets rate windows of the last moment only, and those that are ove
   try {
     let desk = await open();
     expect((await register(desk, '203.0.113.1')).status).toBe(201);
-    // Ten refusals, of which the last one is made after the crash.
+    // Ten refusals; the last one comes after the crash.
     for (let count = 0; count < 9; count += 1) expect((await register(desk, '203.0.113.1')).status).toBe(429);
     await until(
       () =>
@@ -170,7 +170,7 @@ it('a crash forgets rate windows of the last moment only, and those that are ove
   }
 });
 
-it('expired messages, their words, threads, nonces and blocks leave the disk', async () => {
+it('expired messages, their words, threads, nonces and blocks are deleted from disk', async () => {
   let offsetMs = 0;
   const desk = await Desk.open({ clock: () => Date.now() + offsetMs, limits: roomy });
   try {

@@ -31,7 +31,7 @@ describe('a UUID', () => {
     expect(canonicalRoomId('global')).toBe(globalRoomId);
   });
 
-  it('is nothing else', () => {
+  it('is not read from other text', () => {
     for (const other of [
       '',
       'global',
@@ -112,7 +112,7 @@ describe('words', () => {
 });
 
 describe('names', () => {
-  it('of agents are trimmed, freed of controls and cut between characters', () => {
+  it('of agents are trimmed, stripped of control characters and shortened between characters', () => {
     expect(agentNameOf('  Ann\u0000\u202e a\n ')).toBe('Ann a');
     expect(agentNameOf(` ${'😀'.repeat(101)}`)).toBe('😀'.repeat(100));
     expect(agentNameOf('\ud800')).toBe('\ufffd');
@@ -154,7 +154,7 @@ it.each([
 });
 
 describe('a sliding window', () => {
-  it('lets so many through in any stretch of its length, and refusals use up nothing', () => {
+  it('allows its number of requests in any period of its length, and refusals do not count', () => {
     const windows = new SlidingWindows();
     const at = (nowMs: number) => windows.take('k', 2, 1_000, nowMs);
     expect(at(0)).toEqual({ allowed: true, limit: 2, remaining: 1, resetAtMs: 1_000 });
@@ -174,7 +174,7 @@ describe('the address of a caller', () => {
     expect(callerAddress('10.1.1.1', undefined, proxies)).toBe('10.1.1.1');
   });
 
-  it('is the last hop that is no proxy: what stands left of it was written by the caller', () => {
+  it('is the last hop that is not a proxy: the caller wrote everything left of it', () => {
     expect(callerAddress('10.1.1.1', '1.2.3.4, 198.51.100.1, 10.2.2.2', proxies)).toBe('198.51.100.1');
     expect(callerAddress('::1', 'nonsense, 10.2.2.2', proxies)).toBe('10.2.2.2');
     expect(callerAddress('::1', 'nonsense', proxies)).toBe('::1');
@@ -193,7 +193,7 @@ describe('the address of a caller', () => {
     expect(['', 'nonsense', '1.2.3', '::g'].map(plainAddress)).toEqual(['', 'nonsense', '1.2.3', '::g']);
   });
 
-  it('counts with its whole network in IPv6, where everybody has so many', () => {
+  it('counts as its whole network in IPv6', () => {
     for (const address of [
       '2001:db8:1:2::',
       '2001:db8:1:2::9',
@@ -204,12 +204,12 @@ describe('the address of a caller', () => {
     expect(
       ['2001:db8:1:3::9', '2001:db8::1', '1::4:5:6:7:8', '1:2:3:4:5:6:7:8', '::2'].map(countedAddress),
     ).toEqual(['2001:db8:1:3::/64', '2001:db8::/64', '1:0:0:4::/64', '1:2:3:4::/64', '::/64']);
-    // Neighbours on a cable are all in one network; what is listed is a name of itself.
+    // Link-local addresses are one network; a listed network is its own name.
     for (const address of ['203.0.113.9', '::1', 'fe80::1', 'nonsense', '2001:db8:1:2::/64'])
       expect(countedAddress(address), address).toBe(address);
   });
 
-  it('refuses a range that is none', () => {
+  it('refuses an invalid range', () => {
     for (const bad of ['10.0.0.0/33', '10.0.0/8', '1.2.3.4/', 'x', '::/129'])
       expect(() => new AddressRanges([bad], 'test'), bad).toThrow('test');
   });

@@ -1,4 +1,6 @@
-/** Writes of messaging as steps: whole or not at all, once for a key, and never with what has changed meanwhile. */
+/**
+ * Writes of messaging as steps: complete or not at all, once per key, and never with outdated preparation.
+ */
 import { kernelOf } from '../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
@@ -31,7 +33,7 @@ async function said(room = globalRoomId): Promise<string[]> {
 
 const seed = Buffer.alloc(32, 7);
 
-/** A message of a commit that an agent of its own signed. */
+/** A message of a commit, signed with an agent's own key. */
 async function signedMessage(body: string): Promise<CommitMessage & { op: 'room.post' }> {
   const { secretKey, publicKey } = signingKeysOf(seed);
   const { identity } = await writtenPort(stoa.messaging).register({
@@ -76,7 +78,7 @@ it('gives ten repeats under one Idempotency-Key at once one message and one answ
   expect(acted).toBe(1);
 });
 
-it.each([1, 4])('takes back all of a write when one step is refused, with %i shard(s)', async (shards) => {
+it.each([1, 4])('undoes the whole write when one step is refused, with %i shard(s)', async (shards) => {
   const { messaging, data } = await open({ shards });
   const { steps, writer, port } = messaging;
   const { from } = await messaging.rooms.post(ada, ...saying('before'));
@@ -116,7 +118,7 @@ it.each([1, 4])(
   },
 );
 
-it('uses a nonce up once, however many writes come with it at once', async () => {
+it('uses up a nonce once, also under concurrent writes', async () => {
   const { messaging } = await open();
   const message = await signedMessage('signed');
   const outcomes = await Promise.allSettled(
@@ -135,7 +137,7 @@ it('refuses X-AICQ signatures in commits where message signatures are required',
   expect(await said()).toEqual([]);
 });
 
-it('checks the key of a room again where it is replaced while a message is prepared', async () => {
+it('checks the room key again if it is replaced while a message is prepared', async () => {
   const { messaging } = await open();
   const room = await messaging.rooms.create(ada, { name: 'den', is_private: true, key }, null);
   const post = (read: () => { body: string; pid: string }) =>
@@ -173,7 +175,7 @@ it('refuses a signature whose key is rotated before its message is written', asy
   expect(await said()).toEqual([]);
 });
 
-it('does not write in the name of an identity that the server no longer keeps for the caller', async () => {
+it("does not post as an identity that is no longer the caller's kept identity", async () => {
   const stoa = await open();
   const { messaging } = stoa;
   const kernel = kernelOf(stoa);

@@ -110,7 +110,7 @@ describe('the stored records', () => {
     }
   });
 
-  it('are invalid data where the shape is another one', () => {
+  it('with another shape are invalid_data', () => {
     const cbor = new Encoder({ useRecords: false, variableMapSize: true });
     const fields = { ...agent, created_at: BigInt(agent.created_at), updated_at: BigInt(agent.updated_at) };
     const wrong: unknown[] = [
@@ -137,7 +137,7 @@ describe('the stored records', () => {
     expect(() => decodeAgent(indefinite)).toThrow(expect.objectContaining({ code: 'invalid_data' }));
   });
 
-  it('refuse a time that is none', () => {
+  it('refuse an invalid time', () => {
     expect(() => encodeAgent({ ...agent, created_at: -1 })).toThrow(
       expect.objectContaining({ code: 'serialization' }),
     );
@@ -148,13 +148,13 @@ describe('the stored records', () => {
 });
 
 describe('ids', () => {
-  it('follow the facts of BLAKE3', () => {
+  it('follow the published BLAKE3 values', () => {
     const facts = Object.values(vectors.blake3);
     expect(userKey('550e8400-e29b-41d4-a716-446655440000').toString('hex')).toBe(facts[0]);
     expect(blake3(Buffer.from(userId, 'hex')).toString('hex')).toBe(facts[1]);
   });
 
-  it('of agents hash owner, name and nanoseconds as 128 bits, little end first', () => {
+  it('of agents hash owner, name and nanoseconds as 128 bits, little-endian', () => {
     const time = Buffer.alloc(16);
     time.writeBigUInt64LE(1_768_473_000_000_000_042n);
     const expected = blake3(Buffer.from(userId, 'hex'), Buffer.from('scout'), time).toString('hex');
@@ -166,14 +166,14 @@ describe('ids', () => {
     expect(new Set(Array.from({ length: 1_000 }, () => clock.next(1_000))).size).toBe(1_000);
   });
 
-  it('of sessions are UUIDs of version 7 in the order of time', () => {
+  it('of sessions are UUIDs of version 7, ordered by time', () => {
     const earlier = makeSessionId(1_768_473_000_000);
     const later = makeSessionId(1_768_473_000_001);
     expect(earlier).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     expect(earlier < later).toBe(true);
   });
 
-  it('in upper case are lowered; a wrong length and a wrong digit have errors of their own', () => {
+  it('in upper case are lowered; a wrong length and a wrong digit have separate errors', () => {
     expect(parseAgentId(agentId.toUpperCase())).toBe(agentId);
     expect(parseSessionId(session.session_id.toUpperCase())).toBe(session.session_id);
     expect(() => parseAgentId(agentId.slice(1))).toThrow(

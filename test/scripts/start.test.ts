@@ -18,7 +18,7 @@ afterAll(async () => {
 
 /** Runs `npm start` until it greets; answers what it printed. */
 async function start(directory: string): Promise<string> {
-  // A group of its own, as a terminal gives it: npm and the server get the signal together.
+  // A separate process group, as in a terminal: npm and the server get the signal together.
   const child = spawn('npm', ['start', '--silent', '--', '--port', '0'], {
     cwd: directory,
     detached: true,
@@ -34,7 +34,7 @@ async function start(directory: string): Promise<string> {
   return printed;
 }
 
-/** npm ends at once; the server has ended when it has let go of its directory. */
+/** npm ends at once; the server has ended when it has released its directory. */
 async function end(directory: string): Promise<void> {
   const child = running as ChildProcess;
   const exited = once(child, 'exit');

@@ -22,7 +22,7 @@ it('the first start makes a key file that only its owner can read', async () => 
   expect((await openKeyRing({ file })).currentId).toBe(first.currentId);
 });
 
-it('a key file that others can read is closed to them', async () => {
+it('a key file that others can read gets mode 0600', async () => {
   await openKeyRing({ file });
   await chmod(file, 0o644);
   await openKeyRing({ file });
@@ -38,7 +38,7 @@ it.each(['', '{}', 'no json', '{"current":"a","keys":{}}', '{"current":"a","keys
   },
 );
 
-it('a secret opens again, under the same id only, and every sealing differs', async () => {
+it('a secret can be decrypted only under the same id, and every encryption differs', async () => {
   const sealer = new Sealer(await openKeyRing({ file }));
   const sealed = sealer.seal('sk-ant-1', 'ws_1');
   expect(sealed).toMatch(/^enc:v1:[0-9a-f]+:[\w-]+$/);
@@ -48,7 +48,7 @@ it('a secret opens again, under the same id only, and every sealing differs', as
   expect(() => sealer.open(sealed, 'ws_2')).toThrow(/altered or belongs to another/);
 });
 
-it('a secret of which one bit was altered does not open', async () => {
+it('a secret with one changed bit cannot be decrypted', async () => {
   const sealer = new Sealer(await openKeyRing({ file }));
   const sealed = sealer.seal('한글 😀', 'ws_1');
   const at = sealed.lastIndexOf(':') + 1;
@@ -62,7 +62,7 @@ it('a secret of which one bit was altered does not open', async () => {
     expect(() => sealer.open(text, 'ws_1')).toThrow(/altered/);
 });
 
-it('after re-keying old secrets still open, also after a restart', async () => {
+it('after re-keying old secrets can still be read, also after a restart', async () => {
   const secrets = await openSecrets({ dataDir: directory });
   const sealed = secrets.sealer.seal('old', 'ws_1');
   const { key_id } = await secrets.rekey();

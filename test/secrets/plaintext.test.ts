@@ -1,4 +1,7 @@
-/** No secret is found in plain text anywhere: data files, backups, exports, logs, metrics, feed, answers, errors. */
+/**
+ * No secret is found in plain text anywhere: data files, backups, exports, logs, metrics, feed, answers,
+ * errors.
+ */
 import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';

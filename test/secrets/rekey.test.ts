@@ -52,7 +52,7 @@ function keysInUse(stoa: Stoa): string[] {
   );
 }
 
-it('a re-keying that is cut off goes on at the next start, until nothing needs the old key', async () => {
+it('an interrupted re-keying continues at the next start until nothing needs the old key', async () => {
   const agents = ['a', 'b', 'c', 'd', 'e'];
   const first = await open();
   const authors = [];
@@ -76,7 +76,7 @@ it('a re-keying that is cut off goes on at the next start, until nothing needs t
   await expect.poll(() => existsSync(join(directory, 'secret.rekeying'))).toBe(false);
   for (const [index, agent] of agents.entries()) expect(await post(second, agent)).toBe(authors[index]);
 
-  // One that came to its end leaves nothing to go on with.
+  // A finished run leaves nothing to continue.
   const { key_id, resealed } = await second.secrets.rekey();
   expect([keysInUse(second), resealed['messaging'], existsSync(join(directory, 'secret.rekeying'))]).toEqual([
     agents.map(() => key_id),
@@ -85,7 +85,7 @@ it('a re-keying that is cut off goes on at the next start, until nothing needs t
   ]);
 });
 
-it('a re-keying that is cut off before anybody had heard of it reaches workspaces too', async () => {
+it('a re-keying that is interrupted at its beginning still covers workspaces', async () => {
   const first = await open();
   const ada = operatorCaller('ada');
   const workspace = await first.workspaces.createWorkspace(ada, { name: 'sealed', claude_key: 'sk-1' });
@@ -102,7 +102,7 @@ it('a re-keying that is cut off before anybody had heard of it reaches workspace
   await expect.poll(() => existsSync(join(directory, 'secret.rekeying'))).toBe(false);
 });
 
-it('many re-keyings at once keep every key: after a restart each secret opens', async () => {
+it('concurrent re-keyings keep every key: after a restart each secret can be read', async () => {
   const first = await open();
   const ada = operatorCaller('ada');
   const author = await post(first, 'scout');

@@ -108,12 +108,12 @@ test('pages go through everything once, in order', async () => {
   expect(seen).toEqual([...new Set(seen)].toSorted((a, b) => a - b));
 });
 
-test('a page carries the position it has looked to, also when nothing fits', async () => {
+test('a page contains its end position, also when nothing matches', async () => {
   const { json } = await running.ask('GET', '/v1/changes?topics=workspaces', { as: running.alice });
   expect(json).toEqual({ items: [], next_cursor: null, position: await running.stoa.changes.newest() });
 });
 
-test("a caller sees its own changes and nobody else's; the operator sees all", async () => {
+test('a caller sees only its own changes; the operator sees all', async () => {
   const since = await running.stoa.changes.newest();
   const mine = await create('alice', 'mine');
   const theirs = await create('bob', 'theirs');
@@ -133,7 +133,7 @@ test('tokens are announced to the operator only', async () => {
   expect((await running.ask('GET', topics, { as: running.alice })).json.items).toEqual([]);
 });
 
-test('a stream resumes after a cut without gap or repeat', async () => {
+test('a stream resumes after a disconnect without a gap or a repeat', async () => {
   const since = await running.stoa.changes.newest();
   const expected: string[] = [];
   const writer = (async () => {
@@ -158,7 +158,7 @@ test('a stream resumes after a cut without gap or repeat', async () => {
   expect(got).toEqual(expected);
 });
 
-test('a stream without a position begins at the newest, and tells where it is while idle', async () => {
+test('a stream without a position starts at the newest one, and sends its position while idle', async () => {
   const stream = await new Stream().open('/v1/changes?topics=workspaces', running.alice);
   const before = await running.stoa.changes.newest();
   await create('alice', 'unseen');
@@ -185,7 +185,7 @@ test('one event is one commit', async () => {
   stream.close();
 });
 
-test('a stream ends with the token that opened it, revoked or expired, and others go on', async () => {
+test('a stream ends when its token is revoked or expires, and other streams continue', async () => {
   const tokens = [
     await running.stoa.identity.createToken(operatorCaller(), 'alice', {}, null),
     await running.stoa.identity.createToken(operatorCaller(), 'alice', { expires_in: 1 }, null),
@@ -202,7 +202,7 @@ test('a stream ends with the token that opened it, revoked or expired, and other
   other.close();
 });
 
-test('a page can be of one namespace, prefix, project or thing, and end at a position', async () => {
+test('a page can be limited to one namespace, prefix, project or id, and to an end position', async () => {
   const alice = operatorCaller('alice');
   const since = await running.stoa.changes.newest();
   await running.stoa.data.set(alice, 'n', 'a/1', 1);
@@ -221,7 +221,7 @@ test('a page can be of one namespace, prefix, project or thing, and end at a pos
   expect(await idsOf(`namespace=n&until=${until}`)).toEqual(['n/~YS8x']);
   expect(await read(`until=${until}`)).toMatchObject({ position: until, next_cursor: null });
   expect(await idsOf(`until=${since}`)).toEqual([]);
-  // The operator who names nobody means the user "default" in the data store, here too.
+  // Without a user, the operator acts for "default" in the data store, here too.
   expect(await idsOf('namespace=n', running.operator)).toEqual([]);
   expect(await idsOf('namespace=n', running.bob)).toEqual(['n/~YS8x']);
   expect(
@@ -257,7 +257,7 @@ test('a position that has left the feed is 410 resync, for pages and streams', a
   expect((await new Stream().open('/v1/changes', running.alice, { 'last-event-id': old })).status).toBe(410);
 });
 
-test('a reader that takes nothing costs no memory, and its place is given up', async () => {
+test('a reader that reads nothing costs no memory and is disconnected', async () => {
   const slow = await Running.start({ limits: { streamHeartbeatSeconds: 0.05, streamStallSecondsMax: 0.2 } });
   try {
     const socket = createConnection({ port: slow.port, host: '127.0.0.1' });
@@ -292,7 +292,7 @@ test('streams beyond the limit are refused', async () => {
   await few.stop();
 });
 
-test('HEAD of a stream takes no place', async () => {
+test('HEAD of a stream does not count as an open stream', async () => {
   const few = await Running.start({ limits: { streamsMax: 1 } });
   // A client that sends nothing else and leaves its connection open, as a probe does.
   const probe = createConnection(Number(new URL(few.url).port), '127.0.0.1');
@@ -304,7 +304,7 @@ test('HEAD of a stream takes no place', async () => {
   await few.stop();
 });
 
-test('nobody takes the streams of all: each user, and each address without credentials, has a number of its own', async () => {
+test('one caller cannot use all streams: each user, and each address without credentials, has its own limit', async () => {
   const few = await Running.start({ limits: { streamsPerCallerMax: 1 } });
   const stop = new AbortController();
   const open = (path: string, token?: string) =>
@@ -325,7 +325,7 @@ test('nobody takes the streams of all: each user, and each address without crede
   expect(await statuses('/v1/changes', few.operator)).toEqual([200, 200]);
   stop.abort();
   await vi.waitFor(() => expect(few.app.stoaServer.streams.count).toBe(0));
-  // Whoever has closed its own may open another.
+  // After closing a stream, the caller may open another.
   const again = await fetch(`${few.url}/v1/changes`, {
     headers: { accept: 'text/event-stream', authorization: `Bearer ${few.alice}` },
   });

@@ -57,7 +57,7 @@ test('If-Match: "0" makes nothing: only If-None-Match: * says that it must not e
   expect((await putAbsent({ 'if-none-match': '*' })).status).toBe(201);
 });
 
-test('another spelling of the current version is not it', async () => {
+test('another spelling of the current version does not match', async () => {
   const { json } = await running.ask('GET', path, { as: running.alice });
   expect((await patch({ 'if-match': `"0${json.version}"` })).status).toBe(412);
 });
@@ -83,7 +83,7 @@ test('a reader that has the version gets 304 and no body', async () => {
   ).toBe(200);
 });
 
-test('of racing writers with the same version one wins', async () => {
+test('of concurrent writers with the same version, one succeeds', async () => {
   const { headers } = await running.ask('GET', path, { as: running.alice });
   const replies = await Promise.all(
     Array.from({ length: 10 }, (_, index) =>
@@ -127,7 +127,7 @@ test.each([
     ...(body !== undefined && { body }),
   });
   expect(reply.status, reply.text).toBe(400);
-  expect(reply.json.detail).toMatch(/takes no If-Match/);
+  expect(reply.json.detail).toMatch(/does not support If-Match/);
 });
 
 test.each([
@@ -141,10 +141,10 @@ test.each([
     ...(body !== undefined && { body }),
   });
   expect(reply.status, reply.text).toBe(400);
-  expect(reply.json.detail).toMatch(/takes no If-None-Match/);
+  expect(reply.json.detail).toMatch(/does not support If-None-Match/);
 });
 
-test('what makes a new thing takes If-None-Match: *, which it keeps to', async () => {
+test('a creation accepts If-None-Match: *', async () => {
   expect(
     (
       await running.ask('POST', '/v1/agents', {
@@ -156,7 +156,7 @@ test('what makes a new thing takes If-None-Match: *, which it keeps to', async (
   ).toBe(201);
 });
 
-test('a body in an encoding that is not undone is refused, not taken for what it is not', async () => {
+test('a body with an unsupported Content-Encoding is refused', async () => {
   const headers = { 'content-encoding': 'gzip' };
   const reply = await running.ask('POST', '/v1/agents', {
     as: running.alice,
@@ -164,5 +164,5 @@ test('a body in an encoding that is not undone is refused, not taken for what it
     body: { name: 'packed' },
   });
   expect(reply.status, reply.text).toBe(415);
-  expect(reply.json.fix).toBe('Send the body as it is.');
+  expect(reply.json.fix).toBe('Send the body without encoding.');
 });

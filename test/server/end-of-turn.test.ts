@@ -5,7 +5,7 @@ import { EndOfTurn } from '../../src/server/end-of-turn.js';
 const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('the end of a turn', () => {
-  it('comes for all who asked in it, in their order, after what they did meanwhile', async () => {
+  it('comes for all waiting requests, in order, after their synchronous work', async () => {
     const endOfTurn = new EndOfTurn();
     const seen: string[] = [];
     const asked = ['a', 'b', 'c'].map((name) => {
@@ -16,7 +16,7 @@ describe('the end of a turn', () => {
     expect(seen).toEqual(['a read', 'b read', 'c read', 'a done', 'b done', 'c done']);
   });
 
-  it('comes again for who asks later', async () => {
+  it('comes again for later requests', async () => {
     const endOfTurn = new EndOfTurn();
     await endOfTurn.wait();
     let came = false;
@@ -30,7 +30,7 @@ describe('the end of a turn', () => {
     expect(came).toBe(true);
   });
 
-  it('fails nobody but the one who throws', async () => {
+  it('passes an error only to the request that threw it', async () => {
     const endOfTurn = new EndOfTurn();
     const broken = endOfTurn.wait().then(() => {
       throw new Error('broken');
@@ -40,7 +40,7 @@ describe('the end of a turn', () => {
     await expect(whole).resolves.toBe('whole');
   });
 
-  it('finds each in the context in which it asked', async () => {
+  it('keeps the async context of each request', async () => {
     const endOfTurn = new EndOfTurn();
     const context = new AsyncLocalStorage<number>();
     const found = await Promise.all(

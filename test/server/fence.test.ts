@@ -56,7 +56,7 @@ test('a holder that was lost is refused in every domain, and its successor is no
   expect((await write('/v1/data/notes/key', { value: 3 }, successor.lease.fence)).status).toBe(200);
 });
 
-test('a number that could speak of no lease is refused, not overlooked', async () => {
+test('a fence on a request without a lease is refused, not ignored', async () => {
   const reply = await write('/v1/data/notes/key', { value: 4 }, 1_000, running.alice);
   expect(reply.json).toMatchObject({
     code: 'invalid_request',
@@ -108,7 +108,7 @@ function loseLeasesAfterAdmission(): void {
   });
 }
 
-test('a lease that is lost between the door and the transaction refuses the write', async () => {
+test('a lease that is lost before the transaction refuses the write', async () => {
   const alice = operatorCaller('alice');
   const before = (await running.ask('GET', '/v1/data/notes/key', { as: running.alice })).json.value;
   const workspace = await running.stoa.workspaces.createWorkspace(alice, { name: 'fenced' });
@@ -148,7 +148,7 @@ test('a lease that is lost between the door and the transaction refuses the writ
       headers: { 'stoa-fence': String(lease.fence) },
     });
     expect(reply.status, `${method} ${path} ${reply.text}`).toBe(path === '/mcp' ? 200 : 409);
-    expect(reply.text).toContain('below the lease');
+    expect(reply.text).toContain('is out of date');
   }
   expect((await running.ask('GET', '/v1/data/notes/key', { as: running.alice })).json.value).toEqual(before);
   expect((await running.stoa.workspaces.listWorkspaces(alice)).items.map(({ name }) => name)).not.toContain(
@@ -171,7 +171,7 @@ test('a claim that waited for a task is refused when the lease was lost meanwhil
   expect((await running.stoa.workspaces.getTask(alice, task.id)).status).toBe('pending');
 });
 
-test('a claim that is refused leaves the task to the next in the line', async () => {
+test('a refused claim leaves the task to the next waiting caller', async () => {
   const alice = operatorCaller('alice');
   const { workspaces, registry } = running.stoa;
   const { project, session } = await projectOf(running.stoa, 'line');
@@ -190,7 +190,7 @@ test('a claim that is refused leaves the task to the next in the line', async ()
   expect((await next).json.task.id).toBe(task.id);
 });
 
-test("one's own messaging profile and key look at the lease as they change", async () => {
+test('changes of a messaging profile and key check the lease', async () => {
   const { stoa } = running;
   const alice = operatorCaller('alice');
   const { identity } = await writtenPort(stoa.messaging).register({
@@ -264,7 +264,7 @@ describe('in PostgreSQL', () => {
     );
   });
 
-  /** Begins to write while somebody else holds the row, and lets go of the lease before the row. */
+  /** Starts a write while another transaction holds the row, and releases the lease before the row. */
   async function losingTheLease(lock: string, write: () => Promise<unknown>): Promise<unknown> {
     let writing: Promise<unknown> | undefined;
     await transaction(sql, async (tx) => {
@@ -283,7 +283,7 @@ describe('in PostgreSQL', () => {
     return writing;
   }
 
-  test('a write of a holder is taken, and one whose lease is lost before the commit leaves nothing', async () => {
+  test('a write of the holder succeeds, and a write whose lease is lost before the commit changes nothing', async () => {
     await stoa.data.set(caller, 'notes', 'key', 1);
     const writes = [
       () => stoa.data.set(caller, 'notes', 'key', 2),
@@ -305,7 +305,7 @@ describe('in PostgreSQL', () => {
     expect(await stoa.data.getEntry(alice, 'notes', 'key')).toMatchObject({ value: 1, version: 1 });
   });
 
-  test('a claim that waited for a task is refused when the lease was lost meanwhile, and the next in the line gets the task', async () => {
+  test('a waiting claim is refused when its lease was lost, and the next waiting caller gets the task', async () => {
     const { project, session } = await projectOf(stoa, 'waiting');
     const wait = waitsOfClaims();
     const late = stoa.workspaces.claimTask(caller, project, { wait: 30 }).catch((error: unknown) => error);
@@ -339,7 +339,7 @@ function waitsOfClaims(): ReturnType<typeof vi.fn> {
   return begun;
 }
 
-test('a database without transactions is asked to write only after a look at the lease', async () => {
+test('the lease is checked before each write to a database without transactions', async () => {
   const alice = operatorCaller('alice');
   const stoa = await openStoa({ data: '', engine: 'memory', datastore: 'memory://' });
   try {
@@ -363,7 +363,7 @@ test('a database without transactions is asked to write only after a look at the
   }
 });
 
-test('messages look at a lease that lies in another shard', async () => {
+test('a post checks a lease in another shard', async () => {
   const sharded = await Running.start({ clock: () => nowMs, shards: shardsWithAliceOutside() });
   try {
     const alice = operatorCaller('alice');

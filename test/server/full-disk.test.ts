@@ -1,4 +1,4 @@
-/** The server on a disk that is full, with its log on the same disk; and with a log that nobody reads. */
+/** The server on a full disk, with its log on the same disk; and with a log pipe without a reader. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, openSync, readFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ class Server {
     this.#token = token;
   }
 
-  /** `stderr` is a file descriptor, or a pipe that nobody reads. */
+  /** `stderr` is a file descriptor, or a pipe without a reader. */
   static async start(data: string, stderr: number | 'pipe', flags: readonly string[]): Promise<Server> {
     const args = ['up', '--json', '--port', '0', '--data', data, '--log-level', 'debug', ...flags];
     const child = spawn(process.execPath, [await builtProgram(), ...args], {
@@ -89,7 +89,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s on a full disk', (engine) => {
     disk.unmount();
   });
 
-  it('says that writes fail, keeps reading and answering, and goes on by itself when there is room', async () => {
+  it('reports failing writes, keeps serving reads, and recovers when there is space', async () => {
     const log = join(disk.path, 'stoa.log');
     server = await Server.start(join(disk.path, 'data'), openSync(log, 'a'), ['--engine', engine]);
     const { child } = server;
@@ -134,7 +134,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s on a full disk', (engine) => {
   });
 });
 
-describe('a log that nobody reads', () => {
+describe('a log without a reader', () => {
   let directory: string;
   beforeEach(async () => {
     directory = await mkdtemp(join(tmpdir(), 'stoa-unread-'));

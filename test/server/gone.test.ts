@@ -4,7 +4,7 @@ import fastify from 'fastify';
 import { expect, it } from 'vitest';
 import { goneOf, goneSignal } from '../../src/server/gone.js';
 
-it('a caller who hung up before anybody asked is gone', async () => {
+it('a caller that disconnected earlier is reported as gone', async () => {
   const app = fastify();
   const seen = new Promise((resolve) => {
     app.get('/', async (_request, reply) => {

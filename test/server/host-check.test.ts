@@ -56,7 +56,7 @@ test.each([
   expect(await statusOf('/v1/status', ['Host: localhost', `Origin: ${origin}`])).toBe(status);
 });
 
-test('another spelling of the path does not get around it', async () => {
+test('another spelling of the path does not bypass the check', async () => {
   expect(await statusOf('/%761/status', ['Host: evil.example'])).toBe(403);
 });
 
@@ -95,7 +95,7 @@ test.each([
   ).toBe(400);
 });
 
-test('credentials that come twice prove nothing, whichever comes first', async () => {
+test('duplicate credentials count as none', async () => {
   for (const tokens of [
     [running.operator, 'nobody'],
     ['nobody', running.operator],
@@ -113,7 +113,7 @@ test('credentials that come twice prove nothing, whichever comes first', async (
 test("a request without Host is a 400 in messaging's own shape, and good in HTTP/1.0", async () => {
   const answer = await running.bytes('GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n');
   expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-  expect(answer).toContain('{"error":"The request has no Host."}');
+  expect(answer).toContain('{"error":"The request has no Host header."}');
   expect(await running.bytes('GET /livez HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
   expect(
     await running.bytes(`GET /v1/status HTTP/1.0\r\nAuthorization: Bearer ${running.operator}\r\n\r\n`),

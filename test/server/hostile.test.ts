@@ -132,7 +132,7 @@ describe('bodies', () => {
     ]);
   });
 
-  test('a flood of unknown fields is refused like any other, with the first of them named', async () => {
+  test('very many unknown fields are refused, and the first of them are named', async () => {
     const flood = `{"name": "a", ${Array.from({ length: 190_000 }, (_, index) => `"field${index}": 1`).join(', ')}}`;
     const reply = await floodable.ask('POST', '/v1/agents', {
       as: floodable.alice,
@@ -141,7 +141,7 @@ describe('bodies', () => {
     });
     expect(reply.status).toBe(400);
     expect(reply.json.errors).toHaveLength(100);
-    expect(reply.json.errors[0]).toEqual({ field: 'body.field0', message: 'is not known here' });
+    expect(reply.json.errors[0]).toEqual({ field: 'body.field0', message: 'is unknown' });
     const long = await post(`{"name": "a", "${'x'.repeat(50_000)}": 1}`);
     expect(long.status).toBe(400);
     expect(long.text.length).toBeLessThan(2_000);
@@ -155,11 +155,11 @@ describe('bodies', () => {
     expect(reply.json.errors.map(({ field }: { field: string }) => field)).toEqual(['query.x', 'body.name']);
   });
 
-  test('no object has got a new property from all this', () => {
+  test('no prototype was changed by these requests', () => {
     expect(({} as Record<string, unknown>)['admin']).toBeUndefined();
   });
 
-  test('a body above the limit is 413, with its length told or not', async () => {
+  test('a body above the limit is 413, with or without Content-Length', async () => {
     const large = JSON.stringify({ name: 'a'.repeat(200_000) });
     expect((await post(large)).json).toMatchObject({
       code: 'too_large',
@@ -401,7 +401,7 @@ describe('headers', () => {
     async (name) => {
       const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', [`${name}: 1`, `${name}: 2`]));
       expect(answer).toMatch(/^HTTP\/1\.1 400 /);
-      expect(answer).toContain(`${name} is given more than once.`);
+      expect(answer).toContain(`The request has more than one ${name} header.`);
     },
   );
 
@@ -428,7 +428,7 @@ describe('headers', () => {
     expect(await put('If-None-Match: *')).toMatch(/^HTTP\/1\.1 201 /);
   });
 
-  test('an expectation that means nothing is passed over', async () => {
+  test('an unknown Expect header is ignored', async () => {
     const answer = await running.bytes(rawRequest('GET /v1/agents HTTP/1.1', ['Expect: miracles']));
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
     expect(answer.toLowerCase()).toContain('request-id: ');
@@ -440,7 +440,7 @@ describe('headers', () => {
     expect(answer).toContain('seconds (requestSecondsMax).');
   });
 
-  test('what is no HTTP at all is answered with a 400 and closed', async () => {
+  test('bytes that are not HTTP get a 400, and the connection is closed', async () => {
     const answer = await running.bytes('\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n');
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
     expect(answer).toContain('application/problem+json');
@@ -457,7 +457,7 @@ describe('headers', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
   });
 
-  test('two bearer tokens in one header prove nothing', async () => {
+  test('two bearer tokens in one header count as none', async () => {
     const reply = await running.ask('GET', '/v1/agents', {
       headers: { authorization: `Bearer ${running.alice}, Bearer ${running.bob}` },
     });
@@ -465,13 +465,13 @@ describe('headers', () => {
   });
 });
 
-test('brackets within a text are no levels, also behind a quote in it', async () => {
+test('brackets inside a string do not count as nesting, also after an escaped quote', async () => {
   const value = `"${'['.repeat(300)}\\"`;
   const reply = await running.ask('PUT', '/v1/data/notes/brackets', { as: running.alice, body: { value } });
   expect(reply.status).toBe(201);
   expect((await running.ask('GET', '/v1/data/notes/brackets', { as: running.alice })).json.value).toBe(value);
 });
 
-test('the server has lived through all of it', async () => {
+test('the server still works after all of these requests', async () => {
   expect((await running.ask('GET', '/readyz')).status).toBe(200);
 });

@@ -73,7 +73,7 @@ test('two users may use the same key', async () => {
   expect(second.json.agent_id).not.toBe(first.json.agent_id);
 });
 
-test('an answer is not told again to a token that reaches less', async () => {
+test('a kept answer is not shown to a token with a smaller scope', async () => {
   const headers = { 'idempotency-key': newKey() };
   const narrow = (
     await running.stoa.identity.createToken(
@@ -120,7 +120,7 @@ test.each(['', 'k'.repeat(256)])('a key of a wrong length is 400', async (key) =
   expect((await create(key, 'x')).status).toBe(400);
 });
 
-test('a key is free again after a day', async () => {
+test('a key can be used again after a day', async () => {
   const key = newKey();
   const first = await create(key, 'day');
   nowMs += 24 * 3_600_000 + 1;

@@ -9,7 +9,7 @@ afterAll(() => running.stop());
 
 const put = (key: string) => running.ask('PUT', `/v1/data/n/${key}`, { as: running.bob, body: { value: 1 } });
 
-describe('a refusal says what there was, the limit and its name', () => {
+describe('a refusal contains the received amount, the limit and its name', () => {
   test.each([
     [
       'PUT',
@@ -47,7 +47,7 @@ describe('a refusal says what there was, the limit and its name', () => {
     expect(reply.json).toMatchObject({ status: 400, detail });
   });
 
-  test('and advises to raise a limit that the operator can raise', async () => {
+  test('and suggests raising a limit that is a setting', async () => {
     await put('one');
     expect((await put('two')).json).toMatchObject({
       code: 'quota_exceeded',

@@ -62,7 +62,7 @@ test('a refusal lists as many wrong fields as the operator allows', async () => 
   expect(json.errors).toHaveLength(3);
 });
 
-test('the last call of a user is as fresh as its limit asks, and of no user that was never written', async () => {
+test('the last call of a user is recorded within lastSeenSeconds, and not for unknown users', async () => {
   expect(
     (await running.ask('POST', '/v1/agents', { as: running.alice, body: { name: 'scout' } })).status,
   ).toBe(201);

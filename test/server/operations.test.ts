@@ -57,7 +57,7 @@ test('leases that are live are counted, of agents and of tasks; a scrape reads n
   const range = engine.range.bind(engine);
   Object.assign(engine, {
     range: (family: string, options: { limit?: number }) => {
-      // The count beside the work goes on meanwhile.
+      // The background count continues meanwhile.
       if (options.limit !== 1 && !family.endsWith('/leases')) read.push(family);
       return range(family, options);
     },
@@ -68,7 +68,7 @@ test('leases that are live are counted, of agents and of tasks; a scrape reads n
   await leased.stop();
 });
 
-test('metrics tell how long calls of a database outside the process take', async () => {
+test('metrics measure calls to external databases', async () => {
   const outside = await Running.start({ datastore: 'memory://' });
   await outside.ask('PUT', '/v1/data/notes/secret-key', { as: outside.alice, body: { value: 1 } });
   const { text } = await outside.ask('GET', '/metrics');
@@ -87,7 +87,7 @@ test('health has the shape that AICQ clients read', async () => {
   });
 });
 
-test('with a limit set, callers are told it, and refused beyond it', async () => {
+test('with a rate limit, callers see it in headers and are refused beyond it', async () => {
   const limited = await Running.start({ limits: { requestsPerMinuteMax: 3 } });
   const statuses: number[] = [];
   for (let asked = 0; asked < 5; asked += 1)
@@ -106,7 +106,7 @@ test('without a limit no such header is sent', async () => {
   expect((await running.ask('GET', '/v1/agents', { as: running.alice })).headers.get('ratelimit')).toBeNull();
 });
 
-test('logs tell what was answered, and no secret', async () => {
+test('logs contain the status of answers and no secret', async () => {
   let written = '';
   const sink = new Writable({
     write(chunk, _encoding, done) {

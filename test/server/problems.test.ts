@@ -39,7 +39,7 @@ const faults: RouteGroup = {
   ),
 };
 
-/** Answers in a shape of its own, as messaging does. */
+/** Answers in a different shape, as messaging does. */
 const plain: RouteGroup = {
   owns: (path) => path.startsWith('/plain'),
   writeError: (error, _request, reply) => reply.code(error.status).send({ error: error.message }),
@@ -74,14 +74,14 @@ test.each(codes)('the code %s has its status, title, detail and fix on the wire'
   });
 });
 
-test('a fault of the program says nothing of its inside', async () => {
+test('an internal error does not reveal its cause', async () => {
   const reply = await running.ask('GET', '/fault/bug');
   expect(reply.status).toBe(500);
   expect(reply.json.code).toBe('internal');
   expect(reply.text).not.toContain('secret internals');
 });
 
-test('what may pass by itself says when to come back', async () => {
+test('a temporary error has Retry-After', async () => {
   for (const code of codes) {
     const { status, headers } = await running.ask('GET', `/fault/${code}`);
     expect([code, headers.get('retry-after')]).toEqual([code, status === 503 ? '1' : null]);
@@ -95,7 +95,7 @@ test('a status that the route does not declare is a fault, not an answer', async
 test('an unknown path is 404, a wrong method 405 with Allow', async () => {
   expect((await running.ask('GET', '/v1/nothing')).json).toMatchObject({ code: 'not_found', status: 404 });
   const wrong = await running.ask('DELETE', '/v1/status', { as: running.operator });
-  expect(wrong.json).toMatchObject({ code: 'method_not_allowed', status: 405, fix: 'It takes GET, HEAD.' });
+  expect(wrong.json).toMatchObject({ code: 'method_not_allowed', status: 405, fix: 'Use GET, HEAD.' });
   expect(wrong.headers.get('allow')).toBe('GET, HEAD');
 });
 
@@ -116,7 +116,7 @@ test('every answer carries the headers that keep browsers careful', async () => 
   }
 });
 
-test('JSON for programs is never taken for something else, and shows nothing in a browser', async () => {
+test('a browser neither reinterprets nor renders the JSON of /v1', async () => {
   const { status, headers } = await running.ask('GET', '/v1/agents', { as: running.alice });
   expect(status).toBe(200);
   expect(headers.get('x-content-type-options')).toBe('nosniff');

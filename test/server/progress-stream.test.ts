@@ -38,7 +38,7 @@ async function eventsOf(path: string, body: string, contentType: string): Promis
   }));
 }
 
-test('a backup tells how far it is, and its answer is the last event', async () => {
+test('a backup sends its progress, and the answer is the last event', async () => {
   const events = await eventsOf(
     '/v1/backups',
     JSON.stringify({ directory: join(directory, 'events') }),
@@ -59,7 +59,7 @@ test('a backup tells how far it is, and its answer is the last event', async () 
   ]);
 });
 
-test('without asking for events the answer is what it was', async () => {
+test('without Accept: text/event-stream the answer is plain JSON', async () => {
   const { status, json } = await running.ask('POST', '/v1/backups', {
     as: running.operator,
     body: { directory: join(directory, 'plain') },
@@ -81,7 +81,7 @@ test('a backup names the domains that another database keeps', async () => {
   }
 });
 
-test('a server without a stream to spare does the work and answers without one', async () => {
+test('at the limit of streams the server works without progress events', async () => {
   const full = await Running.start({ limits: { streamsMax: 0 } });
   try {
     const { status, json } = await full.ask('POST', '/v1/backups', {
@@ -96,7 +96,7 @@ test('a server without a stream to spare does the work and answers without one',
   }
 });
 
-test('what is refused before there is progress has its own status', async () => {
+test('a refusal before the first progress event has its HTTP status', async () => {
   const { status, json } = await running.ask('POST', '/v1/backups', {
     as: running.operator,
     body: { directory: 'relative' },
@@ -109,7 +109,7 @@ test('what is refused before there is progress has its own status', async () => 
   ).toBe(403);
 });
 
-test('an import tells how far it is; what goes wrong on the way is the last event', async () => {
+test('an import sends its progress; a later error is the last event', async () => {
   const lines = (await running.ask('GET', '/v1/export?domains=data', { as: running.operator })).text;
   const imported = () => eventsOf('/v1/import', lines, 'application/x-ndjson');
   const same = await imported();
@@ -120,7 +120,7 @@ test('an import tells how far it is; what goes wrong on the way is the last even
   expect(refused.at(-1)).toMatchObject({ event: 'error', data: { code: 'conflict', status: 409 } });
 });
 
-test('the command line hears every step, and an error on the way as the same error', async () => {
+test('the command line gets every progress event, and the same error', async () => {
   const connection = await connect({
     url: running.url,
     token: running.operator,

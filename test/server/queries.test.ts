@@ -10,7 +10,7 @@ import type { RowRequest } from './rows/row.js';
 import { type Reply, Running } from './running.js';
 import { writtenPort } from '../../src/messaging/conformance/written-port.js';
 
-/** Values that no parameter is made for, as they stand in a URL. */
+/** Hostile values, as they are written in a URL. */
 const hostile: Readonly<Record<string, string>> = {
   'four thousand characters': 'x'.repeat(4_000),
   'four thousand digits': '7'.repeat(4_000),
@@ -26,7 +26,7 @@ const hostile: Readonly<Record<string, string>> = {
   nothing: '',
 };
 
-/** What may stand in a cursor behind the mark of its list. */
+/** Contents of a cursor after the name of its list. */
 const forgedKeys: Readonly<Record<string, Buffer>> = {
   'one byte': Buffer.of(0x41),
   NUL: Buffer.alloc(40),
@@ -99,7 +99,9 @@ function operator(): Record<string, string> {
   return { authorization: `Bearer ${running.operator}` };
 }
 
-/** Answered as the route's group answers; neither a fault of the server nor an engine's word about sizes. */
+/**
+ * The answer has the shape of its group, and is neither an internal error nor an engine's error about sizes.
+ */
 function expectOwnAnswer(route: Route, reply: Reply, about: string): void {
   expect(reply.status, `${about}: ${reply.text.slice(0, 300)}`).toBeLessThan(500);
   expect(reply.status, `${about}: ${reply.text.slice(0, 300)}`).not.toBe(413);
@@ -114,7 +116,7 @@ describe('every query parameter of every route', () => {
     expect(asked.length).toBeGreaterThan(50);
   });
 
-  test.each(asked)('takes or refuses whatever it is given: $name', async ({ route, parameter, name }) => {
+  test.each(asked)('accepts or refuses every value: $name', async ({ route, parameter, name }) => {
     for (const [kind, value] of Object.entries(hostile)) {
       const reply = await ask(route, await requestOf(route), parameter, value, {
         ...operator(),
@@ -141,7 +143,7 @@ describe('every cursor', () => {
         // Some lists are the operator's alone.
         if (first.status === 403) continue;
         const { next_cursor: cursor } = first.json as { next_cursor: string | null };
-        // Without a user, the operator has documents of its own, which are none.
+        // Without a user, the operator acts for "default", which has no documents.
         if (cursor === null) continue;
         const second = await ask(route, request, 'cursor', cursor, as);
         expect(second.status, `${name} ${second.text}`).toBe(200);
@@ -224,6 +226,13 @@ async function addTo(route: string, path: string, number: number): Promise<void>
     }
     case '/v1/sessions/{session_id}/tasks':
       await workspaces.createTask(alice, id, { command: 'several' });
+      return;
+    case '/v1/blocks':
+      await messaging.port.block({
+        address: `203.0.113.${number}`,
+        reason: 'several',
+        expiresAtMs: Date.now() + 60_000,
+      });
       return;
     default:
       throw new Error(`How does ${route} get several items?`);

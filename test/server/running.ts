@@ -16,15 +16,15 @@ export interface Reply {
 }
 
 export interface Ask {
-  /** A bearer token, or headers that prove somebody. */
+  /** A bearer token, or headers with other credentials. */
   as?: string | Record<string, string>;
   body?: unknown;
-  /** Sent as it is, instead of `body`. */
+  /** Sent unchanged, instead of `body`. */
   raw?: string | Uint8Array<ArrayBuffer>;
   headers?: Record<string, string>;
 }
 
-/** Stands in for signatures: `x-test-agent` names an agent of alice, by its id. */
+/** Replaces signatures: `x-test-agent` names an agent of alice by its id. */
 export const testAgents: Authenticator = {
   name: 'test',
   needs: 'body',
@@ -102,7 +102,9 @@ export class Running {
     };
   }
 
-  /** Bytes on a bare connection, for requests that no client library would send; answers all that came back. */
+  /**
+   * Bytes on a bare connection, for requests that no client library would send; answers all that came back.
+   */
   async bytes(request: string): Promise<string> {
     const socket = createConnection({ port: this.port, host: '127.0.0.1' });
     let answer = '';

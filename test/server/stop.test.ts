@@ -54,7 +54,7 @@ test('a stop finishes the request that runs, ends streams and refuses new work',
   await stop;
 });
 
-test('a connection that asks nothing does not hold up a stop', async () => {
+test('an idle connection does not delay a stop', async () => {
   const running = await Running.start();
   const silent = createConnection({ port: running.port, host: '127.0.0.1' });
   await once(silent, 'connect');
@@ -78,7 +78,7 @@ test('a request that does not end is cut off after the limit', async () => {
   await running.stoa.close();
 });
 
-test('a request that the stop cuts off is answered, and not logged as a fault', async () => {
+test('a request that a stop interrupts gets an answer and is not logged as a fault', async () => {
   let written = '';
   const sink = new Writable({
     write(chunk, _encoding, done) {

@@ -70,7 +70,7 @@ test('a token cannot be revoked through another user', async () => {
   expect(await status(token)).toBe(200);
 });
 
-test('the 64 digits that a user id is stored under are no second way to that user, in any domain', async () => {
+test('the hash of a user id does not give access to that user in any domain', async () => {
   const owner = 'olga';
   const digits = userKey(owner).toString('hex');
   const early = (await newToken(digits)).token;
@@ -101,14 +101,14 @@ test('the 64 digits that a user id is stored under are no second way to that use
   expect(kept.json.value).toBe('hers alone');
 });
 
-test('all tokens of a user go at once', async () => {
+test('all tokens of a user can be revoked at once', async () => {
   const tokens = [await newToken('sam'), await newToken('sam')];
   for (const { token } of tokens) expect(await status(token)).toBe(200);
   await running.ask('DELETE', '/v1/users/sam/tokens?token=all', { as: running.operator });
   for (const { token } of tokens) expect(await status(token)).toBe(401);
 });
 
-test('revoking needs to say what', async () => {
+test('revoking without a token id or "all" is refused', async () => {
   expect((await running.ask('DELETE', '/v1/users/sam/tokens', { as: running.operator })).status).toBe(400);
 });
 
@@ -136,7 +136,7 @@ test.each([
   );
 });
 
-test('a user has at most so many tokens', async () => {
+test('the number of tokens of a user is limited', async () => {
   for (let made = 0; made < 5; made += 1) await newToken('ulla');
   const reply = await running.ask('POST', '/v1/users/ulla/tokens', { as: running.operator, body: {} });
   expect(reply.json).toMatchObject({ code: 'quota_exceeded', status: 409 });
@@ -170,7 +170,7 @@ test('the last use shows in the list', async () => {
   ).toBe(nowMs);
 });
 
-describe('what proves nothing', () => {
+describe('invalid credentials', () => {
   test.each([
     ['another secret with a known id', (token: string) => `${token.slice(0, -4)}AAAA`],
     ['the id alone', (token: string) => token.slice(0, 26)],
@@ -201,7 +201,7 @@ test('only the operator acts for another user', async () => {
   ).toBe(200);
 });
 
-test('a signed agent goes by its own name', async () => {
+test('a signed agent has its own name', async () => {
   const as = { 'x-test-agent': '0'.repeat(64) };
   expect((await running.ask('GET', '/v1/agents', { as, headers: { 'stoa-agent': 'other' } })).status).toBe(
     403,
@@ -220,17 +220,17 @@ test('a token outlives a restart, and the operator keeps its own', async () => {
   expect(await status(token)).toBe(200);
 });
 
-test('a damaged operator token is refused at start, with the way out', async () => {
+test('a damaged operator token is refused at start, with a fix', async () => {
   const broken = mkdtempSync(join(tmpdir(), 'stoa-broken-'));
   writeFileSync(join(broken, 'operator.token'), 'hello');
   await expect(Running.start({ data: broken, engine: 'lmdb' })).rejects.toMatchObject({
     code: 'invalid_config',
-    fix: expect.stringContaining('Remove'),
+    fix: expect.stringContaining('Delete the file'),
   });
   rmSync(broken, { recursive: true, force: true });
 });
 
-test('a token is narrowed only to namespaces that could be, and not to any number of them', async () => {
+test('a token can be limited only to valid namespaces, and to a bounded number', async () => {
   for (const namespaces of [
     [],
     [''],

@@ -1,4 +1,4 @@
-/** A table of PostgreSQL that refuses statements over more rows than it is told. */
+/** A table of PostgreSQL that refuses statements over more than the given number of rows. */
 import { type PostgresSql, query } from '../../src/homes/postgres/connection.js';
 
 export async function refuseLargeStatements(sql: PostgresSql, table: string, rowsMax: number): Promise<void> {

@@ -21,7 +21,7 @@ export class Child {
   readonly #name: string;
   #output = '';
   #ended = false;
-  /** What it printed last may arrive after its end. A child of its own that lives on may keep it open. */
+  /** Its last output may arrive after its end. A living child process may keep the stream open. */
   readonly #outputEnded: Promise<unknown>;
 
   constructor(name: string, command: string, args: readonly string[], options: SpawnOptions = {}) {

@@ -5,7 +5,8 @@ import { callbackify, promisify } from 'node:util';
 import expressPouchdb, { type Database, type FindQuery, type FoundPage, type Index } from 'express-pouchdb';
 import memory from 'pouchdb-adapter-memory';
 import PouchDB from 'pouchdb-core';
-// The one for browsers reads the functions of a view once, where the other makes a virtual machine for each document.
+// The one for browsers reads the functions of a view once, where the other makes a virtual machine for each
+// document.
 import mapReduce from 'pouchdb-mapreduce/lib/index-browser.js';
 import type { TestServer } from './child.js';
 
@@ -144,7 +145,7 @@ async function findWithBookmark(
       const answer = await find(page);
       return { ...answer, bookmark: Buffer.from(String(skip + answer.docs.length)).toString('base64url') };
     } catch (error) {
-      // PouchDB stumbles over a document that is deleted between its look into the index and its look at the document.
+      // PouchDB fails if a document is deleted between its read of the index and of the document.
       if (attempts === 20 || !(error instanceof Error && error.message.includes('of undefined (reading')))
         throw error;
     }

@@ -21,7 +21,7 @@ export class FaultyProxy {
   #server: Server | undefined;
   #port = 0;
   intercept: Intercept = () => undefined;
-  /** The server does what it is asked, and the answer never arrives. */
+  /** The server executes the request, and the answer never arrives. */
   losesAnswer: (request: { target: string; body: string }) => boolean = () => false;
 
   /** Waited for before a request goes on to the server. */
@@ -46,7 +46,7 @@ export class FaultyProxy {
     this.#server = server;
   }
 
-  /** From here on everything passes as it is. */
+  /** From here on everything passes unchanged. */
   heal(): void {
     this.intercept = () => undefined;
     this.losesAnswer = () => false;

@@ -1,4 +1,7 @@
-/** Firestore for the tests: the emulator at FIRESTORE_EMULATOR_HOST, or Google's where its CLI is installed, or one in the process. */
+/**
+ * Firestore for the tests: the emulator at FIRESTORE_EMULATOR_HOST, or Google's where its CLI is installed,
+ * or one in the process.
+ */
 import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
@@ -11,7 +14,7 @@ export interface FirestoreServer extends TestServer {
   firestore: Firestore;
 }
 
-/** Each suite has a project of its own, and so a database of its own. */
+/** Each suite has a separate project, and so a separate database. */
 export async function start(): Promise<FirestoreServer> {
   const projectId = uniqueName('stoa').replace('_', '-');
   const given = process.env['FIRESTORE_EMULATOR_HOST'];
@@ -27,7 +30,8 @@ export async function start(): Promise<FirestoreServer> {
   return {
     url: `firestore://${projectId}`,
     describe: 'Firestore emulator (@firebase-bridge/firestore-admin, in process)',
-    // The emulator is built on its own copy of the same SDK, whose class differs only by where it was loaded from.
+    // The emulator is built on its own copy of the same SDK, whose class differs only by where it was loaded
+    // from.
     firestore: database.firestore() as unknown as Firestore,
     stop: async () => mock.deleteAll(),
   };
@@ -87,7 +91,7 @@ type Emulator = typeof import('@firebase-bridge/firestore-admin');
 
 /**
  * The service orders text by its UTF-8 bytes; the emulator compares UTF-16 code units, and says so
- * in its source. Its CommonJS build looks the comparison up at every call, so that it can be mended.
+ * in its source. Its CommonJS build looks the comparison up at every call, so that it can be replaced.
  */
 function loadEmulator(): Emulator {
   const require = createRequire(import.meta.url);

@@ -1,4 +1,6 @@
-/** A door in front of a server: closed, the server is gone for those who come through it; silent, it takes them in and says nothing. */
+/**
+ * A proxy in front of a server: closed, it refuses connections; silent, it accepts them and sends nothing.
+ */
 import { type AddressInfo, type Socket, connect, createServer } from 'node:net';
 
 export interface Gate {
@@ -22,7 +24,7 @@ export async function startGate(url: string): Promise<Gate> {
       const outside = connect(Number(target.port), target.hostname);
       for (const socket of [inside, outside]) {
         sockets.add(socket);
-        // Either side going away takes the other with it.
+        // When one side closes, the other is closed too.
         socket.on('error', () => socket.destroy());
         socket.on('close', () => {
           sockets.delete(socket);

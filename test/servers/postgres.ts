@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Child, type HaltingServer, freePort } from './child.js';
 
-/** PostgreSQL refuses to run as root, so root hands it to `nobody`. */
+/** PostgreSQL refuses to run as root, so root starts it as `nobody`. */
 const nobody = 65_534;
 
 export async function start(): Promise<HaltingServer> {
@@ -67,7 +67,7 @@ export async function start(): Promise<HaltingServer> {
   };
 }
 
-/** A database of its own on a running server, so that suites do not see each other. */
+/** A separate database on a running server, so that suites do not see each other. */
 export async function createDatabase(url: string, name: string): Promise<string> {
   const { default: postgres } = await import('postgres');
   const sql = postgres(url, { max: 1, onnotice: () => undefined });
@@ -86,7 +86,10 @@ function nativeDirectory(): string {
   return join(dirname(dirname(entry)), 'native');
 }
 
-/** npm keeps no symbolic links; the package lists them for its install script, which may have been forbidden to run. */
+/**
+ * npm keeps no symbolic links; the package lists them for its install script, which may have been forbidden
+ * to run.
+ */
 async function restoreSymlinks(native: string): Promise<void> {
   const links = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8')) as {
     source: string;

@@ -10,7 +10,7 @@ const clusterPortMax = 55_535;
 const slots = 16_384;
 const startsMax = 5;
 
-/** One server that syncs every write, as the server asks for at its start. It is halted without warning, as by a crash. */
+/** One server that syncs every write. It is stopped without warning, as by a crash. */
 export async function start(extra: readonly string[] = []): Promise<HaltingServer> {
   const version = installedVersion();
   const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));
@@ -82,7 +82,9 @@ export async function startCluster(): Promise<TestServer> {
   };
 }
 
-/** Tried again when it ends at once: a port was taken since it was looked for, and that of a cluster's bus is not looked for at all. */
+/**
+ * Retried if it ends at once: the port may be in use by now, and the port of a cluster's bus is not checked.
+ */
 async function startNode(
   directory: string,
   portMax: number | undefined,

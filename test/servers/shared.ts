@@ -1,11 +1,11 @@
-/** How a suite asks for a server: `const { url } = await sharedServer('postgres')` in its `beforeAll`. */
+/** How a suite gets a server: `const { url } = await sharedServer('postgres')` in its `beforeAll`. */
 import { randomBytes } from 'node:crypto';
 import { relative } from 'node:path';
 import { expect, inject } from 'vitest';
 import type { SharedServerName } from './desk.js';
 import { createDatabase } from './postgres.js';
 
-/** The server of that name, started when the first suite asks; it ends with the run, so nobody stops it. */
+/** The server of that name, started for the first suite; it ends with the run. */
 export async function sharedServer(
   name: SharedServerName | 'program',
 ): Promise<{ url: string; describe: string }> {
@@ -14,12 +14,12 @@ export async function sharedServer(
   return (await answer.json()) as { url: string; describe: string };
 }
 
-/** The path of the program as it ships, compiled from the sources as they are. */
+/** The path of the shipped program, compiled from the current sources. */
 export async function builtProgram(): Promise<string> {
   return (await sharedServer('program')).url;
 }
 
-/** A database of its own on the shared PostgreSQL. */
+/** A separate database on the shared PostgreSQL. */
 export async function sharedPostgres(): Promise<{ url: string; describe: string }> {
   const server = await sharedServer('postgres');
   databases += 1;
@@ -37,7 +37,7 @@ export function uniqueName(prefix: string): string {
   return `${prefix}_${randomBytes(5).toString('hex')}`;
 }
 
-/** Says in the run's last lines that this suite ran on a server which it started by itself. */
+/** Reports at the end of the run that this suite started its own server. */
 export async function noteServer(describe: string): Promise<void> {
   await fetch(`${inject('serverDesk')}/?${new URLSearchParams({ suite: suite(), describe })}`);
 }

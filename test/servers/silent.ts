@@ -1,4 +1,4 @@
-/** A server that takes connections and never says a word. */
+/** A server that accepts connections and never answers. */
 import { type AddressInfo, type Socket, createServer } from 'node:net';
 
 export interface SilentServer {
@@ -13,7 +13,7 @@ export async function startSilentServer(): Promise<SilentServer> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
-    // Who is cut off in the middle of a word resets the connection.
+    // A peer that is cut off in the middle of a write resets the connection.
     socket.on('error', () => socket.destroy()).on('close', () => sockets.delete(socket));
     socket.resume();
   });

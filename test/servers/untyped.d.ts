@@ -40,7 +40,7 @@ declare module 'express-pouchdb' {
   }
   interface App {
     (request: IncomingMessage, response: ServerResponse): void;
-    /** What a wrapper does to a database, it does once, before the first request to it. */
+    /** A wrapper prepares a database once, before its first request. */
     dbWrapper: {
       registerWrapper(wrapper: (name: string, database: Database, next: () => unknown) => unknown): void;
     };

@@ -1,4 +1,4 @@
-/** Whoever lists, searches, exports or examines much, /livez answers meanwhile. */
+/** /livez answers during large lists, searches, exports and examinations. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,8 +12,9 @@ import { type ManyRows, fillWithManyRows } from './many-rows.js';
 /** Documents and namespaces; `STALL_ROWS` is the number of everything else. */
 const documentRows = 100_000;
 const rows = Number(process.env['STALL_ROWS'] ?? 10_000);
+const engine = process.env['STALL_ENGINE'] === 'rocksdb' ? 'rocksdb' : 'lmdb';
 const delayMsMax = 100;
-/** A machine that does something else for a moment delays one attempt, work in one turn delays each. */
+/** Other load on the machine delays one attempt; long synchronous work delays every attempt. */
 const attemptsMax = 3;
 const noLimit = 1_000_000_000;
 
@@ -40,7 +41,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'stoa-stalls-'));
   running = await Running.start({
     data: directory,
-    engine: 'lmdb',
+    engine,
     storeConfig: { sync_writes: false },
     limits: {
       agentsPerUserMax: noLimit,

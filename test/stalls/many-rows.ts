@@ -32,9 +32,9 @@ export async function fillWithManyRows(stoa: Stoa, documentCount: number, count:
   const port = writtenPort(messaging);
   await documents(stoa, alice, documentCount);
   await namespaces(stoa, documentCount);
-  // An agent of its own for each write in one namespace.
+  // A different agent for each write in one namespace.
   await each(count, (index) => data.set(operatorCaller('alice', `worker-${index}`), 'crowded', 'k', index));
-  // Half of them are of a user of their own, so that there are as many users.
+  // Half of them have a separate user, so that there are as many users.
   await each(count, (index) =>
     registry.createAgent(index % 2 === 0 ? alice : operatorCaller(`user-${index}`), {
       name: `agent-${index}`,
@@ -84,7 +84,7 @@ async function documents(stoa: Stoa, caller: Caller, count: number): Promise<voi
     );
 }
 
-/** Each document in a namespace of its own. */
+/** Each document in a separate namespace. */
 async function namespaces({ data }: Stoa, count: number): Promise<void> {
   const wide = operatorCaller('wide');
   await data.set(wide, 'model', 'k', 1);

@@ -64,14 +64,14 @@ test('a dry run names the documents that the target cannot hold, and the move an
       target.transfer.import(operatorCaller('u'), documents, { dryRun: true }),
     ).rejects.toMatchObject({
       code: 'invalid_request',
-      message: expect.stringContaining('500002 bytes; dynamodb') as string,
+      message: expect.stringContaining('500002 bytes') as string,
     });
   } finally {
     for (const store of [from, to]) await store.close();
   }
 });
 
-test('documents of ours and of other programs move from DynamoDB to Firestore and back unchanged (emulators)', async () => {
+test('documents of Stoa and of other programs move from DynamoDB to Firestore and back unchanged (emulators)', async () => {
   const options = { limits: limitsWith(), nowMs: Date.now };
   const { url } = await sharedServer('dynamodb');
   const server = await startFirestore();

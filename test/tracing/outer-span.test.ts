@@ -5,7 +5,7 @@ import { openStoa } from '../../src/index.js';
 import { createApp } from '../../src/server/app.js';
 import { loadTracing } from '../../src/server/tracing.js';
 
-test('where the program has a span of the request already, that span is the parent and not the header', async () => {
+test('if the program already has a span for the request, that span is the parent, not the header', async () => {
   const exporter = new InMemorySpanExporter();
   const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
   provider.register();

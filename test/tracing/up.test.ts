@@ -124,7 +124,7 @@ describe('a server with traces', () => {
     });
   });
 
-  test('leaves out what its caller does not record', async () => {
+  test('does not record a trace that the caller does not sample', async () => {
     const follows = await up(path('follows'), [], environment());
     await fetch(`${follows.url}/livez`, { headers: { traceparent: `00-${trace}-${parent}-00` } });
     await fetch(`${follows.url}/readyz`, { headers: { traceparent: `00-${'0'.repeat(32)}-${parent}-01` } });
@@ -144,7 +144,7 @@ describe('a server with traces', () => {
     ).toMatchObject([{ status: { code: 2 } }]);
   });
 
-  test('answers all the same when no collector does, and ends', async () => {
+  test('serves requests and stops while no collector answers', async () => {
     const server = await up(
       path('alone'),
       [],

@@ -20,7 +20,7 @@ export async function linesOf(
   return lines;
 }
 
-/** Records without header and last line, in an order of their own, and without what time and use change. */
+/** Records without header and last line, sorted, and without fields that time and use change. */
 export function comparable(lines: readonly string[]): unknown[] {
   return lines
     .slice(1, -1)

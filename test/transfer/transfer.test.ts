@@ -89,7 +89,7 @@ describe('an export', () => {
     });
   });
 
-  it('holds secrets only when they are asked for, and never tokens', async () => {
+  it('contains secrets only on request, and never tokens', async () => {
     const { token } = await source.identity.createToken(operatorCaller(), 'ada', {}, null);
     const [without, withThem] = [
       (await linesOf(source)).join(''),
@@ -102,7 +102,7 @@ describe('an export', () => {
     expect(withThem).not.toContain(token);
   });
 
-  it('holds no password of a repository, and an import stores none', async () => {
+  it('contains no password of a repository, and an import stores none', async () => {
     const lines = (await linesOf(source, { domains: ['workspaces'] })).map((line) =>
       line.includes('"workspaces.project"')
         ? line
@@ -122,7 +122,7 @@ describe('an export', () => {
       expect((await linesOf(target, { withSecrets })).join('')).not.toContain('hunter2');
   });
 
-  it('of one user holds that user alone', async () => {
+  it('of one user contains only that user', async () => {
     const text = (await linesOf(source, { user: 'bob' })).join('');
     expect(text).toContain('"other"');
     expect(text).not.toContain('"ada"');
@@ -141,7 +141,7 @@ describe.each([
   { engine: 'lmdb', shards: 1 },
   { engine: 'rocksdb', shards: 3 },
 ] as const)('an import on $engine with $shards shards', ({ engine, shards }) => {
-  it('brings everything, exactly as it was', async () => {
+  it('restores everything exactly', async () => {
     const target = await open(`whole-${engine}`, { engine, shards });
     const report = await run(target, whole);
     expect(report).toMatchObject({ replaced: 0, skipped: 0, conflicts_total: 0, bad_total: 0 });
@@ -175,7 +175,7 @@ describe.each([
     await expectHealthy(target);
   });
 
-  it('goes on where an earlier one was cut off', async () => {
+  it('continues an interrupted import', async () => {
     const target = await open(`resumed-${engine}`, { engine, shards });
     const lines = await linesOf(source);
     await run(target, await save(lines.slice(0, 9), 'cut.ndjson'), { keepGoing: true });
@@ -184,7 +184,7 @@ describe.each([
     await expectHealthy(target);
   });
 
-  it('with new ids makes a second copy that holds together', async () => {
+  it('with new ids makes a second, consistent copy', async () => {
     const target = await open(`mapped-${engine}`, { engine, shards });
     const user = await save(await linesOf(source, { domains: ['workspaces'] }), 'workspaces.ndjson');
     await run(target, user, { ids: 'map' });
@@ -228,7 +228,7 @@ describe('conflicts', () => {
     expect(comparable(await linesOf(target))).toEqual(comparable(before));
   });
 
-  it('are ids of another user too, also in another shard, which stays the owner', async () => {
+  it('include ids of another user, also in another shard, which keeps them', async () => {
     const shardsTarget = await open('ids-of-others', { engine: 'memory', shards: 4 });
     const { registry } = shardsTarget;
     const kernel = kernelOf(shardsTarget);
@@ -244,7 +244,7 @@ describe('conflicts', () => {
     await expectHealthy(shardsTarget);
   });
 
-  it('stop an import before it wrote anything, unless told otherwise', async () => {
+  it('stop an import before it writes anything, by default', async () => {
     await target.data.set(ada, 'notes', 'twice', 'mine');
     const before = comparable(await linesOf(target));
     await expect(run(target, plain)).rejects.toMatchObject({ code: 'conflict' });
@@ -309,14 +309,14 @@ describe('conflicts', () => {
     expect((await run(target, other, { onConflict: 'replace', keepGoing: true })).replaced).toBe(1);
   });
 
-  it('a name that is taken leaves the record and all below it out', async () => {
+  it('a name in use skips the record and everything below it', async () => {
     await target.workspaces.createWorkspace(ada, { name: 'site' });
     const report = await run(target, plain, { onConflict: 'skip' });
     // The workspace, its project, its session and three tasks, beside the user that was there.
     expect(report.skipped).toBe(7);
   });
 
-  it('a quota of agents holds, counted over the file, with the quota that the file brings', async () => {
+  it('the quota of agents is checked over the whole file, with the quota in the file', async () => {
     const lines = (await linesOf(source, { user: 'bob', domains: ['registry'] })).filter(
       (line) => !line.includes('stoa.end'),
     );
@@ -341,7 +341,7 @@ describe('conflicts', () => {
 describe('documents', () => {
   const ada = operatorCaller('ada');
 
-  it('are held to the limits of the store that takes them, each line before anything is written', async () => {
+  it('are checked against the limits of the target store, each line before anything is written', async () => {
     const generous = await open('generous', { limits: { dataKeyBytesMax: 1_200 } });
     await generous.data.setMany(ada, 'notes', { a: 1, ['k'.repeat(1_100)]: 1 });
     const lines = await linesOf(generous, { domains: ['data'] });
@@ -356,7 +356,7 @@ describe('documents', () => {
     });
   });
 
-  it('nested deeper than anything may be are bad lines, and so is every other record', async () => {
+  it('nested too deeply are bad lines, as for every other record', async () => {
     const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
     const lines = await linesOf(source);
     const project = lines.findIndex((line) => line.includes('"type":"workspaces.project"'));
@@ -365,11 +365,11 @@ describe('documents', () => {
       .toSpliced(1, 0, `{"type":"data.document","userId":"ada","namespace":"n","key":"k","value":${deep}}\n`);
     await expect(run(await open('deep'), await save(nested))).rejects.toMatchObject({
       code: 'invalid_request',
-      details: { bad: [{ line: 2 }, { line: project + 2, reason: 'it is nested too deeply' }] },
+      details: { bad: [{ line: 2 }, { line: project + 2, reason: 'the line is nested too deeply' }] },
     });
   });
 
-  it('beyond a quota are conflicts that are counted over the file, and left out where that is asked for', async () => {
+  it('beyond a quota are conflicts, counted over the file, and skipped on request', async () => {
     const many = await open('many');
     await many.data.setMany(
       ada,
@@ -391,7 +391,7 @@ describe('documents', () => {
   });
 });
 
-describe('a file that is not right', () => {
+describe('a damaged file', () => {
   let target: Stoa;
   let lines: string[];
 
@@ -403,27 +403,31 @@ describe('a file that is not right', () => {
   const attempt = async (given: readonly string[]) => run(target, await save(given));
 
   it.each([
-    ['is cut off', (all: string[]) => all.slice(0, -1), 'cut off'],
+    ['is cut off', (all: string[]) => all.slice(0, -1), 'its last line is missing'],
     ['lacks a line', (all: string[]) => all.toSpliced(4, 1), 'but'],
     [
       'has a changed line',
       (all: string[]) => all.map((line) => line.replace('hello everybody', 'hullo everybody')),
-      'not those that were exported',
+      'not the exported ones',
     ],
-    ['has a line that is no JSON', (all: string[]) => all.with(3, '{"type":\n'), 'Line 4: it is not JSON'],
+    [
+      'has a line that is no JSON',
+      (all: string[]) => all.with(3, '{"type":\n'),
+      'Line 4: the line is not JSON',
+    ],
     [
       'has an unknown type',
       (all: string[]) => all.with(3, '{"type":"registry.robot"}\n'),
-      'Line 4: the type "registry.robot" is not known',
+      'Line 4: the type "registry.robot" is unknown',
     ],
     [
       'has an unknown member',
       (all: string[]) => all.with(1, (all[1] as string).replace('{', '{"extra":1,')),
       'Line 2: extra',
     ],
-    ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'comes a second time'],
-    ['has no header', (all: string[]) => all.slice(1), 'Line 1: this is not an export'],
-    ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'more behind the last line'],
+    ['has a record twice', (all: string[]) => all.toSpliced(2, 0, all[1] as string), 'is repeated'],
+    ['has no header', (all: string[]) => all.slice(1), 'Line 1: the first line is not the header'],
+    ['goes on after its end', (all: string[]) => [...all, all[1] as string], 'continues after the last line'],
     [
       'is of a newer version',
       (all: string[]) => all.with(0, (all[0] as string).replace('"version":1', '"version":2')),
@@ -435,7 +439,7 @@ describe('a file that is not right', () => {
     expect(comparable(await linesOf(target, { domains: ['registry', 'data', 'workspaces'] }))).toEqual([]);
   });
 
-  it('a record that comes twice is taken once when told to keep going', async () => {
+  it('a duplicate record is imported once with --keep-going', async () => {
     const report = await run(
       await open('twice'),
       await save([lines[0] as string, lines[1] as string, ...lines.slice(1)]),
@@ -447,9 +451,7 @@ describe('a file that is not right', () => {
       records: lines.length - 2,
       written: report.records - report.same,
     });
-    expect(report.bad.map(({ reason }) => reason)).toContainEqual(
-      expect.stringContaining('comes a second time'),
-    );
+    expect(report.bad.map(({ reason }) => reason)).toContainEqual(expect.stringContaining('is repeated'));
   });
 
   it('a file of more records than are allowed is refused before anything is written', async () => {
@@ -466,7 +468,7 @@ describe('a file that is not right', () => {
     expect(comparable(await linesOf(small))).toEqual([]);
   });
 
-  it('a bad line is left out when told to keep going', async () => {
+  it('a bad line is skipped with --keep-going', async () => {
     const report = await run(target, await save(lines.with(1, '{"type":\n')), { keepGoing: true });
     expect(report.bad_total).toBe(2);
     expect(report.bad[0]).toMatchObject({ line: 2 });

@@ -1,4 +1,4 @@
-/** Work in many steps that the end of the process cuts off: it goes on with the next start, where it was. */
+/** Work in many steps that a stop interrupts: it continues at the next start. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -83,7 +83,7 @@ function textOf(kernel: Kernel): string {
     .join('\n');
 }
 
-/** By itself: nobody asks for it. */
+/** Runs in the background without a request. */
 async function settled({ kernel }: Opened): Promise<void> {
   await expect.poll(() => textOf(kernel), { timeout: 20_000, interval: 10 }).not.toContain('meta:work:');
 }
@@ -94,7 +94,7 @@ async function expectSound({ kernel }: Opened): Promise<void> {
 }
 
 describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
-  it('a purge goes on after a restart', async () => {
+  it('a purge continues after a restart', async () => {
     const { tasks, projectId } = await during(engine, async ({ service }) => {
       const place = await makePlace(service, ada);
       const made = await makeTasks(service, ada, place.sessionId, 20);
@@ -130,7 +130,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     });
   });
 
-  it('a re-keying goes on after a restart, and every secret opens in between', async () => {
+  it('a re-keying continues after a restart, and every secret can be read meanwhile', async () => {
     const ids = await during(engine, async ({ service, secrets }) => {
       const made: string[] = [];
       for (let index = 0; index < 12; index += 1)

@@ -1,4 +1,7 @@
-/** A fleet over HTTP: workers are killed, the server is killed with SIGKILL, and each task is completed exactly once. */
+/**
+ * A fleet over HTTP: workers are killed, the server is killed with SIGKILL, and each task is completed
+ * exactly once.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';
@@ -17,7 +20,7 @@ afterAll(() => {
 });
 
 it(
-  `${size.processes * size.loops} workers complete ${size.tasks} tasks once each, whoever is killed`,
+  `${size.processes * size.loops} workers complete ${size.tasks} tasks once each while processes are killed`,
   { timeout: 600_000 },
   async () => {
     const data = program.path('data');
@@ -99,7 +102,7 @@ it(
       call('GET', `/v1/changes?limit=1000&topics=task.completed${cursor.replace('cursor', 'since')}`),
     );
     expect(completions.map(({ id }) => id).toSorted()).toEqual(made.map(({ id }) => id).toSorted());
-    // No two workers were told that the same task is theirs.
+    // No two workers got the same claim.
     const holders = new Set(reported.map((line) => line.split(' ')[0]));
     expect(reported.length).toBe(holders.size);
   },

@@ -50,7 +50,7 @@ it('the ETag is the quoted version; a stale If-Match is 412', async () => {
   expect([second.status, second.json.code]).toEqual([412, 'version_conflict']);
 });
 
-it('a malformed id is 400, an id of nobody is 404', async () => {
+it('a malformed id is 400, an unknown id is 404', async () => {
   for (const id of [
     'x',
     'ws_',
@@ -59,7 +59,7 @@ it('a malformed id is 400, an id of nobody is 404', async () => {
     'ws_%2e%2e',
   ]) {
     const { status, json } = await running.ask('GET', `/v1/workspaces/${id}`, { as: running.alice });
-    expect([status, json.detail]).toEqual([400, 'path.workspace_id: must be ws_ and a UUID.']);
+    expect([status, json.detail]).toEqual([400, 'path.workspace_id: is not ws_ followed by a UUID.']);
   }
   expect(
     (
@@ -117,7 +117,7 @@ it('the same Idempotency-Key makes one task', async () => {
   ).toHaveLength(1);
 });
 
-it('a caller who hangs up while it waits gets no task', async () => {
+it('a caller that disconnects while it waits gets no task', async () => {
   const { project, session } = await make();
   const gone = new AbortController();
   const claim = fetch(`${running.url}/v1/projects/${project}/tasks/claim`, {

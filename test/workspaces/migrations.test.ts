@@ -1,4 +1,7 @@
-/** The stored layout: the seed's version and keys, a second version over data of the first, and newer data refused. */
+/**
+ * The stored layout: the seed's version and keys, a second version over data of the first, and newer data
+ * refused.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -76,7 +79,7 @@ it("a new directory has the seed's version, buckets and keys", async () => {
   await close(service);
 });
 
-/** A second version that gives every task a new field, three records a step; it can be told to fail on the way. */
+/** A second version that gives every task a new field, three records per step; it can be made to fail. */
 function secondVersion(failAfterSteps = Infinity): Migration {
   let steps = 0;
   return {
@@ -99,7 +102,7 @@ function secondVersion(failAfterSteps = Infinity): Migration {
   };
 }
 
-it('a second version is made of data of the first, step by step, also when it was interrupted', async () => {
+it('data of the first version is migrated step by step, also after an interruption', async () => {
   const first = await open();
   const { sessionId } = await makePlace(first, ada);
   const tasks = await makeTasks(first, ada, sessionId, 10);

@@ -1,4 +1,4 @@
-/** Random histories against a model in memory, on every backend: whatever happens, both agree, and the doctor finds nothing. */
+/** Random histories against a model in memory, on every backend: both agree, and the doctor finds nothing. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { workspaceChecks } from '../../src/homes/directory/doctor/workspaces.js';
@@ -58,7 +58,7 @@ interface ModelTask {
   expiresAt: number;
 }
 
-/** The rules once more, as simply as they can be said. */
+/** The rules again, in the simplest form. */
 class Model {
   readonly tasks: ModelTask[] = [];
   now = 0;
@@ -74,7 +74,7 @@ class Model {
     return ready.toSorted((a, b) => b.priority - a.priority || a.order - b.order);
   }
 
-  /** A dependency that ended without a result takes what waits for it with it. */
+  /** Tasks that wait for a dependency without a result are cancelled with it. */
   settle(): void {
     for (let changed = true; changed;) {
       changed = false;
@@ -206,7 +206,7 @@ async function actOn(
 ): Promise<void> {
   if (verb === 'delete') {
     await service.deleteTask(ada, task.id);
-    // What depends on a completed task goes on; on any other it is cancelled.
+    // Tasks that depend on a completed task continue; on any other ended task they are cancelled.
     const wasCompleted = task.status === 'completed';
     if (!wasCompleted) {
       task.status = 'cancelled';
@@ -253,7 +253,7 @@ describe.each([
   });
   afterAll(() => bench.close());
 
-  it('end as the model says', { timeout: 300_000 }, async () => {
+  it('end in the state of the model', { timeout: 300_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), (steps) => play(bench, steps)),
       { numRuns: runs, endOnFailure: true },

@@ -1,4 +1,4 @@
-/** What only the operator may do: the commands that are plain calls. */
+/** Commands of the operator that are plain calls. */
 import type { CommandHints } from '../command.js';
 import type { blocks, server } from './operations.js';
 
@@ -9,7 +9,7 @@ export const secretCommands = {
 export const blockCommands = {
   list: {
     usage: 'ls',
-    about: 'List them with the reason',
+    about: 'List blocked addresses with the reason',
     examples: ['stoa blocks ls --json'],
     table: {
       columns: { ADDRESS: 'ip', UNTIL: 'expires_at', REASON: 'reason' },

@@ -1,49 +1,49 @@
-/** What only the operator may do: the state of the server, backups, transfers, repairs. */
+/** Operations of the operator: server status, backups, transfers and repairs. */
 import { type OperationTable, operatorOnly } from '../operation.js';
 
 export const server = {
   status: {
     method: 'GET',
     path: '/v1/status',
-    summary: 'The state of the server and its store',
+    summary: 'Get the status of the server and its store',
     principals: operatorOnly,
   },
   examine: {
     method: 'POST',
     path: '/v1/doctor',
-    summary: 'Look for damage in the indexes, and mend it',
+    summary: 'Find damaged indexes and repair them',
     principals: operatorOnly,
   },
   listFamilies: {
     method: 'GET',
     path: '/v1/inspect',
-    summary: 'The families of the store, with counts and sizes',
+    summary: 'List the families of the store, with counts and sizes',
     principals: operatorOnly,
   },
   listEntries: {
     method: 'GET',
     path: '/v1/inspect/{family}',
-    summary: 'The raw entries of a family, in key order',
+    summary: 'List the raw entries of a family, in key order',
     principals: operatorOnly,
   },
   rekey: {
     method: 'POST',
     path: '/v1/secrets/rekey',
-    summary: 'Make a new key and re-encrypt every secret with it',
+    summary: 'Create a new key and re-encrypt every secret with it',
     principals: operatorOnly,
     bodiless: true,
   },
   export: {
     method: 'GET',
     path: '/v1/export',
-    summary: 'Everything as lines of JSON',
+    summary: 'Export everything as lines of JSON',
     principals: operatorOnly,
     streams: 'always',
   },
   import: {
     method: 'POST',
     path: '/v1/import',
-    summary: 'Lines of an export into this store',
+    summary: 'Import the lines of an export into this store',
     principals: operatorOnly,
     upload: true,
     streams: 'asked',
@@ -60,7 +60,7 @@ export const backups = {
   create: {
     method: 'POST',
     path: '/v1/backups',
-    summary: 'Make a backup while the server runs',
+    summary: 'Create a backup while the server runs',
     principals: operatorOnly,
     creates: true,
     streams: 'asked',
@@ -71,7 +71,7 @@ export const blocks = {
   list: {
     method: 'GET',
     path: '/v1/blocks',
-    summary: 'Addresses that are blocked for running into rate limits',
+    summary: 'List the addresses that are blocked for exceeding rate limits',
     principals: operatorOnly,
   },
   delete: {

@@ -1,4 +1,4 @@
-/** What only the operator may do: the schemas of its operations. */
+/** The schemas of the operator's operations. */
 import { z } from 'zod';
 import { transferDomains } from '../../transfer/model.js';
 import { pageOf, pageQuery, pathSegment, progressAbout } from '../fields.js';
@@ -14,11 +14,11 @@ const statusSchema = z
     store_id: z.string(),
     engine: z.string(),
     shards: count,
-    sync_writes: z.boolean().describe('False: acknowledged writes may be lost with the machine'),
+    sync_writes: z.boolean().describe('False: a crash can lose acknowledged writes'),
     uptime_seconds: z.number(),
     writes: z
       .enum(['ok', 'disk_full', 'stopped'])
-      .describe('disk_full ends by itself when there is room again, stopped with a restart'),
+      .describe('disk_full ends when the disk has space again; stopped ends with a restart'),
     position: z.string().describe('The newest position of the change feed'),
     feed_bytes: count,
     expiry_backlog_ms: z.number(),
@@ -27,7 +27,7 @@ const statusSchema = z
       .object({ waiting: count, oldest_waiting_seconds: z.number(), undeliverable: count })
       .nullable()
       .describe(
-        'Messages of commits that messaging does not have yet, or never will; null when their database does not answer',
+        'Messages of commits that are not delivered yet or are undeliverable; null if their database does not answer',
       ),
     size_bytes: count,
     families: z.record(z.string(), z.object({ entries: count, size_bytes: count, estimated: z.boolean() })),
@@ -42,10 +42,15 @@ const backupSchema = z
     parent: z.string().nullable(),
     store: z.string(),
     taken_at: z.string(),
-    position: z.string().describe('The position of the change feed that a restore of it reaches'),
+    position: z.string().describe('The position of the change feed after a restore of this backup'),
     size_bytes: count,
-    with_key: z.boolean().describe('True: it holds the key ring, so whoever has it can read every secret'),
-    reason: z.string().nullable().describe('Why its chain cannot be restored; null where no link is missing'),
+    with_key: z
+      .boolean()
+      .describe('True: the backup contains the key ring, so its reader can decrypt every secret'),
+    reason: z
+      .string()
+      .nullable()
+      .describe('Why the chain of this backup cannot be restored; null if the chain is complete'),
   })
   .meta({ id: 'Backup' });
 
@@ -53,7 +58,7 @@ const createdBackupSchema = backupSchema
   .extend({
     not_included: z
       .array(z.string())
-      .describe('Domains that another database keeps; back that up with its own tools'),
+      .describe('Domains in another database; back that database up with its own tools'),
   })
   .meta({ id: 'CreatedBackup' });
 
@@ -63,7 +68,7 @@ const backupListSchema = z
     next_cursor: z.null(),
     unreadable: z
       .array(z.object({ name: z.string(), reason: z.string() }))
-      .meta({ description: 'What is there but does not say what it is, and why.' }),
+      .meta({ description: 'Entries of the directory that cannot be read as backups, with the reason.' }),
   })
   .meta({ id: 'BackupList' });
 
@@ -72,7 +77,7 @@ const directorySchema = z
   .min(1)
   .max(4_096)
   .optional()
-  .meta({ description: 'An absolute path on the server; `backups` in the data directory unless given.' });
+  .meta({ description: 'An absolute path on the server. The default is `backups` in the data directory.' });
 
 export const ndjson = 'application/x-ndjson';
 const flag = z.stringbool().default(false);
@@ -82,7 +87,7 @@ const domainsSchema = z
   .transform((text) => text.split(','))
   .pipe(z.array(z.enum(transferDomains)).min(1))
   .optional()
-  .meta({ description: `Some of ${transferDomains.join(', ')}, separated by commas; all unless given.` });
+  .meta({ description: `Some of ${transferDomains.join(', ')}, separated by commas. The default is all.` });
 
 const importReportSchema = z
   .object({
@@ -90,7 +95,7 @@ const importReportSchema = z
     records: count,
     written: count,
     replaced: count,
-    same: count.describe('They were there already, exactly so'),
+    same: count.describe('Records that already exist with the same content'),
     skipped: count,
     conflicts: z.array(
       z.object({
@@ -114,19 +119,19 @@ export const findingSchema = z
     key: z.string().describe('In hexadecimal'),
     kind: z.enum(['missing', 'dangling', 'duplicate', 'wrong', 'unreadable']),
     problem: z.string(),
-    repair: z.string().nullable().describe('What mending does; null where only a backup helps'),
+    repair: z.string().nullable().describe('What the repair does; null if only a backup helps'),
     repaired: z.boolean(),
   })
   .meta({ id: 'Finding' });
 
 const hex = z.string().describe('Bytes in hexadecimal');
-/** A key of an engine has at most 1,978 bytes; longer prefixes find nothing. */
+/** A key of an engine has at most 1,978 bytes; a longer prefix matches nothing. */
 const prefixCharactersMax = 2 * 1_978;
 
 export const serverSchemas = {
   status: { answers: { 200: statusSchema } },
   examine: {
-    description: 'Works while the store is in use. Every damage is counted; only the first ones are listed.',
+    description: 'Works while the store is in use. All findings are counted; only the first are listed.',
     body: z
       .strictObject({ repair: z.boolean().default(false) })
       .default({ repair: false })
@@ -158,7 +163,7 @@ export const serverSchemas = {
         .regex(/^([0-9a-fA-F]{2})*$/, 'must be bytes in hexadecimal')
         .max(prefixCharactersMax)
         .optional()
-        .meta({ description: 'Only keys that begin with these bytes, in hex.' }),
+        .meta({ description: 'Only keys that begin with these bytes, in hexadecimal.' }),
     }),
     answers: {
       200: z
@@ -171,28 +176,28 @@ export const serverSchemas = {
   },
   rekey: {
     description:
-      'Old keys stay in the key ring, for backups. Keys that come from the environment are not made here: then everything is re-encrypted with the first of them.',
+      'Old keys stay in the key ring, for backups. If the keys come from the environment, no key is created and every secret is re-encrypted with the first key.',
     answers: { 200: z.object({ key_id: z.string(), resealed: z.record(z.string(), z.int()) }) },
   },
   export: {
     description:
-      'A header, every record, and a last line with counts and a hash. The operator with `Stoa-User` exports that user. Tokens are never in it; secrets only with `with_secrets`.',
+      'A header, every record, and a last line with counts and a hash. The operator with `Stoa-User` exports that user. Tokens are never exported; secrets only with `with_secrets`.',
     query: z.object({
       domains: domainsSchema,
-      with_secrets: flag.meta({ description: 'Secrets as plain text.' }),
+      with_secrets: flag.meta({ description: 'Export secrets as plain text.' }),
     }),
-    answers: { 200: { contentType: ndjson, about: 'One record a line.' } },
+    answers: { 200: { contentType: ndjson, about: 'One record on each line.' } },
   },
   import: {
     description: `Every line is checked before the first record is written. Records keep their times, versions and counters. ${progressAbout}`,
     query: z.object({
-      dry_run: flag.meta({ description: 'Only report what would happen.' }),
+      dry_run: flag.meta({ description: 'Report what would happen, without writing.' }),
       ids: z
         .enum(['keep', 'map'])
         .default('keep')
-        .meta({ description: '`map` gives records new ids, the same ones for the same file.' }),
+        .meta({ description: '`map` gives records new ids, which are always the same for the same file.' }),
       on_conflict: z.enum(['fail', 'skip', 'replace']).default('fail'),
-      keep_going: flag.meta({ description: 'Leave bad lines out instead of refusing the file.' }),
+      keep_going: flag.meta({ description: 'Skip invalid lines instead of refusing the file.' }),
     }),
     answers: { 200: importReportSchema },
   },
@@ -207,7 +212,7 @@ export const backupSchemas = {
         kind: z.enum(['full', 'incremental']).default('full'),
         directory: directorySchema,
         with_key: z.boolean().default(false).meta({
-          description: 'Put the key ring for secrets in: who has the backup can then read them.',
+          description: 'Include the key ring: a reader of the backup can then decrypt every secret.',
         }),
       })
       .default({ kind: 'full', with_key: false })

@@ -1,16 +1,16 @@
-/** The data store: the commands that are plain calls. */
+/** Commands of the data store that are plain calls. */
 import { type CommandHints, pageFlags } from '../command.js';
 import type { data } from './operations.js';
 
 export const dataCommands = {
   delete: {
     usage: 'rm <key>',
-    about: 'Delete a document; ends with 4 where there is none',
+    about: 'Delete a document; the exit status is 4 if it does not exist',
     flags: [
       [
         'namespace',
         '-n, --namespace <namespace>',
-        'The namespace; "default" unless given',
+        'The namespace (default: "default")',
         { otherwise: 'default' },
       ],
     ],
@@ -19,7 +19,7 @@ export const dataCommands = {
   },
   listNamespaces: {
     usage: 'namespaces',
-    about: 'List namespaces with what is in them',
+    about: 'List namespaces with their documents, sizes and agents',
     flags: pageFlags,
     examples: ['stoa data namespaces --user ada'],
     table: {

@@ -1,29 +1,33 @@
-/** The data store: its operations. */
+/** The operations of the data store. */
 import { type OperationTable, bearers } from '../operation.js';
 
 export const mergePatchType = 'application/merge-patch+json';
 
 export const data = {
-  listNamespaces: { method: 'GET', path: '/v1/data', summary: 'The namespaces, with what is in them' },
+  listNamespaces: {
+    method: 'GET',
+    path: '/v1/data',
+    summary: 'List namespaces, with their documents, sizes and agents',
+  },
   list: {
     method: 'GET',
     path: '/v1/data/{namespace}',
-    summary: 'The keys of a namespace in code-point order, or its documents',
+    summary: 'List the keys or documents of a namespace in code-point order',
   },
   batch: {
     method: 'POST',
     path: '/v1/data/{namespace}',
-    summary: 'Sets, deletes and reads many keys in one step',
+    summary: 'Set, delete and read many keys in one step',
     creates: true,
-    // A batch of reads is for readers too; the service refuses the rest.
+    // A batch of reads is allowed for read-only tokens; the service refuses the writes.
     writes: false,
   },
-  clear: { method: 'DELETE', path: '/v1/data/{namespace}', summary: 'Clears a namespace' },
-  get: { method: 'GET', path: '/v1/data/{namespace}/{key}', summary: 'One document', versioned: true },
+  clear: { method: 'DELETE', path: '/v1/data/{namespace}', summary: 'Clear a namespace' },
+  get: { method: 'GET', path: '/v1/data/{namespace}/{key}', summary: 'Get a document', versioned: true },
   set: {
     method: 'PUT',
     path: '/v1/data/{namespace}/{key}',
-    summary: 'Writes a document, new or over the one that is there',
+    summary: 'Create or replace a document',
     versioned: true,
     takesKey: true,
     repeatable: true,
@@ -31,7 +35,7 @@ export const data = {
   change: {
     method: 'PATCH',
     path: '/v1/data/{namespace}/{key}',
-    summary: 'Adds to a number, appends to a list, or merges into a value, in one step',
+    summary: 'Add to a number, append to a list, or merge into a value, in one step',
     versioned: true,
     takesKey: true,
     wholeBody: 'change',
@@ -40,30 +44,30 @@ export const data = {
   delete: {
     method: 'DELETE',
     path: '/v1/data/{namespace}/{key}',
-    summary: 'Deletes a document',
+    summary: 'Delete a document',
     versioned: true,
     takesKey: true,
   },
 } as const satisfies OperationTable;
 
-/** Documents exactly as they are. */
+/** Documents with their times, versions and counters. */
 export const documents = {
   list: {
     method: 'GET',
     path: '/v1/documents',
-    summary: 'Every document of the data store, for export',
+    summary: 'Export every document of the data store',
   },
   import: {
     method: 'POST',
     path: '/v1/documents',
-    summary: 'Imports documents as they are, over what is there',
-    // A document names who made and read it, which a signed agent must not claim for others.
+    summary: 'Import documents unchanged, replacing existing ones',
+    // A document names the agents that made and read it. A signed agent must not claim that for others.
     principals: bearers,
   },
   importLines: {
     method: 'POST',
     path: '/v1/documents/lines',
-    summary: 'Imports a file of documents, one a line, of any length',
+    summary: 'Import a file of any length with one document on each line',
     principals: bearers,
     upload: true,
     streams: 'asked',

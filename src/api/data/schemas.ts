@@ -1,4 +1,4 @@
-/** The data store: the schemas of its operations. */
+/** The schemas of the data store's operations. */
 import { z } from 'zod';
 import { expiresAt, json, metadata, setDocumentSchema, ttl } from '../../datastore/schemas.js';
 import { pageOf, pageQuery, pathSegment, progressAbout, queryBoolean } from '../fields.js';
@@ -10,17 +10,14 @@ const agentName = z.string().nullable();
 const inNamespace = z.object({ namespace: pathSegment });
 const ofDocument = z.object({ namespace: pathSegment, key: pathSegment });
 
-/** `increment` or `append`; a merge patch has a content type of its own. */
+/** `increment` or `append`. A merge patch has its own content type. */
 export const changeDocumentSchema = z
   .strictObject({
-    increment: z.number().optional().describe('Added to the number that is there, or to 0'),
-    append: z
-      .array(json)
-      .optional()
-      .describe('Added at the end of the list that is there, or of an empty one'),
+    increment: z.number().optional().describe('Added to the stored number, or to 0'),
+    append: z.array(json).optional().describe('Appended to the stored list, or to an empty one'),
   })
   .refine(({ increment, append }) => (increment === undefined) !== (append === undefined), {
-    message: 'Give increment or append, one of them',
+    message: 'Send either increment or append',
   })
   .meta({ id: 'ChangeDocument' });
 
@@ -49,7 +46,7 @@ const documentSchema = z
     createdAt: time,
     updatedAt: time,
     lastAccessedAt: time.nullable(),
-    version: z.int().describe('1 when new, one more with every write'),
+    version: z.int().describe('1 for a new document; each write adds 1'),
     expiresAt: time.nullable(),
   })
   .meta({ id: 'Document' });
@@ -74,7 +71,9 @@ const namespaceSchema = z
     namespace: z.string(),
     count: z.int(),
     sizeBytes: z.int(),
-    agents: z.array(z.string()).describe('Every agent that wrote or read there since it was last cleared'),
+    agents: z
+      .array(z.string())
+      .describe('Every agent that wrote or read the namespace since it was last cleared'),
     updatedAt: time,
   })
   .meta({ id: 'Namespace' });
@@ -89,7 +88,7 @@ const batchAnswerSchema = z
       ]),
     ),
     values: z.record(z.string(), json).describe('Values by key; keys without a document are left out'),
-    deleted: z.int().describe('Documents that were there and are gone'),
+    deleted: z.int().describe('Documents that existed and were deleted'),
   })
   .meta({ id: 'DataBatchAnswer' });
 
@@ -102,18 +101,16 @@ const importSchema = z
       .min(1)
       .max(1_000)
       .describe(
-        "In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the rest where there is any",
+        "In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the other fields if they have values",
       ),
-    dry_run: z.boolean().optional().describe('Only check them'),
+    dry_run: z.boolean().optional().describe('Only validate the documents'),
   })
   .meta({ id: 'ImportDocuments' });
 
 const importAnswerSchema = z
   .object({
     imported: z.int(),
-    oversized: z
-      .array(z.string())
-      .describe('Ids of documents over the value limit, which were imported all the same'),
+    oversized: z.array(z.string()).describe('Ids of imported documents whose value exceeds the limit'),
   })
   .meta({ id: 'ImportedDocuments' });
 
@@ -125,9 +122,7 @@ const importReportSchema = z
     imported: z.int(),
     bad: z.array(z.object({ line: z.int(), reason: z.string() })),
     bad_total: z.int(),
-    oversized: z
-      .array(z.int())
-      .describe('Lines with documents over the value limit, which are imported all the same'),
+    oversized: z.array(z.int()).describe('Lines of imported documents whose value exceeds the limit'),
     oversized_total: z.int(),
   })
   .meta({ id: 'DocumentLinesReport' });
@@ -136,18 +131,18 @@ export const dataSchemas = {
   listNamespaces: { query: z.object(pageQuery), answers: { 200: pageOf(namespaceSchema) } },
   list: {
     description:
-      'With `values=1` the items are whole documents, and each counts as read by the agent. `Stoa-Position` says from where to follow the changes of what was read.',
+      'With `values=1` the items are whole documents, and each counts as read by the agent. `Stoa-Position` is the position in the change feed from which to follow later changes.',
     params: inNamespace,
     query: z.object({
       ...pageQuery,
-      prefix: z.string().optional().meta({ description: 'What the keys begin with.' }),
-      values: queryBoolean().optional().meta({ description: 'Whole documents instead of keys.' }),
+      prefix: z.string().optional().meta({ description: 'Only keys that begin with this text.' }),
+      values: queryBoolean().optional().meta({ description: 'List complete documents instead of keys.' }),
     }),
     answers: { 200: pageOf(z.union([documentSchema, keySummarySchema])) },
   },
   batch: {
     description:
-      'First the writes, all or none where the backend can, then the reads. At most 1,000 keys and 16 MiB of values.',
+      'First the writes, then the reads. The writes are atomic where the backend supports it. At most 1,000 keys and 16 MiB of values.',
     params: inNamespace,
     body: batchSchema,
     answers: { 200: batchAnswerSchema },
@@ -160,9 +155,9 @@ export const dataSchemas = {
     answers: { 200: writtenSchema, 201: writtenSchema },
   },
   change: {
-    description: `\`{increment}\` or \`{append}\` as application/json; a JSON merge patch of the value (RFC 7396) only as ${mergePatchType}. A missing document counts as 0, as an empty list, or as nothing.`,
+    description: `\`{increment}\` or \`{append}\` as application/json; a JSON merge patch of the value (RFC 7396) only as ${mergePatchType}. A missing document counts as 0, an empty list or no value.`,
     params: ofDocument,
-    body: z.unknown().meta({ description: 'ChangeDocument, or with the other content type a merge patch.' }),
+    body: z.unknown().meta({ description: 'ChangeDocument, or a merge patch with its own content type.' }),
     answers: { 200: changedSchema, 201: changedSchema },
   },
   delete: { params: ofDocument, answers: { 204: null } },
@@ -171,24 +166,24 @@ export const dataSchemas = {
 export const documentSchemas = {
   list: {
     description:
-      "The caller's own; the operator without `Stoa-User` exports all users'. It does not count as a read.",
+      "Exports the caller's documents; the operator without `Stoa-User` exports those of all users. An export does not count as a read.",
     query: z.object(pageQuery),
     answers: { 200: pageOf(documentSchema) },
   },
   import: {
     description:
-      'Times, counts, versions and the names of agents are kept. Nothing is written unless every document is good.',
+      'Times, counts, versions and the names of agents are kept. Nothing is written unless every document is valid.',
     body: importSchema,
     answers: { 200: importAnswerSchema },
   },
   importLines: {
-    description: `Every line is checked, and the whole counted against the quotas, before the first document is written. Over what is there, as it is. ${progressAbout}`,
+    description: `All lines are validated and counted against the quotas before the first document is written. Existing documents are replaced. ${progressAbout}`,
     query: z.object({
-      dry_run: z.stringbool().default(false).meta({ description: 'Only check them.' }),
+      dry_run: z.stringbool().default(false).meta({ description: 'Only validate the documents.' }),
       keep_going: z
         .stringbool()
         .default(false)
-        .meta({ description: 'Leave bad lines out instead of refusing the file.' }),
+        .meta({ description: 'Skip invalid lines instead of refusing the file.' }),
     }),
     answers: { 200: importReportSchema },
   },

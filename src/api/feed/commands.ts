@@ -1,13 +1,13 @@
-/** The change feed: its command. */
+/** The command of the change feed. */
 import type { CommandHints } from '../command.js';
 import type { changes } from './operations.js';
 
 export const changeCommands = {
   read: {
     usage: 'changes',
-    about: 'What changed, in order; "stoa watch changes" goes on as things happen',
+    about: 'List changes in order; "stoa watch changes" follows new changes',
     flags: [
-      ['since', '--since <position>', 'Only what came after this position'],
+      ['since', '--since <position>', 'Only changes after this position'],
       ['topics', '--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
       ['limit', '--limit <n>', 'Changes on a page', 'number'],
     ],
@@ -24,6 +24,6 @@ export const changeCommands = {
       },
       empty: 'No changes.',
     },
-    note: 'Go on with: --since {position}',
+    note: 'Continue with: --since {position}',
   },
 } satisfies CommandHints<typeof changes>;

@@ -1,11 +1,11 @@
-/** The change feed, and the commit across all domains: their operations. */
+/** The operations of the change feed and of the commit across all domains. */
 import type { OperationTable } from '../operation.js';
 
 export const changes = {
   read: {
     method: 'GET',
     path: '/v1/changes',
-    summary: 'What changed, in order, after a position',
+    summary: 'List changes in order, after a position',
     streams: 'asked',
   },
 } as const satisfies OperationTable;
@@ -14,7 +14,7 @@ export const commits = {
   create: {
     method: 'POST',
     path: '/v1/commit',
-    summary: 'Does several operations, of any domain, all or none',
+    summary: 'Run several operations of any domain, all or none',
     creates: true,
   },
 } as const satisfies OperationTable;

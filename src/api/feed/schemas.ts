@@ -1,4 +1,4 @@
-/** The change feed, and the commit across all domains: the schemas of their operations. */
+/** The schemas of the change feed and of the commit across all domains. */
 import { z } from 'zod';
 import { changePageSchema } from '../../feed/schemas.js';
 import { commitAnswerSchema, commitSchema } from '../../commit/schemas.js';
@@ -12,12 +12,12 @@ const name = z.string().max(4_096).optional();
 export const changeSchemas = {
   read: {
     description:
-      'As a page, or with `Accept: text/event-stream` as a stream: an event `changes` a commit, with the position as its id; `position` while nothing happens; `resync` when the position is too old. ' +
-      'A page starts at the oldest change that is kept, a stream at the newest, unless `since` or `Last-Event-ID` says otherwise.',
+      'Returns a page, or a stream with `Accept: text/event-stream`. The stream has an event `changes` for each commit, with the position as its id, `position` while idle, and `resync` if the position is too old. ' +
+      'Without `since` or `Last-Event-ID` a page starts at the oldest stored change and a stream at the newest.',
     query: z.object({
-      since: position.meta({ description: 'A position; what comes after it is answered.' }),
+      since: position.meta({ description: 'A position; only changes after it are returned.' }),
       until: position.meta({
-        description: 'A position; what came after it is left out. Only for pages.',
+        description: 'A position; changes after it are left out. Only for pages.',
       }),
       namespace: name.meta({ description: 'Only documents of this namespace of the user.' }),
       prefix: name.meta({ description: 'With `namespace`: only keys that begin with it.' }),
@@ -26,7 +26,7 @@ export const changeSchemas = {
         .max(256)
         .optional()
         .meta({ description: 'Only this project, its sessions and tasks, and workspaces.' }),
-      id: name.meta({ description: 'Only the thing with this id.' }),
+      id: name.meta({ description: 'Only the record with this id.' }),
       topics: name.meta({
         description: 'Domains, kinds or nouns of kinds, separated by commas: `registry,document.set`.',
       }),
@@ -40,7 +40,7 @@ export const changeSchemas = {
 export const commitSchemas = {
   create: {
     description:
-      'Every check must hold at the moment of the commit. A conflict is an answer with `ok: false` that names the check or operation; input that could never be right is an error. On PostgreSQL a message is delivered right after the commit: one that still waits is `{queued: true, delivery}`.',
+      'Every check must hold at the moment of the commit. A conflict is an answer with `ok: false` that names the check or operation; invalid input is an error. On PostgreSQL a message is delivered right after the commit; the result of a message that still waits is `{queued: true, delivery}`.',
     body: commitSchema,
     answers: { 200: commitAnswerSchema },
   },

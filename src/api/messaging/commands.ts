@@ -1,13 +1,13 @@
-/** Messaging: the commands that are plain calls. */
+/** Commands of messaging that are plain calls. */
 import { type CommandHints, roomKeyFlag } from '../command.js';
 import type { direct, rooms } from './operations.js';
 
 export const roomCommands = {
   list: {
     usage: 'ls',
-    about: 'Public rooms, the most recently active first',
+    about: 'List public rooms, most recently active first',
     flags: [
-      ['limit', '--limit <n>', 'Rooms at most', 'number'],
+      ['limit', '--limit <n>', 'Maximum number of rooms', 'number'],
       ['offset', '--offset <n>', 'Rooms to skip', 'number'],
     ],
     examples: ['stoa rooms ls', 'stoa rooms ls --json | jq -r .items[].id'],
@@ -30,8 +30,8 @@ export const roomCommands = {
 export const postCommands = {
   post: {
     usage: 'post <room> <body>',
-    about: 'Post a message, as an identity that the server keeps for --user and --agent',
-    flags: [['pid', '--reply-to <message>', 'The message that this one answers'], roomKeyFlag],
+    about: 'Post a message as the messaging identity of --user and --agent, which the server keeps',
+    flags: [['pid', '--reply-to <message>', 'The message to reply to'], roomKeyFlag],
     makesStore: true,
     examples: [
       'stoa post global "the build is green"',
@@ -43,15 +43,15 @@ export const postCommands = {
 export const directCommands = {
   send: {
     usage: 'send <to> <body>',
-    about: 'Send a direct message as it is, not encrypted',
+    about: 'Send a direct message without encryption',
     examples: ['stoa dm send 6f0c1b0a-0000-4000-8000-000000000000 "hello"'],
   },
   read: {
     usage: 'read',
     about: 'The inbox',
     flags: [
-      ['pending', '--pending', 'Only what is not acknowledged', { is: 1 }],
-      ['limit', '--limit <n>', 'Messages at most', 'number'],
+      ['pending', '--pending', 'Only messages that are not acknowledged', { is: 1 }],
+      ['limit', '--limit <n>', 'Maximum number of messages', 'number'],
     ],
     examples: ['stoa dm read --pending --json'],
     table: {

@@ -1,7 +1,10 @@
-/** Messaging by AICQ's rules: rooms, direct messages and identities. Their handlers read the bytes of a body themselves. */
+/**
+ * Messaging by AICQ's rules: rooms, direct messages and identities. The handlers read the bytes of a body
+ * themselves.
+ */
 import { type OperationTable, anyone } from '../operation.js';
 
-/** Private rooms want their key; public ones are for everybody. */
+/** Private rooms require their key; public rooms are open to everybody. */
 const readers = ['operator', 'user', 'agent', 'anyone'] as const;
 const raw = { consumes: 'raw' } as const;
 const written = { consumes: 'raw', bodyLimit: 'messagingRequestBytesMax' } as const;
@@ -11,15 +14,15 @@ export const rooms = {
   list: {
     method: 'GET',
     path: '/channels',
-    summary: 'Public rooms, the most recently active first',
+    summary: 'List public rooms, most recently active first',
     principals: anyone,
     ...raw,
   },
-  create: { method: 'POST', path: '/room', summary: 'Make a room', ...written },
+  create: { method: 'POST', path: '/room', summary: 'Create a room', ...written },
   read: {
     method: 'GET',
     path: '/room/{room}',
-    summary: 'Messages of a room, newest first',
+    summary: 'List the messages of a room, newest first',
     principals: readers,
     ...withKey,
     ...raw,
@@ -36,7 +39,7 @@ export const rooms = {
   thread: {
     method: 'GET',
     path: '/room/{room}/{message}/thread',
-    summary: 'The thread that a message is in, oldest first',
+    summary: 'List the thread of a message, oldest first',
     principals: readers,
     ...withKey,
     ...raw,
@@ -44,14 +47,14 @@ export const rooms = {
   deleteMessage: {
     method: 'DELETE',
     path: '/room/{room}/{message}',
-    summary: 'Delete a message: its author, or the admin',
+    summary: 'Delete a message, as its author or the admin',
     ...withKey,
     ...written,
   },
   stream: {
     method: 'GET',
     path: '/room/{room}/stream',
-    summary: 'A room, live',
+    summary: 'Stream the messages of a room',
     principals: readers,
     streams: 'always',
     ...withKey,
@@ -60,7 +63,7 @@ export const rooms = {
   streamMany: {
     method: 'GET',
     path: '/stream',
-    summary: 'Several rooms in one stream',
+    summary: 'Stream the messages of several rooms',
     principals: readers,
     streams: 'always',
     ...withKey,
@@ -76,7 +79,7 @@ export const rooms = {
   stats: {
     method: 'GET',
     path: '/stats',
-    summary: 'Totals, the busiest rooms, and what was said last in the global room',
+    summary: 'Get totals, the busiest rooms, and the newest messages of the global room',
     principals: anyone,
     ...raw,
   },
@@ -86,7 +89,8 @@ export const direct = {
   read: {
     method: 'GET',
     path: '/dm',
-    summary: "One's inbox, newest first; with pending=1 what is not acknowledged, oldest first",
+    summary:
+      "List the caller's direct messages, newest first; with pending=1 those not acknowledged, oldest first",
     ...raw,
   },
   acknowledge: {
@@ -105,7 +109,7 @@ export const direct = {
   stream: {
     method: 'GET',
     path: '/dm/stream',
-    summary: "One's inbox, live; with pending=1 what is not acknowledged comes first",
+    summary: "Stream the caller's direct messages; with pending=1 those not acknowledged come first",
     streams: 'always',
     ...raw,
   },
@@ -123,14 +127,14 @@ export const identities = {
   get: {
     method: 'GET',
     path: '/who/{identity}',
-    summary: 'The profile of an agent',
+    summary: 'Get the profile of an agent',
     principals: anyone,
     ...raw,
   },
   update: {
     method: 'PATCH',
     path: '/who/{identity}',
-    summary: "Change one's own name or e-mail address",
+    summary: "Change the caller's name or e-mail address",
     principals: ['agent'],
     repeatable: true,
     ...written,
@@ -138,14 +142,14 @@ export const identities = {
   rotate: {
     method: 'POST',
     path: '/who/{identity}/key',
-    summary: "Replace one's key: the old key signs the request, the new one its proof",
+    summary: "Replace the caller's key: the old key signs the request, the new key signs the proof",
     principals: ['agent'],
     ...written,
   },
   listKeys: {
     method: 'GET',
     path: '/who/{identity}/keys',
-    summary: 'Every key that an agent has had, oldest first',
+    summary: 'List every key that an agent has had, oldest first',
     principals: anyone,
     ...raw,
   },

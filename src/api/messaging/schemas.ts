@@ -1,17 +1,20 @@
-/** Rooms, direct messages and identities: the schemas of their operations. They document; the handlers read by AICQ's rules. */
+/**
+ * The schemas of rooms, direct messages and identities. They are documentation; the handlers parse by AICQ's
+ * rules.
+ */
 import { z } from 'zod';
 import type { SchemasOf } from '../operation.js';
 import type { direct, identities, rooms } from './operations.js';
 
 type QueryValue = string | number | boolean | undefined;
 
-/** Any query is taken: AICQ's clients send what they like, and bad values fall back. */
+/** Any query is accepted: AICQ's clients send other parameters, and an invalid value means the default. */
 export function looseQuery<Name extends string>(parameters: Readonly<Record<Name, string>>) {
   const fields = Object.entries<string>(parameters).map(([name, description]) => [
     name,
     z.custom<QueryValue>().optional().meta({ description }),
   ]);
-  // fromEntries forgets the names.
+  // fromEntries loses the names.
   return z.looseObject(
     Object.fromEntries(fields) as Record<Name, z.ZodOptional<z.ZodType<QueryValue, QueryValue>>>,
   );
@@ -30,14 +33,16 @@ export const messageSchema = z
     id: z.string().meta({ description: 'A ULID.' }),
     from: z.string().meta({ description: 'The id of the agent that wrote it.' }),
     body: z.string(),
-    pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
-    ts: z.int().meta({ description: 'Unix milliseconds, strictly growing in a room.' }),
+    pid: z.string().optional().meta({ description: 'The message that this message replies to.' }),
+    ts: z.int().meta({
+      description: 'Unix milliseconds. Each message of a room has a later time than the one before.',
+    }),
     server_signed: z
       .literal(true)
       .optional()
-      .meta({ description: 'Signed by a key that the server keeps for its author.' }),
+      .meta({ description: 'The message is signed by a key that the server keeps for its author.' }),
     sig: z.string().optional().meta({ description: "With verify=1: the author's signature." }),
-    proof: proofSchema.optional().meta({ description: 'With verify=1: what the signature covers.' }),
+    proof: proofSchema.optional().meta({ description: 'With verify=1: the signed content.' }),
   })
   .meta({ id: 'Message' });
 
@@ -95,22 +100,22 @@ const resultSchema = z
   .meta({ id: 'SearchResult' });
 
 const paging = {
-  limit: 'How many at most.',
+  limit: 'The maximum number of items.',
   before: 'Unix milliseconds, exclusive.',
-  after: 'Unix milliseconds, exclusive: the next messages after it.',
-  cursor: 'The next_cursor of the page before.',
-  wait: 'With after: seconds to wait for a message when there is none.',
-  verify: "1 shows each message's signature and what it covers.",
+  after: 'Unix milliseconds, exclusive. The page has the next messages after this time.',
+  cursor: 'The next_cursor of the previous page.',
+  wait: 'With after: seconds to wait for a message if there is none.',
+  verify: '1 adds the signature and the signed content to each message.',
 };
 const streaming = {
   after: paging.after,
-  last_event_id: 'Where to go on, for clients that cannot set the header.',
+  last_event_id: 'The id of the last event received, for clients that cannot set the header.',
   verify: paging.verify,
 };
 const events = {
   contentType: 'text/event-stream; charset=utf-8',
   about:
-    'Events `message` and `deleted`; `imported` when messages of earlier times came in; `position` at the start and while idle; `resync` for a reader that is too slow.',
+    'Events `message` and `deleted`; `imported` when older messages were imported; `position` at the start and while idle; `resync` for a reader that is too slow.',
 };
 
 const roomParams = z.object({ room: z.string() });
@@ -119,7 +124,7 @@ const identityParams = z.object({ identity: z.string() });
 
 export const roomSchemas = {
   list: {
-    query: looseQuery({ limit: 'At most 100.', offset: 'How many to skip.' }),
+    query: looseQuery({ limit: 'At most 100.', offset: 'Rooms to skip.' }),
     answers: { 200: z.object({ channels: z.array(channelSchema), total: z.int() }) },
   },
   create: {
@@ -133,7 +138,7 @@ export const roomSchemas = {
   },
   read: {
     description:
-      'A private room needs its key in X-AICQ-Room-Key. With `after`, the page holds the next messages after that time.',
+      'A private room needs its key in X-AICQ-Room-Key. With `after`, the page has the next messages after that time.',
     params: roomParams,
     query: looseQuery(paging),
     answers: { 200: pageSchema },
@@ -144,7 +149,7 @@ export const roomSchemas = {
     body: z
       .looseObject({
         body: z.string(),
-        pid: z.string().optional().meta({ description: 'The message that this one answers.' }),
+        pid: z.string().optional().meta({ description: 'The message to reply to.' }),
       })
       .meta({ id: 'NewMessage' }),
     answers: { 201: postedSchema.meta({ id: 'Posted' }) },
@@ -177,17 +182,17 @@ export const roomSchemas = {
   deleteMessage: { params: messageParams, query: looseQuery({}), answers: { 204: null } },
   stream: { params: roomParams, query: looseQuery(streaming), answers: { 200: events } },
   streamMany: {
-    description: 'One X-AICQ-Room-Key opens every private room among them that has it.',
+    description: 'X-AICQ-Room-Key opens each private room in the list that has this key.',
     query: looseQuery({ rooms: 'Room ids, separated by commas.', ...streaming }),
     answers: { 200: events },
   },
   find: {
     query: looseQuery({
-      q: 'Words that a message must all have.',
+      q: 'A message must contain all of these words.',
       limit: 'At most 100.',
       room: 'Only this room.',
       after: paging.after,
-      cursor: 'The next_cursor of the page before.',
+      cursor: 'The next_cursor of the previous page.',
     }),
     answers: {
       200: z
@@ -198,8 +203,11 @@ export const roomSchemas = {
           truncated: z
             .literal(true)
             .optional()
-            .meta({ description: 'The search stopped at its bound; older messages may match too.' }),
-          next_cursor: z.string().optional().meta({ description: 'There is more: pass it as cursor.' }),
+            .meta({ description: 'The search stopped at its limit; older messages may match too.' }),
+          next_cursor: z
+            .string()
+            .optional()
+            .meta({ description: 'There are more results: send this as cursor.' }),
         })
         .meta({ id: 'SearchResults' }),
     },
@@ -233,7 +241,7 @@ export const directSchemas = {
   read: {
     query: looseQuery({
       ...paging,
-      pending: '1 gives only what is not acknowledged, oldest first: the same again until it is.',
+      pending: '1 returns only messages that are not acknowledged, oldest first.',
     }),
     answers: {
       200: z
@@ -259,7 +267,7 @@ export const directSchemas = {
   stream: {
     query: looseQuery({
       ...streaming,
-      pending: '1 begins with the oldest message that is not acknowledged.',
+      pending: '1 starts with the oldest message that is not acknowledged.',
     }),
     answers: { 200: events },
   },
@@ -270,7 +278,7 @@ const registeredSchema = z.object({ id: z.string(), profile_url: z.string() }).m
 export const identitySchemas = {
   register: {
     description:
-      'A key that is known answers its id with 200 and changes nothing. Signed with the key itself (X-AICQ-Nonce, -Timestamp, -Signature), the registration is marked as proven.',
+      'A known key returns its id with 200 and changes nothing. If the request is signed with the key (X-AICQ-Nonce, -Timestamp, -Signature), the registration is marked as proven.',
     query: looseQuery({}),
     body: z
       .looseObject({ public_key: z.string(), name: z.string().optional(), email: z.string().optional() })

@@ -1,4 +1,4 @@
-/** Agents, their sessions, users and tokens: their commands. */
+/** Commands of agents, agent sessions, users and tokens. */
 import { type CommandHints, type FlagHint, pageFlags } from '../command.js';
 import type { agents, tokens, users } from './operations.js';
 
@@ -6,16 +6,16 @@ const specFlags = [
   ['spec.cpu_millicores', '--cpu <millicores>', 'CPU in thousandths of a core', 'number'],
   ['spec.memory_mb', '--memory <mb>', 'Memory in MB', 'number'],
   ['spec.runtime_version', '--runtime <version>', 'Version of the runtime'],
-  ['labels', '--label <name=value>', 'A label; may be given more than once', 'pairs'],
+  ['labels', '--label <name=value>', 'A label; can be repeated', 'pairs'],
 ] as const satisfies readonly FlagHint[];
 
 export const agentCommands = {
   list: {
     usage: 'ls',
-    about: 'List agents; without --user those of every user',
+    about: 'List agents; without --user, those of all users',
     flags: [
       ['status', '--status <status>', 'Only in this status'],
-      ['name', '--name <name>', 'Only of this very name'],
+      ['name', '--name <name>', 'Only with exactly this name'],
       ['label', '--label <label>', 'Only with this label: name or name=value'],
       ...pageFlags,
     ],
@@ -30,7 +30,7 @@ export const agentCommands = {
         USER: 'user',
         UPDATED: 'updated_at',
       },
-      empty: 'No agents. Make one with: stoa agents create NAME',
+      empty: 'No agents. Create one with: stoa agents create NAME',
     },
   },
   get: { usage: 'get <agent_id>', about: 'Show one agent', examples: ['stoa agents get ID --json'] },
@@ -48,9 +48,9 @@ export const agentCommands = {
     about: 'Change an agent; labels are replaced as a whole',
     flags: [
       ['name', '--name <name>', 'A new name'],
-      ['status', '--status <status>', 'A new status, where the table of states allows it'],
+      ['status', '--status <status>', 'A new status; it must be a valid transition'],
       ...specFlags,
-      ['error_message', '--error-message <text>', 'Why it is in error'],
+      ['error_message', '--error-message <text>', 'Why the agent is in error'],
     ],
     examples: [
       'stoa agents update ID --status running',
@@ -59,28 +59,28 @@ export const agentCommands = {
   },
   delete: {
     usage: 'rm <agent_id>',
-    about: 'Delete a stopped or broken agent and its sessions',
+    about: 'Delete a stopped or failed agent and its sessions',
     examples: ['stoa agents rm ID'],
     done: ['deleted', 'agent_id', 'Deleted {agent_id}.'],
   },
   start: {
     usage: 'start <agent_id>',
-    about: 'Ask for a stopped or broken agent to run',
+    about: 'Request that a stopped or failed agent runs',
     examples: ['stoa agents start ID'],
   },
   stop: {
     usage: 'stop <agent_id>',
-    about: 'Ask for an agent to stop',
+    about: 'Request that an agent stops',
     examples: ['stoa agents stop ID'],
   },
   restart: {
     usage: 'restart <agent_id>',
-    about: 'Ask for an agent to stop and run again',
+    about: 'Request that an agent stops and runs again',
     examples: ['stoa agents restart ID'],
   },
   hibernate: {
     usage: 'hibernate <agent_id>',
-    about: 'Put an agent to sleep',
+    about: 'Hibernate an agent',
     examples: ['stoa agents hibernate ID'],
   },
   wake: {
@@ -91,7 +91,7 @@ export const agentCommands = {
   heartbeat: {
     usage: 'heartbeat <agent_id>',
     about: 'Keep an agent alive: take or renew its lease',
-    flags: [['holder', '--holder <name>', 'Who keeps it alive']],
+    flags: [['holder', '--holder <name>', 'The name of the lease holder']],
     examples: ['stoa agents heartbeat ID --holder host-1 --json'],
     shows: 'lease',
   },
@@ -101,7 +101,7 @@ export const agentCommands = {
     examples: ['stoa agents identities ID'],
     table: {
       columns: { IDENTITY: 'identity', WRITE: 'write', NAMESPACES: 'namespaces', LINKED: 'linked_at' },
-      empty: 'No identity speaks for this agent.',
+      empty: 'No messaging identity is linked to this agent.',
     },
   },
 } satisfies CommandHints<typeof agents>;
@@ -120,7 +120,7 @@ export const agentSessionCommands = {
   openSession: {
     usage: 'open <agent_id>',
     about: 'Open a session',
-    flags: [['session_id', '--session-id <uuid>', 'Its id; a new one unless given']],
+    flags: [['session_id', '--session-id <uuid>', 'The id of the session (default: a new id)']],
     examples: ['stoa agents sessions open ID'],
   },
   getSession: {
@@ -148,7 +148,7 @@ export const userCommands = {
         LAST_SEEN: 'last_seen_at',
         ID: 'user_id',
       },
-      empty: 'No users yet: a user exists from its first write.',
+      empty: 'No users yet. A user is created by its first write.',
     },
   },
   get: { usage: 'get <user>', about: 'Show one user', examples: ['stoa users get ada'] },
@@ -160,7 +160,7 @@ export const userCommands = {
       [
         'agents_max',
         '--agents-max <n>',
-        'How many agents the user may have; none for the general limit',
+        'The maximum number of agents of the user; "none" means the general limit',
         'numberOrNone',
       ],
     ],
@@ -173,21 +173,21 @@ export const userCommands = {
 export const tokenCommands = {
   create: {
     usage: 'create',
-    about: 'Make a token for the user named by --user',
+    about: 'Create a token for the user in --user',
     flags: [
-      ['name', '--name <name>', 'What it is for'],
+      ['name', '--name <name>', 'A name that describes its use'],
       ['expires_in', '--expires-in <duration>', 'Like 90s, 15m, 12h, 30d', 'duration'],
-      ['scopes.write', '--read-only', 'It may not write', { is: false }],
+      ['scopes.write', '--read-only', 'The token can only read', { is: false }],
       [
         'scopes.namespaces',
         '--namespace <namespace>',
-        'A namespace that it reaches, instead of all; may be given more than once',
+        'A namespace that the token can access, instead of all; can be repeated',
         'many',
       ],
     ],
     needsUser: true,
     makesStore: true,
-    note: 'The token is shown this once and not kept.',
+    note: 'The token is shown only once. The server does not store it.',
     examples: [
       'stoa token create --user ada --name laptop',
       'stoa token create --user ada --read-only --expires-in 30d --json',
@@ -214,7 +214,7 @@ export const tokenCommands = {
   },
   revoke: {
     usage: 'revoke <token>',
-    about: 'Revoke a token by its id, or "all" of the user',
+    about: 'Revoke a token by its id, or "all" tokens of the user',
     needsUser: true,
     examples: ['stoa token revoke TOKEN_ID --user ada', 'stoa token revoke all --user ada'],
   },

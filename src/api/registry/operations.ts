@@ -1,79 +1,79 @@
-/** Agents with their sessions, users with their tokens, and the links of messaging identities: their operations. */
+/** The operations of agents, agent sessions, users, tokens and links of messaging identities. */
 import { type OperationTable, bearers, operatorOnly } from '../operation.js';
 
 export const agents = {
-  list: { method: 'GET', path: '/v1/agents', summary: 'The agents that the caller reaches' },
+  list: { method: 'GET', path: '/v1/agents', summary: 'List the agents that the caller can access' },
   create: {
     method: 'POST',
     path: '/v1/agents',
-    summary: 'Make an agent',
+    summary: 'Create an agent',
     principals: bearers,
     creates: true,
     versioned: true,
   },
-  get: { method: 'GET', path: '/v1/agents/{agent_id}', summary: 'One agent', versioned: true },
+  get: { method: 'GET', path: '/v1/agents/{agent_id}', summary: 'Get an agent', versioned: true },
   update: {
     method: 'PATCH',
     path: '/v1/agents/{agent_id}',
-    summary: 'Change an agent; what is not named stays',
+    summary: 'Change the given fields of an agent',
     versioned: true,
   },
   delete: {
     method: 'DELETE',
     path: '/v1/agents/{agent_id}',
-    summary: 'Remove a stopped or failed agent with its sessions',
+    summary: 'Delete a stopped or failed agent and its sessions',
     versioned: true,
   },
   start: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/start',
-    summary: 'One step towards running',
+    summary: 'Move an agent one status towards running',
     versioned: true,
     bodiless: true,
   },
   stop: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/stop',
-    summary: 'One step towards stopped',
+    summary: 'Move an agent one status towards stopped',
     versioned: true,
     bodiless: true,
   },
   restart: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/restart',
-    summary: 'Through stopped to provisioning, in one commit',
+    summary: 'Move an agent through stopped to provisioning, in one commit',
     versioned: true,
     bodiless: true,
   },
   hibernate: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/hibernate',
-    summary: 'Put an agent without active sessions to sleep',
+    summary: 'Hibernate an agent without active sessions',
     versioned: true,
     bodiless: true,
   },
   wake: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/wake',
-    summary: 'Ask a sleeping agent to come back',
+    summary: 'Wake a hibernating agent',
     versioned: true,
     bodiless: true,
   },
   heartbeat: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/heartbeat',
-    summary: 'Take or renew the lease of an agent',
+    summary: 'Acquire or renew the lease of an agent',
     repeatable: true,
   },
   listSessions: {
     method: 'GET',
     path: '/v1/agents/{agent_id}/sessions',
-    summary: 'The sessions of an agent, in the order in which they were opened',
+    summary: 'List the sessions of an agent, in the order of opening',
   },
   openSession: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/sessions',
-    summary: 'Open a session; a sleeping agent is asked to wake',
+    summary: 'Open a session; a hibernating agent starts to wake',
     creates: true,
   },
   getSession: {
@@ -90,21 +90,21 @@ export const agents = {
   listIdentities: {
     method: 'GET',
     path: '/v1/agents/{agent_id}/identities',
-    summary: 'The messaging identities that speak for an agent, and what each reaches',
+    summary: 'List the messaging identities linked to an agent, with their scopes',
   },
 } as const satisfies OperationTable;
 
 export const users = {
-  list: { method: 'GET', path: '/v1/users', summary: 'Every user', principals: operatorOnly },
+  list: { method: 'GET', path: '/v1/users', summary: 'List all users', principals: operatorOnly },
   get: {
     method: 'GET',
     path: '/v1/users/{user}',
-    summary: 'One user; others than the operator see only themselves',
+    summary: 'Get a user; only the operator can read other users',
   },
   set: {
     method: 'PUT',
     path: '/v1/users/{user}',
-    summary: 'Make a user, or change it; what is not named stays',
+    summary: 'Create a user, or change the given fields',
     principals: bearers,
     repeatable: true,
   },
@@ -114,13 +114,13 @@ export const tokens = {
   list: {
     method: 'GET',
     path: '/v1/users/{user}/tokens',
-    summary: 'The tokens of a user, without their secrets',
+    summary: 'List the tokens of a user, without their secrets',
     principals: operatorOnly,
   },
   create: {
     method: 'POST',
     path: '/v1/users/{user}/tokens',
-    summary: 'Make a token for a user',
+    summary: 'Create a token for a user',
     principals: operatorOnly,
     creates: true,
   },
@@ -133,19 +133,20 @@ export const tokens = {
   },
 } as const satisfies OperationTable;
 
-/** The user decides what a messaging identity may reach. */
+/** A user decides what a messaging identity can access. */
 export const links = {
   set: {
     method: 'PUT',
     path: '/v1/identities/{identity}/link',
-    summary: "Link a messaging identity to a registry agent, so that its signature opens the user's data",
+    summary:
+      "Link a messaging identity to a registry agent, so that its signature gives access to the user's data",
     principals: bearers,
     repeatable: true,
   },
   delete: {
     method: 'DELETE',
     path: '/v1/identities/{identity}/link',
-    summary: 'Take the link away again',
+    summary: 'Remove the link of a messaging identity',
     ofItself: true,
   },
 } as const satisfies OperationTable;

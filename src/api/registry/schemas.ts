@@ -1,4 +1,4 @@
-/** Agents with their sessions, users with their tokens, and the links of messaging identities: the schemas of their operations. */
+/** The schemas of agents, agent sessions, users, tokens and links of messaging identities. */
 import { z } from 'zod';
 import { createTokenSchema, createdTokenSchema, tokenSchema } from '../../identity/schemas.js';
 import * as registry from '../../registry/schemas.js';
@@ -90,7 +90,7 @@ export const tokenSchemas = {
   },
   create: {
     description:
-      'The secret is in this answer only. The answer is not kept: a repeat of its Idempotency-Key is 409.',
+      'Only this response contains the secret. The response is not stored: a repeat with its Idempotency-Key gets 409.',
     params: userParams,
     body: createTokenSchema,
     answers: { 201: createdTokenSchema },
@@ -100,7 +100,7 @@ export const tokenSchemas = {
     query: z.object({ token: z.string().meta({ description: 'The id of the token, or `all`.' }) }),
     answers: {
       200: z
-        .object({ revoked: z.array(z.string()).describe('The ids of the tokens that went') })
+        .object({ revoked: z.array(z.string()).describe('The ids of the revoked tokens') })
         .meta({ id: 'RevokedTokens' }),
     },
   },
@@ -109,17 +109,15 @@ export const tokenSchemas = {
 export const linkSchemas = {
   set: {
     description:
-      'The identity has to agree: `consent` is its signature over `stoa-link|{identity}|{agent_id}|{signed_at}`, at most an hour old. Neither the operator needs it, nor who changes a link to the same user.',
+      'The identity must agree: `consent` is its signature over `stoa-link|{identity}|{agent_id}|{signed_at}`, at most an hour old. The operator does not need it, nor does a change of a link to the same user.',
     params: identityParams,
     body: z
       .strictObject({
         agent_id: z.string().min(1).meta({ description: 'A registry agent of the user.' }),
         write: z.boolean().default(true),
-        namespaces: z
-          .array(z.string())
-          .nullable()
-          .default(null)
-          .meta({ description: 'The namespaces of the data store that it reaches; null means all.' }),
+        namespaces: z.array(z.string()).nullable().default(null).meta({
+          description: 'The namespaces of the data store that the identity can access; null means all.',
+        }),
         consent: z
           .strictObject({
             signed_at: z.int().min(0).meta({ description: 'Unix milliseconds.' }),
@@ -131,7 +129,7 @@ export const linkSchemas = {
     answers: { 200: linkSchema },
   },
   delete: {
-    description: 'The user, or the identity itself: it may always leave.',
+    description: 'Allowed for the user and for the identity itself.',
     params: identityParams,
     answers: { 204: null },
   },

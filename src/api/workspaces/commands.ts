@@ -1,4 +1,4 @@
-/** Workspaces, projects, work sessions and tasks: their commands. */
+/** Commands of workspaces, projects, work sessions and tasks. */
 import { type CommandHints, type FlagHint, pageFlags } from '../command.js';
 import type { projects, sessions, tasks, workspaces } from './operations.js';
 
@@ -6,19 +6,19 @@ const status = ['status', '--status <status>', 'active, inactive or archived'] a
 const newName = ['name', '--name <name>', 'A new name'] as const;
 const namedList = [
   status,
-  ['name', '--name <name>', 'Only of this very name'],
-  ['path', '--path <path>', 'Only with this very path'],
+  ['name', '--name <name>', 'Only with exactly this name'],
+  ['path', '--path <path>', 'Only with exactly this path'],
   ['deleted', '--deleted', 'Only the deleted ones', 'yes'],
   ...pageFlags,
 ] as const satisfies readonly FlagHint[];
-const alsoDeleted = ['deleted', '--deleted', 'Also when it is deleted', 'yes'] as const;
-const otherName = ['name', '--name <name>', 'A new name, where the old one was taken'] as const;
+const alsoDeleted = ['deleted', '--deleted', 'Also if it is deleted', 'yes'] as const;
+const otherName = ['name', '--name <name>', 'A new name, if the old name is taken'] as const;
 const inStatus = ['status', '--status <status>', 'Only in this status'] as const;
 
 const workspaceFlags = [
   ['project_path', '--path <path>', 'Path of the project on disk'],
   status,
-  // The key comes from a file or standard input: every process of the machine can read arguments.
+  // The key comes from a file or standard input, because other processes on the machine can read arguments.
   [
     'claude_key',
     '--key-file <file>',
@@ -30,7 +30,7 @@ const workspaceFlags = [
 export const workspaceCommands = {
   list: {
     usage: 'ls',
-    about: 'List workspaces; without --user those of every user',
+    about: 'List workspaces; without --user, those of all users',
     flags: namedList,
     examples: ['stoa workspaces ls', 'stoa workspaces ls --deleted --json'],
     table: {
@@ -42,7 +42,7 @@ export const workspaceCommands = {
         OWNER: 'owner_id',
         UPDATED: 'updated_at',
       },
-      empty: 'No workspaces. Make one with: stoa workspaces create NAME',
+      empty: 'No workspaces. Create one with: stoa workspaces create NAME',
     },
   },
   get: {
@@ -62,7 +62,7 @@ export const workspaceCommands = {
   },
   update: {
     usage: 'update <workspace_id>',
-    flags: [newName, ...workspaceFlags, ['claude_key', '--no-key', 'Forget the stored key', 'none']],
+    flags: [newName, ...workspaceFlags, ['claude_key', '--no-key', 'Delete the stored key', 'none']],
     examples: ['stoa workspaces update ID --status archived'],
   },
   delete: {
@@ -72,7 +72,7 @@ export const workspaceCommands = {
     done: [
       'deleted',
       'workspace_id',
-      'Deleted {workspace_id}. Bring it back with: stoa workspaces restore {workspace_id}',
+      'Deleted {workspace_id}. Restore it with: stoa workspaces restore {workspace_id}',
     ],
   },
   restore: {
@@ -89,8 +89,8 @@ export const workspaceCommands = {
 
 const projectFlags = [
   ['path', '--path <path>', 'Path on disk'],
-  ['description', '--description <text>', 'What it is'],
-  ['git_url', '--git-url <url>', 'Where its repository is'],
+  ['description', '--description <text>', 'A description'],
+  ['git_url', '--git-url <url>', 'The URL of the repository'],
   ['git_branch', '--git-branch <branch>', 'Its branch'],
   ['language', '--language <language>', 'Its language'],
   status,
@@ -112,7 +112,7 @@ export const projectCommands = {
         PATH: 'path',
         UPDATED: 'updated_at',
       },
-      empty: 'No projects. Make one with: stoa projects create {workspace_id} NAME',
+      empty: 'No projects. Create one with: stoa projects create {workspace_id} NAME',
     },
   },
   get: {
@@ -123,13 +123,13 @@ export const projectCommands = {
   },
   create: {
     usage: 'create <workspace_id> <name>',
-    about: 'Make a project',
+    about: 'Create a project',
     flags: projectFlags,
     examples: ['stoa projects create WORKSPACE api --git-url https://example.org/api.git'],
   },
   update: {
     usage: 'update <project_id>',
-    about: 'Change a project, or move it',
+    about: 'Change a project, or move it to another workspace',
     flags: [
       newName,
       ['workspace_id', '--workspace <id>', 'Move it to this workspace of the same owner'],
@@ -144,7 +144,7 @@ export const projectCommands = {
     done: [
       'deleted',
       'project_id',
-      'Deleted {project_id}. Bring it back with: stoa projects restore {project_id}',
+      'Deleted {project_id}. Restore it with: stoa projects restore {project_id}',
     ],
   },
   restore: { usage: 'restore <project_id>', flags: [otherName], examples: ['stoa projects restore ID'] },
@@ -185,11 +185,11 @@ export const sessionCommands = {
   },
   create: {
     usage: 'create <project_id>',
-    about: 'Make a session',
+    about: 'Create a session',
     flags: [
       ['status', '--start', 'Start it at once', { is: 'active' }],
       ['takeover', '--takeover', 'End the session that holds the active slot', 'yes'],
-      ['process_id', '--process-id <pid>', 'The process it runs in', 'number'],
+      ['process_id', '--process-id <pid>', 'The id of the process that runs the session', 'number'],
       ['max_idle_time', '--max-idle <duration>', 'End it after this time without activity', 'duration'],
       ['max_lifetime', '--max-lifetime <duration>', 'End it after this time', 'duration'],
     ],
@@ -220,14 +220,14 @@ const taskTable = {
   COMMAND: 'command',
 };
 const attempts = ['max_attempts', '--max-attempts <n>', 'Attempts before it fails', 'number'] as const;
-const fence = ['fence', '--fence <n>', 'The fencing number that the claim answered', 'needed'] as const;
+const fence = ['fence', '--fence <n>', 'The fencing number from the claim', 'needed'] as const;
 const resultFlags = [
   fence,
-  ['output', '--output <text>', 'What the command printed'],
-  ['output', '--output-file <file>', 'File with what it printed; - reads standard input', 'file'],
+  ['output', '--output <text>', 'The output of the command'],
+  ['output', '--output-file <file>', 'File with the output; - reads standard input', 'file'],
 ] as const satisfies readonly FlagHint[];
 
-/** `claim` is written by hand: its exit status says that nothing is ready. */
+/** `claim` is not derived: its exit status reports that no task is ready. */
 export const taskCommands = {
   list: {
     usage: 'ls <session_id>',
@@ -238,7 +238,7 @@ export const taskCommands = {
   },
   ready: {
     usage: 'ready <project_id>',
-    about: 'List what could be claimed now, in order',
+    about: 'List the tasks that can be claimed now, in order',
     flags: pageFlags,
     examples: ['stoa tasks ready PROJECT'],
     table: { columns: taskTable, empty: 'Nothing is ready.' },
@@ -246,15 +246,15 @@ export const taskCommands = {
   get: { usage: 'get <task_id>', about: 'Show one task', examples: ['stoa tasks get ID --json'] },
   create: {
     usage: 'create <session_id> <command>',
-    about: 'Make a task',
+    about: 'Create a task',
     flags: [
-      ['priority', '--priority <n>', 'Higher ones are claimed first; may be negative', 'signed'],
       [
-        'depends_on',
-        '--after <task>',
-        'A task that must be completed first; may be given more than once',
-        'many',
+        'priority',
+        '--priority <n>',
+        'A task with a higher priority is claimed first; can be negative',
+        'signed',
       ],
+      ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
       attempts,
     ],
     examples: [
@@ -295,13 +295,13 @@ export const taskCommands = {
     flags: [
       ...resultFlags,
       ['error', '--error <text>', 'What went wrong'],
-      ['retry', '--retry', 'Give it back while it has attempts left', 'yes'],
+      ['retry', '--retry', 'Return the task to the queue if it has attempts left', 'yes'],
     ],
     examples: ['stoa tasks fail ID --fence 1 --error "no network" --retry'],
   },
   cancel: {
     usage: 'cancel <task_id>',
-    about: 'End a task that is not over',
+    about: 'Cancel a task that has not ended',
     flags: [['reason', '--reason <text>', 'Why']],
     examples: ['stoa tasks cancel ID --reason "not needed"'],
   },

@@ -1,38 +1,38 @@
-/** Workspaces, projects, work sessions and tasks: their operations. */
+/** The operations of workspaces, projects, work sessions and tasks. */
 import type { OperationTable } from '../operation.js';
 
 export const workspaces = {
-  list: { method: 'GET', path: '/v1/workspaces', summary: 'The workspaces that the caller reaches' },
+  list: { method: 'GET', path: '/v1/workspaces', summary: 'List the workspaces that the caller can access' },
   create: {
     method: 'POST',
     path: '/v1/workspaces',
-    summary: 'Make a workspace',
+    summary: 'Create a workspace',
     creates: true,
     versioned: true,
   },
-  get: { method: 'GET', path: '/v1/workspaces/{workspace_id}', summary: 'One workspace', versioned: true },
+  get: { method: 'GET', path: '/v1/workspaces/{workspace_id}', summary: 'Get a workspace', versioned: true },
   update: {
     method: 'PATCH',
     path: '/v1/workspaces/{workspace_id}',
-    summary: 'Change a workspace; what is not named stays',
+    summary: 'Change the given fields of a workspace',
     versioned: true,
   },
   delete: {
     method: 'DELETE',
     path: '/v1/workspaces/{workspace_id}',
-    summary: 'Delete a workspace: it is hidden with all that is in it, and can be restored',
+    summary: 'Delete a workspace; it is hidden with its content and can be restored',
     versioned: true,
   },
   restore: {
     method: 'POST',
     path: '/v1/workspaces/{workspace_id}/restore',
-    summary: 'Bring a deleted workspace back',
+    summary: 'Restore a deleted workspace',
     versioned: true,
   },
   purge: {
     method: 'POST',
     path: '/v1/workspaces/{workspace_id}/purge',
-    summary: 'Remove a deleted workspace for good, with all that is in it',
+    summary: 'Remove a deleted workspace and its content permanently',
     versioned: true,
     bodiless: true,
   },
@@ -42,93 +42,97 @@ export const projects = {
   list: {
     method: 'GET',
     path: '/v1/workspaces/{workspace_id}/projects',
-    summary: 'The projects of a workspace',
+    summary: 'List the projects of a workspace',
   },
   create: {
     method: 'POST',
     path: '/v1/workspaces/{workspace_id}/projects',
-    summary: 'Make a project in a workspace',
+    summary: 'Create a project in a workspace',
     creates: true,
     versioned: true,
   },
-  get: { method: 'GET', path: '/v1/projects/{project_id}', summary: 'One project', versioned: true },
+  get: { method: 'GET', path: '/v1/projects/{project_id}', summary: 'Get a project', versioned: true },
   update: {
     method: 'PATCH',
     path: '/v1/projects/{project_id}',
-    summary: 'Change a project, or move it to another workspace; what is not named stays',
+    summary: 'Change the given fields of a project, or move it to another workspace',
     versioned: true,
   },
   delete: {
     method: 'DELETE',
     path: '/v1/projects/{project_id}',
-    summary: 'Delete a project: it is hidden with its sessions and tasks, and can be restored',
+    summary: 'Delete a project; it is hidden with its sessions and tasks and can be restored',
     versioned: true,
   },
   restore: {
     method: 'POST',
     path: '/v1/projects/{project_id}/restore',
-    summary: 'Bring a deleted project back',
+    summary: 'Restore a deleted project',
     versioned: true,
   },
   purge: {
     method: 'POST',
     path: '/v1/projects/{project_id}/purge',
-    summary: 'Remove a deleted project for good, with its sessions and tasks',
+    summary: 'Remove a deleted project, its sessions and tasks permanently',
     versioned: true,
     bodiless: true,
   },
 } as const satisfies OperationTable;
 
 export const sessions = {
-  list: { method: 'GET', path: '/v1/projects/{project_id}/sessions', summary: 'The sessions of a project' },
+  list: {
+    method: 'GET',
+    path: '/v1/projects/{project_id}/sessions',
+    summary: 'List the sessions of a project',
+  },
   create: {
     method: 'POST',
     path: '/v1/projects/{project_id}/sessions',
-    summary: 'Make a session in a project; with status "active" it starts at once',
+    summary: 'Create a session in a project; with status "active" it starts at once',
     creates: true,
     versioned: true,
   },
   active: {
     method: 'GET',
     path: '/v1/projects/{project_id}/active-session',
-    summary: 'The session that holds the single active slot of a project; 404 when none does',
+    summary: 'Get the session in the active slot of a project; 404 if there is none',
     versioned: true,
   },
-  get: { method: 'GET', path: '/v1/sessions/{session_id}', summary: 'One session', versioned: true },
+  get: { method: 'GET', path: '/v1/sessions/{session_id}', summary: 'Get a session', versioned: true },
   update: {
     method: 'PATCH',
     path: '/v1/sessions/{session_id}',
-    summary: 'Change a session or move it to another status; `takeover` ends the one that holds the slot',
+    summary: 'Change a session or its status; `takeover` ends the session in the active slot',
     versioned: true,
   },
   delete: {
     method: 'DELETE',
     path: '/v1/sessions/{session_id}',
-    summary: 'Remove a session with its tasks',
+    summary: 'Delete a session and its tasks',
     versioned: true,
   },
 } as const satisfies OperationTable;
 
 export const tasks = {
-  list: { method: 'GET', path: '/v1/sessions/{session_id}/tasks', summary: 'The tasks of a session' },
+  list: { method: 'GET', path: '/v1/sessions/{session_id}/tasks', summary: 'List the tasks of a session' },
   create: {
     method: 'POST',
     path: '/v1/sessions/{session_id}/tasks',
-    summary: 'Make a task in a session',
+    summary: 'Create a task in a session',
     creates: true,
     versioned: true,
   },
   ready: {
     method: 'GET',
     path: '/v1/projects/{project_id}/tasks/ready',
-    summary: 'The tasks that could be claimed now, in the order in which they would be',
+    summary: 'List the tasks that can be claimed now, in the order of claiming',
   },
   claim: {
     method: 'POST',
     path: '/v1/projects/{project_id}/tasks/claim',
-    summary: 'Claim the first ready task; 204 when there is none within `wait` seconds',
+    summary: 'Claim the first ready task; 204 if none is ready within `wait` seconds',
   },
-  get: { method: 'GET', path: '/v1/tasks/{task_id}', summary: 'One task', versioned: true },
+  get: { method: 'GET', path: '/v1/tasks/{task_id}', summary: 'Get a task', versioned: true },
   update: {
     method: 'PATCH',
     path: '/v1/tasks/{task_id}',
@@ -138,7 +142,7 @@ export const tasks = {
   delete: {
     method: 'DELETE',
     path: '/v1/tasks/{task_id}',
-    summary: 'Remove a task; unless it was completed, what depends on it is cancelled',
+    summary: 'Delete a task; unless it was completed, its dependent tasks are cancelled',
     versioned: true,
   },
   heartbeat: {
@@ -156,13 +160,14 @@ export const tasks = {
   fail: {
     method: 'POST',
     path: '/v1/tasks/{task_id}/fail',
-    summary: 'Report that a claimed task failed; with `retry` it goes back while it has attempts left',
+    summary:
+      'Report that a claimed task failed; with `retry` it returns to the queue if it has attempts left',
     repeatable: true,
   },
   cancel: {
     method: 'POST',
     path: '/v1/tasks/{task_id}/cancel',
-    summary: 'End a task that is not over, also when another agent holds it',
+    summary: 'Cancel a task that has not ended, also if another agent holds it',
     repeatable: true,
   },
 } as const satisfies OperationTable;

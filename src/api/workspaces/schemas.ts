@@ -1,4 +1,4 @@
-/** Workspaces, projects, work sessions and tasks: the schemas of their operations. */
+/** The schemas of workspaces, projects, work sessions and tasks. */
 import { z } from 'zod';
 import * as input from '../../workspaces/schemas.js';
 import { pageOf, pageQuery, queryBoolean } from '../fields.js';
@@ -8,7 +8,7 @@ import type { projects, sessions, tasks, workspaces } from './operations.js';
 const { workspaceId, projectId, sessionId, taskId, count, seconds, jsonObject } = input;
 const time = z.iso.datetime();
 
-// Records as they are answered.
+// Records in answers.
 
 const versioned = { created_at: time, updated_at: time, version: z.int().min(1) };
 
@@ -18,7 +18,7 @@ const workspaceSchema = z.object({
   project_path: z.string(),
   status: input.workspaceStatus,
   owner_id: z.string(),
-  claude_key: z.string().nullable().describe('A mask, or null where there is none'),
+  claude_key: z.string().nullable().describe('A mask, or null if there is no key'),
   active_tasks: count.describe('Pending and running tasks of its live projects'),
   ...versioned,
   deleted_at: time.nullable(),
@@ -34,7 +34,7 @@ const projectSchema = z.object({
   git_branch: z.string(),
   language: z.string(),
   status: input.workspaceStatus,
-  config: jsonObject.describe('Secrets in it are masks'),
+  config: jsonObject.describe('Secrets are replaced by masks'),
   git_info: jsonObject,
   ...versioned,
   deleted_at: time.nullable(),
@@ -72,11 +72,11 @@ const taskSchema = z.object({
   bytes_out: count,
   duration: z.number().nullable().describe('Seconds from start to end'),
   depends_on: z.array(taskId),
-  priority: z.int().describe('Higher ones are claimed first'),
+  priority: z.int().describe('A task with a higher priority is claimed first'),
   claimed_by: z.string().nullable(),
   attempts: count.describe('Attempts that ended without a result'),
   max_attempts: count,
-  reason: z.string().nullable().describe('Why it came back, or why it ended'),
+  reason: z.string().nullable().describe('Why the task returned to the queue or ended'),
   ...versioned,
 });
 
@@ -89,18 +89,18 @@ const projectParams = z.object({ project_id: projectId });
 const sessionParams = z.object({ session_id: sessionId });
 const taskParams = z.object({ task_id: taskId });
 
-/** What lists of workspaces and of projects take. */
+/** The query parameters of the lists of workspaces and projects. */
 const namedList = z.object({
   status: input.workspaceStatus.optional(),
   name: z.string().optional().meta({ description: 'The exact name.' }),
   path: z.string().optional().meta({ description: 'The exact path.' }),
   deleted: queryBoolean()
     .optional()
-    .meta({ description: 'Only the deleted ones, which can be restored or purged.' }),
+    .meta({ description: 'Only deleted records, which can be restored or purged.' }),
   ...pageQuery,
 });
 const alsoDeleted = z.object({
-  deleted: queryBoolean().optional().meta({ description: 'Also when it is deleted.' }),
+  deleted: queryBoolean().optional().meta({ description: 'Also if the record is deleted.' }),
 });
 
 export const workspaceSchemas = {

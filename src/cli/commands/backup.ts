@@ -1,4 +1,4 @@
-/** `stoa backup …`: backups while the server runs or without one, and a look at those that there are. */
+/** `stoa backup …`: makes backups, with or without a running server, and lists, verifies and prunes them. */
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
@@ -21,14 +21,14 @@ const archive = async () => (await import('../../homes/directory/archive.js')).d
 
 export const backup: Action = async ({ connect, output }, [given], options) => {
   if (options['full'] === true && options['incremental'] === true)
-    throw new StoaError('invalid_request', '--full and --incremental exclude each other.');
+    throw new StoaError('invalid_request', 'The command has both --full and --incremental.');
   const connection = await connect();
   const kind = options['incremental'] === true ? ('incremental' as const) : ('full' as const);
   const withKey = options['withKey'] === true;
   const directory = given === undefined ? undefined : resolve(given);
   if (withKey)
     output.warn(
-      'This backup holds the key ring: everybody who can read it can read every secret in it. Keep it apart.',
+      'This backup contains the key ring: a reader of the backup can decrypt every secret in it. Store it separately.',
     );
   const progress = output.progress('Backing up');
   const made = await connection
@@ -37,7 +37,7 @@ export const backup: Action = async ({ connect, output }, [given], options) => {
   output.value(made);
   if (made.not_included.length > 0)
     output.warn(
-      `Not in this backup: ${made.not_included.join(', ')}. Another database keeps that; back it up with its own tools.`,
+      `Not in this backup: ${made.not_included.join(', ')}. It is in another database; back that database up with its own tools.`,
     );
 };
 
@@ -77,8 +77,8 @@ export const verify: Action = async ({ output, globals }, [given]) => {
 export const prune: Action = async ({ output, globals }, [given], options) => {
   const keep = needed(numberOption(options, 'keep'), 'keep');
   if (keep < 1)
-    throw new StoaError('invalid_request', `--keep must be 1 or more, not ${keep}.`, {
-      fix: 'Say how many full backups stay, each with its increments: --keep 7',
+    throw new StoaError('invalid_request', `--keep must be 1 or more, got ${keep}.`, {
+      fix: 'Set the number of full backups to keep, each with its increments, for example --keep 7.',
     });
   const directory = directoryOf(given, globals);
   const removed = await (await archive()).prune(directory, keep);

@@ -1,4 +1,4 @@
-/** `stoa connect`: the MCP configuration of editors and agents, printed or merged into their files. */
+/** `stoa connect`: prints the MCP configuration of editors and agents, or merges it into their files. */
 import { randomUUID } from 'node:crypto';
 import { chmod, copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
@@ -46,7 +46,7 @@ export const connect: Action = async (context, [target = ''], options) => {
 
 interface Delivery {
   path: string;
-  /** What to paste into a file that has nothing of it yet. */
+  /** The text to paste into a file that has no entry yet. */
   text: string;
   merged(before: string, file: string): string;
 }
@@ -68,7 +68,7 @@ async function deliver(
   const before = await readIfThere(file);
   const after = merged(before ?? '', file);
   if (after === before) {
-    output.done({ file, changed: false, backup: null }, `${file} has it already.`);
+    output.done({ file, changed: false, backup: null }, `${file} already has this entry.`);
     return;
   }
   const backup = before === undefined ? null : await backUp(file);
@@ -76,24 +76,27 @@ async function deliver(
   await replace(file, after);
   output.done(
     { file, changed: true, backup },
-    `Wrote ${file}${backup === null ? '' : `; as it was: ${backup}`}.`,
+    `Wrote ${file}${backup === null ? '' : `; the previous content is in ${backup}`}.`,
   );
 }
 
-/** A command works without a token: it reads the operator's where it runs. An address needs one in the environment. */
+/**
+ * The entry with a command needs no token, because it reads the operator's. The entry with a URL needs one in
+ * the environment.
+ */
 async function entryOf({ globals, connect: open }: Context, options: Options): Promise<McpServerEntry> {
   const url = textOption(globals, 'url');
   if (url !== undefined || options['http'] === true) {
     const base = url ?? (await open()).where;
     if (!URL.canParse(base))
-      throw new StoaError('unreachable', 'No server runs on this directory, so that it has no address.', {
+      throw new StoaError('unreachable', `No server runs on ${base}, so there is no URL to connect to.`, {
         fix: 'Start one with "stoa up", or pass --url.',
       });
     return { url: new URL('/mcp', base).href };
   }
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
   const [user, agent, configFile] = ['user', 'agent', 'config'].map((name) => textOption(globals, name));
-  // The editor starts it in a directory of its own choice: every path is whole.
+  // The editor chooses the working directory, so every path is absolute.
   const args = [programPath(), 'mcp', '--data', resolve(config.data)];
   if (configFile !== undefined) args.push('--config', resolve(configFile));
   if (user !== undefined) args.push('--user', user);
@@ -101,7 +104,7 @@ async function entryOf({ globals, connect: open }: Context, options: Options): P
   return { command: process.execPath, args };
 }
 
-/** People link such files from elsewhere: the file is changed, not the link. */
+/** If the path is a link, the file behind it is changed, not the link. */
 async function realFile(path: string): Promise<string> {
   return realpath(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return path;
@@ -118,14 +121,14 @@ async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** Each backup has a name of its own: a second run must not overwrite what the first one saved. */
+/** Each backup has a different name, so that a second run does not overwrite the first backup. */
 async function backUp(file: string): Promise<string> {
   const backup = `${file}.${new Date().toISOString().replaceAll(/[:.]/g, '-')}.bak`;
   await copyFile(file, backup);
   return backup;
 }
 
-/** Whole or not at all, with the rights that the file had. */
+/** Replaces the file completely or not at all, with the permissions that it had. */
 async function replace(file: string, text: string): Promise<void> {
   const mode = await stat(file).then(
     ({ mode: bits }) => bits & 0o777,
@@ -133,14 +136,14 @@ async function replace(file: string, text: string): Promise<void> {
   );
   const draft = `${file}.${randomUUID()}.draft`;
   await writeFile(draft, text, { mode });
-  // The program's mask took the rights of others away.
+  // The umask of the program removed permissions.
   await chmod(draft, mode);
   await rename(draft, file);
 }
 
 function unknownTarget(target: string): StoaError {
   const known = [...Object.keys(editors), snippetTarget];
-  return new StoaError('invalid_request', `"${target}" is not known here.${didYouMean(target, known)}`, {
-    fix: `There are ${known.join(', ')}.`,
+  return new StoaError('invalid_request', `Unknown target "${target}".${didYouMean(target, known)}`, {
+    fix: `Use ${known.join(', ')}.`,
   });
 }

@@ -64,7 +64,7 @@ export const ls: Action = async ({ connect, output }, [prefix], options) => {
   else output.list({ ...page, items: page.items as KeySummary[] }, keyColumns, 'No keys.');
 };
 
-/** Keys without a document are left out. */
+/** Leaves out keys without a document. */
 export const getMany: Action = async ({ connect, output }, [...keys], options) => {
   const { values } = await (
     await connect()
@@ -73,11 +73,11 @@ export const getMany: Action = async ({ connect, output }, [...keys], options) =
   else for (const [key, value] of Object.entries(values)) output.line({}, `${key}  ${JSON.stringify(value)}`);
 };
 
-/** All or nothing where the backend can; otherwise each key has a result of its own. */
+/** All or nothing if the backend supports it; otherwise each key has its own result. */
 export const setMany: Action = async ({ connect, output }, [argument], options) => {
   const set = await valueOf(argument, options);
   if (typeof set !== 'object' || set === null || Array.isArray(set))
-    throw new StoaError('invalid_request', 'The values must be a JSON object with a value for each key.');
+    throw new StoaError('invalid_request', 'The argument is not a JSON object with a value for each key.');
   const answer = await (
     await connect('created')
   ).call('data.batch', {
@@ -95,9 +95,13 @@ export const setMany: Action = async ({ connect, output }, [argument], options) 
 export const clear: Action = async ({ connect, output }, _args, options) => {
   const namespace = namespaceOf(options);
   if (options['yes'] !== true) {
-    throw new StoaError('invalid_request', `This deletes every document of the namespace "${namespace}".`, {
-      fix: 'Say that it is meant with --yes.',
-    });
+    throw new StoaError(
+      'invalid_request',
+      `The command would delete every document of the namespace "${namespace}".`,
+      {
+        fix: 'Confirm with --yes.',
+      },
+    );
   }
   const { deleted } = await (await connect()).call('data.clear', { namespace });
   output.done({ deleted }, `Deleted ${deleted} documents.`);
@@ -114,7 +118,7 @@ export const increment: Action = async ({ connect, output }, [key, by = '1'], op
 };
 
 export const append: Action = async ({ connect, output }, [key, ...items], options) => {
-  // Commander hands a variadic argument over as one list.
+  // Commander passes a variadic argument as one list.
   const append = items.flat().map(parsed);
   const { value, version } = await (
     await connect('created')
@@ -145,13 +149,16 @@ function placeOf(options: Options, key = ''): { namespace: string; key: string }
 
 async function valueOf(given: string | undefined, options: Options): Promise<unknown> {
   if (given !== undefined && options['file'] !== undefined)
-    throw new StoaError('invalid_request', 'The value is given twice: after the key, and with --file.');
+    throw new StoaError(
+      'invalid_request',
+      'The command has two values: one after the key and one in --file.',
+    );
   const file = given === '-' ? given : textOption(options, 'file');
   const argument = file === undefined ? given : undefined;
   const text = argument ?? (await readText({ file }, 'file'));
   if (text === undefined)
-    throw new StoaError('invalid_request', 'There is no value.', {
-      fix: 'Give it after the key, or with --file; "-" reads standard input.',
+    throw new StoaError('invalid_request', 'The command has no value.', {
+      fix: 'Add the value after the key, or use --file; "-" reads standard input.',
     });
   if (options['text'] === true) return text;
   if (argument !== undefined) return parsed(argument);
@@ -160,13 +167,13 @@ async function valueOf(given: string | undefined, options: Options): Promise<unk
   } catch (error) {
     throw new StoaError(
       'invalid_request',
-      `${file === '-' ? 'Standard input' : file} does not hold JSON: ${messageOf(error)}.`,
+      `${file === '-' ? 'Standard input' : file} is not JSON: ${messageOf(error)}.`,
       { cause: error, fix: 'Store it as text with --text.' },
     );
   }
 }
 
-/** JSON where it is JSON, otherwise the text itself: nobody types quotes twice. */
+/** Parses JSON; other text is used unchanged, so that strings need no second quotes. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,4 +1,4 @@
-/** `stoa doctor`: finds rows that do not fit each other, and mends them. */
+/** `stoa doctor`: finds rows that contradict each other, and repairs them. */
 import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
@@ -36,14 +36,14 @@ export const doctor: Action = async (context, _args, options) => {
     return;
   }
   const canRepair = findings.some((row) => !row.repaired && row.repair !== null);
-  throw new StoaError('invalid_data', `${remaining} of ${found} damages remain.`, {
+  throw new StoaError('invalid_data', `${remaining} of ${found} findings are not repaired.`, {
     fix: canRepair
-      ? 'Mend what can be mended with: stoa doctor --repair'
+      ? 'Repair with: stoa doctor --repair'
       : 'Restore a backup into a new directory with: stoa restore',
   });
 };
 
-/** A server that runs has lost nothing: it would not have started. */
+/** A running server has lost no transactions: otherwise it would not have started. */
 async function connectAcceptingLoss({ connect, output, globals }: Context): Promise<Connection> {
   try {
     return await connect();

@@ -1,4 +1,7 @@
-/** `stoa export --documents` and `stoa import --documents`: documents alone, in the seed's shape, a line each. */
+/**
+ * `stoa export --documents` and `stoa import --documents`: only documents, in the seed's format, one on each
+ * line.
+ */
 import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { StoaError, messageOf } from '../../core/errors.js';
@@ -10,7 +13,7 @@ import type { Output } from '../output/output.js';
 import { withInputFile } from '../input/spooled-input.js';
 import { writeLines } from '../output/write-lines.js';
 
-/** Bad lines that are described one by one. */
+/** Invalid lines that are printed. */
 const complaintsMax = 20;
 
 export const exportDocuments: Action = async ({ connect, output }, [file = '-']) => {
@@ -22,12 +25,12 @@ export const exportDocuments: Action = async ({ connect, output }, [file = '-'])
     do {
       const page = await connection.call('documents.list', { limit: 1_000, cursor });
       for (const document of page.items) {
-        // Fields without a value are left out, as in the seed; a value of null is a value.
+        // Fields without a value are left out, as in the seed; but a `value` of null is kept.
         const fields = Object.entries(document).filter(([name, value]) => value !== null || name === 'value');
         yield `${JSON.stringify(Object.fromEntries(fields))}\n`;
       }
       exported += page.items.length;
-      progress.tell(() => `${exported} documents`);
+      progress.show(() => `${exported} documents`);
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
   }
@@ -51,15 +54,15 @@ export const importDocuments: Action = async ({ connect, output, globals }, [fil
       choices,
     ).catch((error: unknown) => {
       if (error instanceof StoaError)
-        tellBad(output, (error.details?.['bad'] ?? []) as DocumentFileReport['bad']); // The server's own words for a file that it refuses.
+        printInvalidLines(output, (error.details?.['bad'] ?? []) as DocumentFileReport['bad']); // The server sends this list with the error.
       throw error;
     });
-    tellBad(output, report.bad);
+    printInvalidLines(output, report.bad);
     for (const line of report.oversized)
       output.say(
-        `Line ${line}: the value is over the limit; ${choices.dryRun ? 'it would be' : 'it was'} imported all the same.`,
+        `Line ${line}: the value exceeds the limit; ${choices.dryRun ? 'it would still be' : 'it was still'} imported.`,
       );
-    const left = report.bad_total > 0 ? `; ${report.bad_total} bad lines were left out` : '';
+    const left = report.bad_total > 0 ? `; ${report.bad_total} invalid lines were skipped` : '';
     const { lines, bad_total: bad, skipped, imported } = report;
     const summary = { lines, bad, firstBad: report.bad[0]?.line, skipped, imported };
     output.done(
@@ -72,7 +75,7 @@ export const importDocuments: Action = async ({ connect, output, globals }, [fil
   });
 };
 
-/** One request, however long the file is: only so can all of it be looked at before anything is written. */
+/** One request for a file of any length, because all lines are validated before anything is written. */
 async function importInto(
   connection: Connection,
   output: Output,
@@ -101,7 +104,7 @@ async function importInto(
   }
 }
 
-/** Before a request is made of it: what fails then looks like a server that is gone. */
+/** Checked before the request, because a failure during the upload looks like an unreachable server. */
 async function checkReadable(path: string): Promise<void> {
   const reason = await access(path, constants.R_OK).then(
     async () => ((await stat(path)).isDirectory() ? 'it is a directory' : undefined),
@@ -110,6 +113,6 @@ async function checkReadable(path: string): Promise<void> {
   if (reason !== undefined) throw new StoaError('invalid_request', `${path} cannot be read: ${reason}.`);
 }
 
-function tellBad(output: Output, bad: DocumentFileReport['bad']): void {
+function printInvalidLines(output: Output, bad: DocumentFileReport['bad']): void {
   for (const { line, reason } of bad.slice(0, complaintsMax)) output.say(`Line ${line}: ${reason}`);
 }

@@ -1,4 +1,4 @@
-/** `stoa mcp`: the tools of the running server over this process's pipes; a server is started when none runs. */
+/** `stoa mcp`: the tools of the server over stdin and stdout. It starts a server if none runs. */
 import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { bearer, identityHeaders, operatorToken } from '../connection/connection.js';

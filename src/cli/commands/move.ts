@@ -1,4 +1,4 @@
-/** `stoa move`: the data store from one backend to another, resumable and verified. */
+/** `stoa move`: copies the data store from one backend to another, resumable and verified. */
 import { createHash } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -23,7 +23,11 @@ export const move: Action = async ({ output, globals }, _args, options) => {
     required(textOption(options, 'from'), 'from'),
     required(textOption(options, 'to'), 'to'),
   ];
-  if (fromUrl === toUrl) throw new StoaError('invalid_request', '--from and --to are the same.');
+  if (fromUrl === toUrl)
+    throw new StoaError(
+      'invalid_request',
+      `--from and --to are the same backend (${withoutPassword(fromUrl)}).`,
+    );
   const { limits } = loadConfig({ flags: settingFlags(globals), environment: process.env }).config;
   const names = { from: withoutPassword(fromUrl), to: withoutPassword(toUrl) };
   const statePath = resolve(
@@ -37,7 +41,7 @@ export const move: Action = async ({ output, globals }, _args, options) => {
   const result = await withStores([fromUrl, toUrl], limits, async (from, to) => {
     const progress = output.progress('Moving');
     const state = await readState(statePath, names);
-    if (state !== undefined) output.say(`Going on where an earlier run ended (${statePath}).`);
+    if (state !== undefined) output.say(`Continuing the earlier run (${statePath}).`);
     try {
       return await moveDocuments({
         from: from.port,
@@ -57,12 +61,14 @@ export const move: Action = async ({ output, globals }, _args, options) => {
   await rm(statePath, { force: true });
   report(result, names, output.say.bind(output));
   const others =
-    result.others === 0 ? '' : ` ${names.to} holds ${result.others} more, which are not of this move.`;
+    result.others === 0
+      ? ''
+      : ` ${names.to} has ${result.others} more documents that are not part of this move.`;
   const sides = { from: { place: names.from, ...result.from }, to: { place: names.to, ...result.to } };
   output.done(
     { ...result, ...sides },
     result.verified
-      ? `Verified: both hold ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}`
+      ? `Verified: both have ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}`
       : 'NOT verified.',
   );
   if (!result.verified) {
@@ -70,14 +76,14 @@ export const move: Action = async ({ output, globals }, _args, options) => {
       'conflict',
       `The two sides differ: ${result.from.documents} documents in ${names.from}, ${result.to.documents} of them in ${names.to}.`,
       {
-        fix: 'Stop what writes to the source and run the command again.',
+        fix: 'Stop all writes to the source and run the command again.',
         details: { different: result.different, refused: result.refused },
       },
     );
   }
 };
 
-/** Opens the source alone, and makes nothing on either side. */
+/** Opens only the source, and creates nothing on either side. */
 async function survey(
   output: Output,
   {
@@ -92,11 +98,11 @@ async function survey(
   try {
     const progress = output.progress('Counting');
     const found = await surveyDocuments(
-      { from: from.port, limits, onStep: ({ done }) => progress.tell(() => `${done} documents`) },
+      { from: from.port, limits, onStep: ({ done }) => progress.show(() => `${done} documents`) },
       target,
     ).finally(() => progress.end());
     for (const { id, reason } of found.refused) output.say(`Would be refused: ${id}: ${reason}.`);
-    const going = `${found.documents - found.refused.length} documents would go from ${names.from} to ${names.to}; ${found.oversized.length} are over the value limit.`;
+    const going = `${found.documents - found.refused.length} documents would be copied from ${names.from} to ${names.to}; ${found.oversized.length} exceed the value limit.`;
     output.done({ dry_run: true, ...found, from: { place: names.from }, to: { place: names.to } }, going);
   } finally {
     await from.close();
@@ -109,7 +115,7 @@ function report(
   say: (sentence: string) => void,
 ): void {
   say(`Copied ${result.copied} documents from ${names.from} to ${names.to}.`);
-  for (const id of result.oversized) say(`Over the value limit, moved all the same: ${id}`);
+  for (const id of result.oversized) say(`Exceeds the value limit, but was copied: ${id}`);
   for (const { id, reason } of result.refused) say(`Refused: ${id}: ${reason}`);
   for (const id of result.different) say(`Different or missing: ${id}`);
 }
@@ -143,22 +149,22 @@ async function readState(path: string, names: { from: string; to: string }): Pro
   const state = parsedState(path, text);
   if (state.from === names.from && state.to === names.to) return state;
   throw new StoaError('conflict', `${path} belongs to a move from ${state.from} to ${state.to}.`, {
-    fix: 'Delete it, or name another with --state.',
+    fix: 'Delete the file, or use another with --state.',
   });
 }
 
 function parsedState(path: string, text: string): State {
   try {
-    return JSON.parse(text) as State; // Written by `writeState`; another move's is told by its names.
+    return JSON.parse(text) as State; // `writeState` wrote the file; the state of another move has other names.
   } catch (error) {
     throw new StoaError('invalid_request', `${path} is not the state of a move: ${messageOf(error)}.`, {
-      fix: 'Delete it to begin again, or name another with --state.',
+      fix: 'Delete the file to start again, or use another with --state.',
       cause: error,
     });
   }
 }
 
-/** The old state stays whole until the new one is. */
+/** The old state is kept until the new one is complete. */
 async function writeState(path: string, state: State): Promise<void> {
   await writeFile(`${path}.new`, JSON.stringify(state), { mode: 0o600 });
   await rename(`${path}.new`, path);
@@ -166,8 +172,8 @@ async function writeState(path: string, state: State): Promise<void> {
 
 function required(value: string | undefined, name: string): string {
   if (value === undefined)
-    throw new StoaError('invalid_request', `--${name} is needed.`, {
-      fix: 'Give a data directory or a URL, like postgres://localhost/stoa.',
+    throw new StoaError('invalid_request', `--${name} is missing.`, {
+      fix: 'Add a data directory or a URL, for example postgres://localhost/stoa.',
     });
   return value;
 }

@@ -1,4 +1,4 @@
-/** `stoa read`: what was said in a room. `stoa watch room` goes on with what is being said. */
+/** `stoa read`: the messages of a room. `stoa watch room` follows new messages. */
 import type { RoomMessage } from '../../client/index.js';
 import { type Action, numberOption, textOption } from '../definitions/definition.js';
 import { printable } from '../output/printable.js';
@@ -16,7 +16,7 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
   const messages = thread === undefined ? page.messages.toReversed() : page.messages;
   if (output.json) output.value({ items: messages });
   else for (const message of messages) output.line({}, textOf(message));
-  if (messages.length === 0) output.say('Nothing was said here lately.');
+  if (messages.length === 0) output.say('The room has no recent messages.');
 };
 
 function textOf({ ts, from, id, pid, body }: RoomMessage): string {

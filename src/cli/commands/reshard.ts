@@ -1,4 +1,4 @@
-/** `stoa reshard`: a closed data directory into a new one with another number of shards. */
+/** `stoa reshard`: copies a closed data directory into a new one with another number of shards. */
 import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
@@ -10,8 +10,8 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
   const shards = numberOption(options, 'shards');
   const to = textOption(options, 'to');
   if (shards === undefined || to === undefined)
-    throw new StoaError('invalid_request', 'Into what? --to and --shards are needed.', {
-      fix: 'stoa reshard --from ./data --to ./data-8 --shards 8',
+    throw new StoaError('invalid_request', '--to or --shards is missing.', {
+      fix: 'Run: stoa reshard --from ./data --to ./data-8 --shards 8',
     });
   if (shards < 1 || shards > config.limits.shardsMax)
     throw new StoaError(

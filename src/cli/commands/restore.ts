@@ -1,4 +1,4 @@
-/** `stoa restore`: a chain of backups into a new data directory. */
+/** `stoa restore`: makes a new data directory from a chain of backups. */
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
 import { StoaError } from '../../core/errors.js';
@@ -31,13 +31,13 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
     output.value({ data, ...report, with_key: withKey });
     if (withKey)
       output.warn(
-        `The key ring was restored to ${join(data, keyFileName)}: everybody who can read it can read every secret.`,
+        `The key ring was restored to ${join(data, keyFileName)}: a reader of this file can decrypt every secret.`,
       );
     else if (hasKey)
-      output.say('The backups hold the key ring; it was left there. With --with-key it is restored too.');
+      output.say('The backups contain the key ring, which was not restored. --with-key restores it too.');
     else
       output.say(
-        `Secrets stay unreadable until ${keyFileName} of the old directory is copied to ${data}, before the first start.`,
+        `Secrets cannot be decrypted until ${keyFileName} of the old directory is copied to ${data}. Copy it before the first start.`,
       );
     output.say(`Start it with: stoa up --data ${data}`);
   } finally {
@@ -45,7 +45,7 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   }
 };
 
-/** `--to 4711` is a position of the change feed (`12.7.9` with three shards), everything else a time. */
+/** `--to 4711` is a position of the change feed (`12.7.9` with three shards); anything else is a time. */
 function pointOf(options: Options): RestorePoint | undefined {
   const to = textOption(options, 'to');
   if (to === undefined) return undefined;
@@ -54,7 +54,7 @@ function pointOf(options: Options): RestorePoint | undefined {
   if (Number.isNaN(timeMs))
     throw new StoaError(
       'invalid_request',
-      `--to must be a position of the change feed, like 4711, or a time, like 2026-01-31T12:00:00Z, not "${to}".`,
+      `--to must be a position of the change feed, like 4711, or a time, like 2026-01-31T12:00:00Z, got "${to}".`,
     );
   return { timeMs };
 }

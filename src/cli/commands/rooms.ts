@@ -1,4 +1,4 @@
-/** `stoa rooms create`, and how commands get the key of a private room. */
+/** `stoa rooms create`, and the key of a private room for other commands. */
 import { type Action, type Options, textOption } from '../definitions/definition.js';
 
 /** A key makes the room private. */
@@ -11,7 +11,7 @@ export const create: Action = async ({ connect, output }, [name = ''], options) 
   );
 };
 
-/** A variable keeps the key out of the list of processes. */
+/** A variable does not show the key in the list of processes. */
 export function roomKey(options: Options): string | undefined {
   return textOption(options, 'key') ?? process.env['STOA_ROOM_KEY'];
 }

@@ -1,4 +1,4 @@
-/** `stoa status`: how the server and its store are. */
+/** `stoa status`: the status of the server and its store. */
 import type { Action } from '../definitions/definition.js';
 import { sizeText } from '../output/output.js';
 

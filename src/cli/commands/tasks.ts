@@ -1,8 +1,8 @@
-/** `stoa tasks claim`: a task for a worker that is a shell script. */
+/** `stoa tasks claim`: claims a task for a worker that is a shell script. */
 import { StoaError } from '../../core/errors.js';
 import { type Action, durationOption } from '../definitions/definition.js';
 
-/** Exit status 4 when nothing is ready, so that a loop in a shell can tell. */
+/** Exit status 4 if no task is ready, so that a shell loop can check it. */
 export const claim: Action = async ({ connect, output }, [project = ''], options) => {
   const claimed = await (
     await connect()
@@ -12,7 +12,9 @@ export const claim: Action = async ({ connect, output }, [project = ''], options
     lease_seconds: durationOption(options, 'lease'),
   });
   if (claimed === undefined)
-    throw new StoaError('not_found', 'Nothing is ready.', { fix: 'Wait for it with --wait 60s.' });
+    throw new StoaError('not_found', `The project ${project} has no ready task.`, {
+      fix: 'Wait for one with --wait 60s.',
+    });
   output.value(
     output.json
       ? claimed

@@ -1,4 +1,6 @@
-/** `stoa export` and `stoa import`: everything as lines of JSON, through the server or on a closed directory. */
+/**
+ * `stoa export` and `stoa import`: all data as lines of JSON, through the server or on a closed directory.
+ */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
@@ -25,14 +27,12 @@ export const exportAll: Action = async (context, args, options) => {
   const domains = domainsOf(options);
   const withSecrets = options['withSecrets'] === true;
   if (withSecrets)
-    output.warn(
-      'This export holds secrets as plain text. Keep it where you keep keys, and delete it when it has served.',
-    );
+    output.warn('This export contains secrets as plain text. Store it like a key, and delete it after use.');
   const lines = await linesOf(await connect(), textOption(globals, 'user') ?? null, domains, withSecrets);
   const progress = output.progress('Exporting');
-  const tell = (sizeBytes: number): void => progress.tell(() => sizeText(sizeBytes));
+  const report = (sizeBytes: number): void => progress.show(() => sizeText(sizeBytes));
   try {
-    await writeLines(file, counted(lines, tell));
+    await writeLines(file, counted(lines, report));
   } finally {
     progress.end();
   }
@@ -43,7 +43,7 @@ export const importAll: Action = async (context, args, options) => {
   if (isDocuments(options, ['ids', 'onConflict'])) return importDocuments(context, args, options);
   const { connect, output } = context;
   const [file = '-'] = args;
-  // Every line is checked before the first record is written, so the file is read twice.
+  // Every line is validated before the first record is written, so the file is read twice.
   await withInputFile(file, async (path) => {
     const report = await importInto(
       await connect(options['dryRun'] === true ? 'empty' : 'created'),
@@ -61,7 +61,7 @@ export const importAll: Action = async (context, args, options) => {
   });
 };
 
-/** Whether documents alone are meant, and no flag that only counts for everything was given with that. */
+/** Whether --documents was given. Refuses flags that cannot be used with it. */
 function isDocuments(options: Options, others: readonly string[]): boolean {
   if (options['documents'] !== true) return false;
   const other = others.find((name) => options[name] !== undefined);
@@ -110,7 +110,7 @@ async function importInto(
   }
 }
 
-/** Passes chunks on and tells how much has gone by. */
+/** Passes chunks on and reports their number of bytes. */
 async function* counted<Chunk extends string | Uint8Array>(
   chunks: AsyncIterable<Chunk>,
   onSize: (sizeBytes: number) => void,
@@ -147,13 +147,13 @@ function show(report: ImportReport, output: Output): void {
   for (const { line, kind, type, id, detail } of report.conflicts)
     output.say(`Line ${line}: ${kind}: ${type} ${id}: ${detail}`);
   const { records, written, replaced, same, skipped, conflicts_total, bad_total } = report;
-  const bad = bad_total > 0 ? `; ${bad_total} bad lines were left out` : '';
+  const bad = bad_total > 0 ? `; ${bad_total} invalid lines were skipped` : '';
   if (report.dry_run)
     output.done(report, `${records} records, ${conflicts_total} conflicts; nothing was written${bad}.`);
   else
     output.done(
       report,
-      `${written} records written, ${replaced} replaced, ${same} there already, ${skipped} skipped${bad}.`,
+      `${written} records written, ${replaced} replaced, ${same} unchanged, ${skipped} skipped${bad}.`,
     );
 }
 
@@ -177,6 +177,9 @@ function choice<Choice extends string>(
   const text = textOption(options, name);
   const chosen = choices.find((known) => known === text);
   if (text !== undefined && chosen === undefined)
-    throw new StoaError('invalid_request', `"${text}" is not one of ${choices.join(', ')}.`);
+    throw new StoaError(
+      'invalid_request',
+      `${flagOf(name)} must be one of ${choices.join(', ')}, got "${text}".`,
+    );
   return chosen;
 }

@@ -1,4 +1,4 @@
-/** `stoa up`: the server, in the foreground, until a signal ends it. */
+/** `stoa up`: runs the server in the foreground until a signal ends it. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,7 +30,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   settleProcess();
   const log = new LogDestination();
   const logger = createLogger(config.logLevel, log);
-  // Node itself would print them, and wait until they are read.
+  // Node would print warnings itself, and block until they are read.
   process.removeAllListeners('warning').on('warning', (warning) => logger.warn(warning.message));
   const tracing = config.tracing ? await loadTracing() : undefined;
   const stoa = await openWhenFree({
@@ -95,7 +95,7 @@ function credentialsOf({ home }: Stoa, config: Config): Credentials {
     : { place: 'memory only', tokenFile: null, token: home.operatorToken ?? undefined };
 }
 
-/** A command that came first holds the directory for a moment; a server that serves it holds it for good. */
+/** Another command holds the directory only for a moment; another server holds it for long. */
 async function openWhenFree(options: StoaOptions): Promise<Stoa> {
   for (const deadlineMs = Date.now() + lockWaitMsMax; ; await sleep(50)) {
     try {
@@ -108,7 +108,7 @@ async function openWhenFree(options: StoaOptions): Promise<Stoa> {
   }
 }
 
-/** Everything that a first-time user needs, in five lines. */
+/** What a first-time user needs, in five lines. */
 function greet(
   say: (line: string) => void,
   { url, place, tokenFile, token }: Credentials & { url: string },
@@ -128,26 +128,26 @@ function shellQuoted(path: string): string {
 async function listen(app: FastifyInstance, { host, port }: Config): Promise<string> {
   try {
     const url = await app.listen({ host, port });
-    // A wildcard is no address that a client could call.
+    // A client cannot call a wildcard address.
     return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EADDRINUSE') {
       throw new StoaError('invalid_config', `Port ${port} on ${host} is in use.`, {
         cause: error,
-        fix: 'Choose another with --port, or --port 0 for any free one.',
+        fix: 'Use another port with --port, or --port 0 for any free port.',
       });
     }
     if (code === 'EACCES') {
-      throw new StoaError('invalid_config', `Port ${port} may not be opened by this user.`, {
+      throw new StoaError('invalid_config', `This user has no permission to open port ${port}.`, {
         cause: error,
-        fix: 'Choose a port of 1024 or above with --port.',
+        fix: 'Use a port of 1024 or above with --port.',
       });
     }
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
       throw new StoaError('invalid_config', `This machine has no address ${host}.`, {
         cause: error,
-        fix: 'Choose another with --host; 127.0.0.1 always works.',
+        fix: 'Use another address with --host, for example 127.0.0.1.',
       });
     }
     throw new StoaError(
@@ -166,8 +166,8 @@ function tlsOf({ tlsCert, tlsKey }: Config): { cert: Buffer; key: Buffer } | und
   } catch (error) {
     throw new StoaError(
       'invalid_config',
-      `${tlsCert} and ${tlsKey} are no certificate with its key: ${messageOf(error)}.`,
-      { cause: error, fix: 'Give a certificate chain and its private key, both in PEM.' },
+      `${tlsCert} and ${tlsKey} are not a TLS certificate and its key: ${messageOf(error)}.`,
+      { cause: error, fix: 'Use a certificate chain and its private key, both in PEM.' },
     );
   }
   return tls;
@@ -183,7 +183,7 @@ function readPem(path: string): Buffer {
   }
 }
 
-/** The first signal asks for an orderly stop; a second one ends the process at once. */
+/** The first signal starts an orderly stop; a second one ends the process at once. */
 function untilSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {

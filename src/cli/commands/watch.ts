@@ -1,4 +1,4 @@
-/** `stoa watch …`: what is there, then what happens to it, until Ctrl-C. */
+/** `stoa watch …`: prints the current items, then their changes, until Ctrl-C. */
 import type {
   ChangeItem,
   ChangesClient,
@@ -19,7 +19,7 @@ import type { Output } from '../output/output.js';
 import { printable } from '../output/printable.js';
 import { roomKey } from './rooms.js';
 
-/** How a person reads an item and a change. */
+/** The text of an item and of a change for people. */
 interface Lines<Item, Change> {
   item(item: Item): string;
   change(change: Change): string;
@@ -59,7 +59,7 @@ export const room: Action = watching(
   roomLines,
 );
 
-/** The whole feed. A server that is away is waited for, and people read about it. */
+/** The whole feed. If the server is unreachable, it waits and tells the user. */
 export const changes: Action = async ({ connect, output }, _args, options) => {
   const { changes: feed } = await (await connect()).client();
   const filter = { since: textOption(options, 'since'), topics: textOption(options, 'topics')?.split(',') };
@@ -86,7 +86,7 @@ function watching<Item, Change>(
     await untilInterrupted(async (signal) => {
       let isLive = false;
       for await (const event of open(stoa, args, options, { since: textOption(options, 'since'), signal })) {
-        // People need not read where a quiet feed is by now.
+        // People do not need the position of an idle feed.
         if (output.json || event.kind !== 'live' || !isLive) show(output, event, lines);
         isLive = event.kind === 'live' || (isLive && event.kind !== 'resync');
       }
@@ -94,7 +94,7 @@ function watching<Item, Change>(
   };
 }
 
-/** Ctrl-C and a polite kill end it well. */
+/** Ctrl-C and SIGTERM end it with exit status 0. */
 export async function untilInterrupted(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const stop = new AbortController();
   const end = (): void => stop.abort();
@@ -123,7 +123,7 @@ function show<Item, Change>(
 }
 
 const liveText = (position: string): string =>
-  `Live at ${position}; --since goes on from there. End with Ctrl-C.`;
+  `Live at ${position}; --since continues from there. End with Ctrl-C.`;
 
 function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
   const told = Object.entries(facts).flatMap(([name, value]) =>
@@ -136,7 +136,7 @@ function messageText({ id, from, body, ts }: RoomMessage): string {
   return `${new Date(ts).toISOString()}  ${from.slice(0, 8)}  ${id}  ${body}`;
 }
 
-/** Of the whole feed a reader needs the domain and the user too. */
+/** In the whole feed a reader needs the domain and the user too. */
 function feedText({ seq, at, domain, kind, user, version, id }: ChangeItem): string {
   return [seq, new Date(at).toISOString(), domain, kind, user ?? '-', version ?? '-', printable(id)].join(
     '  ',
@@ -145,7 +145,7 @@ function feedText({ seq, at, domain, kind, user, version, id }: ChangeItem): str
 
 interface FollowOptions {
   output: Output;
-  /** Whether to wait for a server that is away; one that never answered is not waited for. */
+  /** Whether to wait for an unreachable server. A server that never answered is not waited for. */
   reconnects: boolean;
 }
 
@@ -164,15 +164,15 @@ async function follow(
     if (!reconnects)
       throw new StoaError('unreachable', 'The server ended the stream.', {
         cause: reason,
-        fix: `Go on with --since ${position}.`,
+        fix: `Continue with --since ${position}.`,
       });
-    if (!isLost) output.say(`The server is away; going on after ${position} when it is back.`);
+    if (!isLost) output.say(`The server is unreachable; continuing after ${position} when it is back.`);
     isLost = true;
   };
   for await (const page of feed.follow({ ...settings, positions: true, onLost })) {
     if (position === undefined) output.say(liveText(page.position));
     position = page.position;
-    if (isLost) output.say('The server is back.');
+    if (isLost) output.say('The server is reachable again.');
     isLost = false;
     for (const change of page.items) output.line(change, feedText(change));
   }

@@ -1,17 +1,17 @@
-/** What a server answered, as the value or the error that it meant. */
+/** Converts the answer of a server into a value or an error. */
 import { refusalOf } from '../../client/refusal.js';
 import { type ServerEvent, ServerEvents } from '../../client/server-events.js';
 import { StoaError } from '../../core/errors.js';
 import { endedEarly } from './request.js';
 
-/** The body of a good answer; a bad one becomes the error that it tells of. */
+/** The body of a successful answer. An error answer is thrown as the error that it describes. */
 export function answerOf<Body>(status: number, text: string): Body {
   if (status >= 400) throw refusalOf(status, text);
   try {
-    // Each route declares what it answers; a caller names that type.
+    // Each route declares the type of its answer; the caller names that type.
     return (text === '' ? undefined : JSON.parse(text)) as Body;
   } catch (error) {
-    throw new StoaError('unreachable', 'What answers there is no Stoa: it sent no JSON.', {
+    throw new StoaError('unreachable', 'The server at this address is not Stoa: its answer is not JSON.', {
       cause: error,
       fix: 'Check --url.',
     });
@@ -33,7 +33,7 @@ export async function lastOf<Body>(
   throw endedEarly(base);
 }
 
-/** Any status of a refusal: its problem says the rest. */
+/** The status of an error event: the problem in it has the details. */
 const errorStatus = 500;
 
 export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {

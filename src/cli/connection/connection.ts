@@ -1,4 +1,4 @@
-/** How a command reaches the data: through the running server, or through the same routes in this process. */
+/** Connects a command to the data: through the running server, or through the same routes in this process. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -22,49 +22,49 @@ import { readManifest } from '../../homes/directory/kernel/directory/manifest.js
 import { answerOf, lastOf } from './answers.js';
 import { type Answer, sendRequest } from './request.js';
 
-/** Told how far long work is. */
+/** Receives the progress of long work. */
 export type OnProgress = (step: { done: number; total: number }) => void;
 
 export interface Connection {
-  /** For people: where the answers come from. */
+  /** A text for people that says where the answers come from. */
   readonly where: string;
-  /** Set when this process holds the directory itself. */
+  /** Set if this process has opened the directory. */
   readonly stoa: Stoa | undefined;
-  /** Calls an operation by its name; a refusal is thrown as the same error that the server had. */
+  /** Calls an operation by its name. An error of the server is thrown as the same error. */
   call<Name extends OperationName>(
     name: Name,
     input: InputOf<Name> & object,
     settings?: AnySettings,
   ): Promise<AnswerOf<Name>>;
-  /** The same for commands that are made from hints, whose fields only the server checks. */
+  /** As `call`, for commands that are derived from hints; only the server validates their fields. */
   ask(name: OperationName, input: object, settings?: AnySettings): Promise<unknown>;
-  /** The same for work that may take long: the server reports how far it is. `upload` is sent as it is read. */
+  /** As `call`, for long work: the server reports its progress. `upload` is sent while it is read. */
   work<Name extends OperationName>(
     name: Name,
     input: InputOf<Name> & object,
     onProgress: OnProgress,
     upload?: Readable,
   ): Promise<AnswerOf<Name>>;
-  /** The bytes of an answer as they come. */
+  /** The bytes of an answer while they arrive. */
   download<Name extends OperationName>(
     name: Name,
     input: InputOf<Name> & object,
   ): Promise<AsyncIterable<Uint8Array>>;
-  /** The client for the same server and caller, which goes on over broken connections. */
+  /** The client for the same server and caller. It reconnects after a broken connection. */
   client(): Promise<Client>;
   close(): Promise<void>;
 }
 
 /**
- * What a directory without a store is. Most commands look at what is there, and refuse: the name is
- * mistyped. Those that bring something in create a store; trying that out takes it for an empty one.
+ * What to do with a directory without a store. Most commands refuse it, because the name is probably
+ * mistyped. Commands that import create a store; a dry run uses an empty store in memory.
  */
 export type AbsentStore = 'refused' | 'created' | 'empty';
 
-/** Who calls, as flags or variables say. */
+/** The caller, from flags or variables. */
 export interface ConnectionOptions {
   absent?: AbsentStore | undefined;
-  /** Told of the directory when a store was made. */
+  /** Called with the directory when a store was created. */
   onCreation?: ((dataDir: string) => void) | undefined;
   url?: string | undefined;
   token?: string | undefined;
@@ -73,7 +73,7 @@ export interface ConnectionOptions {
   loadConfig(): Config;
 }
 
-/** Another command holds the directory for a moment at most; a server without an address is still starting. */
+/** Another command holds the directory only for a moment; a server without an address is still starting. */
 export const lockWaitMsMax = 10_000;
 
 export async function connect(options: ConnectionOptions): Promise<Connection> {
@@ -100,9 +100,9 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
     if (Date.now() > deadlineMs) {
       throw new StoaError(
         'locked',
-        `${dataDir} is held by process ${owner?.pid ?? 'unknown'}, which does not answer requests.`,
+        `${dataDir} is locked by process ${owner?.pid ?? 'unknown'}, which does not answer requests.`,
         {
-          fix: 'Wait for that command to end, or stop it.',
+          fix: 'Wait for that process to end, or stop it.',
         },
       );
     }
@@ -140,15 +140,15 @@ export async function operatorToken(dataDir: string): Promise<string> {
   }
 }
 
-/** A server at an address; `findAgain` says where the one that takes its place is. */
+/** A server at a URL. `findAgain` finds the URL of the server that replaced it. */
 function remote(
   url: string,
   identity: Readonly<Record<string, string>>,
   findAgain: () => Promise<string | undefined> = async () => undefined,
 ): Connection {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new StoaError('invalid_request', `"${url}" is not the URL of a server.`, {
-      fix: 'It looks like http://127.0.0.1:7862.',
+    throw new StoaError('invalid_request', `"${url}" is not a valid server URL.`, {
+      fix: 'Use a URL like http://127.0.0.1:7862.',
     });
   }
   const base = url.replace(/\/+$/, '');
@@ -208,7 +208,7 @@ function remote(
             headers: { ...identity, ...Object.fromEntries(new Headers(init?.headers)) },
           });
         } catch (error) {
-          // A server that was started again may have another port; the client comes back with the same call.
+          // A restarted server may have another port; the client repeats the same call.
           current = (await findAgain()) ?? current;
           throw error;
         }
@@ -219,7 +219,7 @@ function remote(
   };
 }
 
-/** What the directory holds. Without a store in it, most commands have nothing to say. */
+/** Opens the store in the directory. Without a store, most commands fail. */
 async function localStore(
   config: Config,
   dataDir: string,
@@ -229,8 +229,8 @@ async function localStore(
   const isNew = config.engine !== 'memory' && (await readManifest(dataDir)) === undefined;
   if (isNew && options.absent === 'empty') return local({ ...config, engine: 'memory' }, options, identity);
   if (isNew && options.absent !== 'created') {
-    throw new StoaError('not_found', `There is no Stoa data in ${dataDir}.`, {
-      fix: `Name another directory with --data, or make a store there with: stoa up --data ${dataDir}`,
+    throw new StoaError('not_found', `The directory ${dataDir} has no Stoa data.`, {
+      fix: `Use another directory with --data, or create a store with: stoa up --data ${dataDir}`,
     });
   }
   const connection = await local(config, options, identity);
@@ -238,7 +238,10 @@ async function localStore(
   return connection;
 }
 
-/** The directory itself, through the routes of a server that listens nowhere but, for a stream, on a port of its own. */
+/**
+ * Opens the directory in this process, through the routes of a server that listens only for streams, on a
+ * free port.
+ */
 async function local(
   config: Config,
   { token }: ConnectionOptions,
@@ -284,7 +287,7 @@ async function local(
   };
 }
 
-/** Each operation declares what it answers. */
+/** Each operation declares the type of its answer. */
 function typedCall(ask: Connection['ask']): Connection['call'] {
   return async <Name extends OperationName>(
     name: Name,

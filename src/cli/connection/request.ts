@@ -1,4 +1,4 @@
-/** One HTTP request without a time limit: a backup or an import of a large store answers when it is done. */
+/** One HTTP request without a time limit: a backup or an import of a large store answers only at its end. */
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
@@ -11,7 +11,7 @@ export interface RequestOptions {
   body?: string | Readable | undefined;
 }
 
-/** An answer whose body is read as it comes. */
+/** An answer whose body is read while it arrives. */
 export interface Answer {
   status: number;
   contentType: string;
@@ -19,7 +19,9 @@ export interface Answer {
   text(): Promise<string>;
 }
 
-/** `fetch` gives up after five minutes without a header, and nothing that Node offers without a package changes that. */
+/**
+ * `fetch` fails after five minutes without a header, and Node has no option to change that without a package.
+ */
 export async function sendRequest(url: string, { method, headers, body }: RequestOptions): Promise<Answer> {
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const open = new URL(url).protocol === 'https:' ? httpsRequest : httpRequest;
@@ -37,17 +39,17 @@ export async function sendRequest(url: string, { method, headers, body }: Reques
   };
 }
 
-/** A server that went away before it had answered in full: nobody knows how far it came. */
+/** For a server that disconnected before its complete answer: it is unknown how much was done. */
 export function endedEarly(server: string, cause?: unknown): StoaError {
-  return new StoaError('unreachable', `The server at ${server} ended before the work did.`, {
+  return new StoaError('unreachable', `The server at ${server} disconnected before the work was done.`, {
     cause,
-    fix: 'Look at its log, then look whether the work was done before you try again.',
+    fix: 'Read its log, and check whether the work was done before you try again.',
   });
 }
 
 async function* bodyOf(answer: IncomingMessage, server: string): AsyncGenerator<Uint8Array> {
   try {
-    // Without an encoding, a chunk is bytes.
+    // A stream without an encoding yields bytes.
     for await (const chunk of answer) yield chunk as Buffer;
   } catch (error) {
     throw endedEarly(server, error);

@@ -1,4 +1,4 @@
-/** From the configuration to what `openStoa` takes. */
+/** Converts the configuration into the options of `openStoa`. */
 import { resolve } from 'node:path';
 import type { Config } from '../../core/settings/config.js';
 import type { StoaOptions } from '../../index.js';
@@ -30,7 +30,7 @@ export function stoaOptions(config: Config, onError?: StoaOptions['onError']): S
   };
 }
 
-/** Only the server keeps the schedule: a single command is over before anything is due. */
+/** Only the server runs the schedule: a single command ends before anything is due. */
 export function scheduleOf(config: Config): BackupSchedule | undefined {
   if (config.backupDirectory === null) return undefined;
   return {

@@ -1,4 +1,4 @@
-/** What a command is made of; `main.ts` builds the parser from it and loads the code only when it runs. */
+/** The definition of a command. `main.ts` builds the parser from it and loads the code only when it runs. */
 import type { OperationName } from '../../api/call.js';
 import { StoaError } from '../../core/errors.js';
 import { flagOf } from '../../core/settings/settings.js';
@@ -8,22 +8,25 @@ import type { Output } from '../output/output.js';
 export type OptionValue = string | boolean | readonly string[] | undefined;
 export type Options = Readonly<Record<string, OptionValue>>;
 
-/** What every action gets beside its arguments. */
+/** What every action gets besides its arguments. */
 export interface Context {
   output: Output;
   /** The options of every command: `--data`, `--url`, `--user` … */
   globals: Options;
-  /** Finds the running server or opens the directory; closed when the action ends. A directory without a store is refused unless told otherwise. */
+  /**
+   * Finds the running server or opens the directory; closed when the action ends. A directory without a store
+   * is refused by default.
+   */
   connect(absent?: AbsentStore): Promise<Connection>;
 }
 
 export type Action = (context: Context, args: readonly string[], options: Options) => Promise<void>;
 
 export interface CommandDefinition {
-  /** The word, with its arguments: `get <id>`. */
+  /** The command with its arguments: `get <id>`. */
   usage: string;
   about: string;
-  /** `['--limit <n>', 'Items on a page']`; a third element `many` collects repeated ones. */
+  /** `['--limit <n>', 'Items on a page']`; a third element `many` collects repeated flags. */
   options?: readonly (readonly [flags: string, about: string, many?: 'many'])[];
   examples?: readonly string[];
   action?: () => Promise<Action>;
@@ -47,7 +50,7 @@ export function numberOption(options: Options, name: string): number | undefined
   const text = textOption(options, name);
   if (text === undefined) return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, not "${text}".`);
+  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, got "${text}".`);
 }
 
 /** A whole number that may be negative. */
@@ -55,7 +58,7 @@ export function signedOption(options: Options, name: string): number | undefined
   const text = textOption(options, name);
   if (text === undefined) return undefined;
   if (/^-?\d{1,15}$/.test(text)) return Number(text);
-  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, not "${text}".`);
+  throw new StoaError('invalid_request', `${flagOf(name)} must be a whole number, got "${text}".`);
 }
 
 export function needed<Value>(value: Value | undefined, name: string): Value {
@@ -66,12 +69,12 @@ export function needed<Value>(value: Value | undefined, name: string): Value {
   return value;
 }
 
-/** What every list takes. */
+/** The options of every list. */
 export function pageQuery(options: Options): { limit: number | undefined; cursor: string | undefined } {
   return { limit: numberOption(options, 'limit'), cursor: textOption(options, 'cursor') };
 }
 
-/** Repeated `name=value` as an object. */
+/** Repeated `name=value` flags as an object. */
 export function pairsOption(options: Options, name: string): Record<string, string> | undefined {
   const pairs = listOption(options, name);
   if (pairs === undefined) return undefined;
@@ -79,7 +82,7 @@ export function pairsOption(options: Options, name: string): Record<string, stri
     pairs.map((pair) => {
       const at = pair.indexOf('=');
       if (at < 1)
-        throw new StoaError('invalid_request', `${flagOf(name)} must be given as name=value, not "${pair}".`);
+        throw new StoaError('invalid_request', `${flagOf(name)} must be name=value, got "${pair}".`);
       return [pair.slice(0, at), pair.slice(at + 1)];
     }),
   );
@@ -93,7 +96,7 @@ export function durationOption(options: Options, name: string): number | undefin
   if (digits === undefined)
     throw new StoaError(
       'invalid_request',
-      `${flagOf(name)} must be like 90s, 15m, 12h or 30d, not "${text}".`,
+      `${flagOf(name)} must be a duration like 90s, 15m, 12h or 30d, got "${text}".`,
     );
   return Number(digits) * { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
 }

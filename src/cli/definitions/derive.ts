@@ -1,4 +1,7 @@
-/** Commands made from an operation and its hints: arguments and flags become fields, the answer is shown as the hint says. */
+/**
+ * Commands derived from an operation and its hints: arguments and flags become fields, and the hint formats
+ * the answer.
+ */
 import type { GroupName, OperationName } from '../../api/call.js';
 import type { CommandHint, FlagHint, FlagKind } from '../../api/command.js';
 import { operationNamed } from '../../api/index.js';
@@ -27,7 +30,7 @@ export function derivedCommands(
   hints: Readonly<Record<string, CommandHint>>,
 ): CommandDefinition[] {
   return Object.entries(hints).map(([verb, hint]) => {
-    const name = `${group}.${verb}` as OperationName; // Hints satisfy the names of their table.
+    const name = `${group}.${verb}` as OperationName; // The type of the hints allows only names of their table.
     const row = operationNamed(name);
     return {
       usage: hint.usage,
@@ -44,12 +47,12 @@ function optionOf([, flags, about, kind]: FlagHint): readonly [string, string, '
   return kind === 'many' || kind === 'pairs' ? [flags, about, 'many'] : [flags, about];
 }
 
-/** What every operation of its kind takes. */
+/** The options that follow from the kind of operation. */
 function standardOptions({ creates, versioned, method }: Operation): (readonly [string, string])[] {
   if (creates === true)
-    return [['--idempotency-key <key>', 'A repeat with the same key makes no second one']];
+    return [['--idempotency-key <key>', 'A repeat with the same key does not create a second record']];
   return versioned === true && method !== 'GET'
-    ? [['--if-version <n>', 'Only if this is still the version']]
+    ? [['--if-version <n>', 'Only if this is the current version']]
     : [];
 }
 
@@ -63,8 +66,8 @@ function derivedAction(name: OperationName, hint: CommandHint): Action {
     if (hint.needsUser === true) fields['user'] = userOf(globals);
     const { flags = [] } = hint;
     if (hint.needsFlag === true && flags.every(([, flag]) => options[attributeOf(flag)] === undefined))
-      throw new StoaError('invalid_request', 'The command has no flag that says what to change.', {
-        fix: `Give one of ${flags.map(([, flag]) => flag.split(' ')[0]).join(', ')}.`,
+      throw new StoaError('invalid_request', 'The command does not change anything.', {
+        fix: `Add one of ${flags.map(([, flag]) => flag.split(' ')[0]).join(', ')}.`,
       });
     for (const [field, flag, , kind] of flags) {
       const value = await valueOf(options, attributeOf(flag), kind);
@@ -79,17 +82,17 @@ function derivedAction(name: OperationName, hint: CommandHint): Action {
   };
 }
 
-/** What is always somebody's is never made for the user `default` by accident. */
+/** Commands for the data of one user require --user, so that `default` is not used by accident. */
 function userOf(globals: Options): string {
   const user = textOption(globals, 'user');
   if (user === undefined)
-    throw new StoaError('invalid_request', 'The command does not say which user is meant.', {
+    throw new StoaError('invalid_request', '--user is missing.', {
       fix: 'Add --user NAME, or set STOA_USER.',
     });
   return user;
 }
 
-/** As commander calls the value of a flag: `--git-url <url>` is `gitUrl`, `--no-key` is `key`. */
+/** The name that commander gives the value of a flag: `--git-url <url>` is `gitUrl`, `--no-key` is `key`. */
 function attributeOf(flags: string): string {
   const [, word = ''] = /--(?:no-)?([a-z-]+)/.exec(flags) ?? [];
   return word.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
@@ -98,7 +101,7 @@ function attributeOf(flags: string): string {
 async function valueOf(options: Options, name: string, kind: FlagKind | undefined): Promise<unknown> {
   if (typeof kind === 'object') {
     if ('is' in kind) return options[name] === true ? kind.is : undefined;
-    // A variable keeps a secret out of the list of processes.
+    // A variable does not show a secret in the list of processes.
     return textOption(options, name) ?? ('env' in kind ? process.env[kind.env] : kind.otherwise);
   }
   switch (kind) {
@@ -131,7 +134,7 @@ async function valueOf(options: Options, name: string, kind: FlagKind | undefine
   }
 }
 
-/** The first flag of a field that was given counts. */
+/** If several flags set a field, the first one wins. */
 function put(fields: Fields, field: string, value: unknown): void {
   const [name = '', member] = field.split('.');
   if (member === undefined) fields[name] ??= value;

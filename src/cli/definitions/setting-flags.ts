@@ -1,4 +1,4 @@
-/** Picks the settings out of what the parser read. */
+/** Selects the settings from the parsed flags. */
 import type { ConfigSources } from '../../core/settings/config.js';
 import { settingNames } from '../../core/settings/settings.js';
 import type { Options } from './definition.js';

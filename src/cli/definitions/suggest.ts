@@ -1,9 +1,9 @@
-/** Which command a mistyped one may have meant: the same words in another order or place. */
+/** Suggests a command for a mistyped one: the same words in another order or place. */
 import type { CommandDefinition } from './definition.js';
 
 /**
- * The command that holds `word`, and most of the other words that were given: `watch data` for `data watch`,
- * `export` for `data export`. Undefined where several fit equally well.
+ * The command that has `word` and most of the other given words: `watch data` for `data watch`,
+ * `export` for `data export`. Undefined if several commands fit equally well.
  */
 export function commandWith(
   word: string,
@@ -18,7 +18,7 @@ export function commandWith(
   return second === undefined ? first?.join(' ') : undefined;
 }
 
-/** The words of every command, those of groups among them. */
+/** The words of every command, including those of groups. */
 function pathsIn(tree: readonly CommandDefinition[]): string[][] {
   return tree.flatMap(({ usage, commands = [] }) => {
     const [word = ''] = usage.split(' ');

@@ -1,29 +1,29 @@
-/** Where each program keeps its MCP servers, and in which shape. */
+/** The configuration file of each program for MCP servers, and its format. */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** How a program reaches Stoa: a command of its own, or an address. */
+/** How a program connects to Stoa: with a command, or with a URL. */
 export type McpServerEntry = { command: string; args: readonly string[] } | { url: string };
 
 export interface Editor {
-  /** As people call it. */
+  /** The name for people. */
   title: string;
-  /** The file, below the project unless it is absolute. */
+  /** The file. A relative path is inside the project. */
   path(place: Place): string;
   format: 'json' | 'toml';
-  /** The object that holds the servers. */
+  /** The object that contains the servers. */
   section: string;
   entry(server: McpServerEntry): Record<string, unknown>;
 }
 
 export interface Place {
-  /** The file of the person instead of the project's, where there are both. */
+  /** Use the user's file instead of the project's, if the program has both. */
   global: boolean;
   platform: NodeJS.Platform;
   home: string;
 }
 
-/** The token stays in the environment: configuration files end up in repositories. */
+/** The token stays in the environment, because configuration files are often committed. */
 const tokenVariable = 'STOA_TOKEN';
 
 const own = ({ global, home }: Place, project: string, person: string): string =>

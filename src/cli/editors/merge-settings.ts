@@ -1,9 +1,15 @@
-/** One entry into a settings file of another program: everything else in it stays, to the letter where it can. */
+/**
+ * Adds one entry to the settings file of another program and keeps everything else, including its format
+ * where possible.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import { type ParseError, applyEdits, modify, parse, printParseErrorCode } from 'jsonc-parser';
 import { StoaError } from '../../core/errors.js';
 
-/** The file with `section.name` set to `entry`. Everything else in it stays. Refuses a file that is not JSON with comments. */
+/**
+ * The file with `section.name` set to `entry`. Everything else is kept. Refuses a file that is not JSON with
+ * comments.
+ */
 export function mergeJson(
   text: string,
   section: string,
@@ -41,7 +47,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The same for TOML: the one table is replaced or added at the end. */
+/** As `mergeJson`, for TOML: the table is replaced, or added at the end. */
 export function mergeToml(
   text: string,
   section: string,
@@ -64,24 +70,24 @@ export function mergeToml(
   ].join('\n');
 }
 
-/** A table that is written inside a line cannot be added to: a second one would break the file. */
+/** An inline table cannot be extended: a second table with its name would break the file. */
 function refuseInline(lines: readonly string[], section: string, name: string, file: string): void {
   let table = '';
   for (const line of lines) {
     table = /^\s*\[+\s*([^\]]*?)\s*\]/.exec(line)?.[1] ?? table;
     const key = /^\s*"?([\w-]+)"?\s*[.=]/.exec(line)?.[1];
     if ((table === '' && key === section) || (table === section && key === name))
-      throw unreadable(file, `it has ${section} inside a line`, 'TOML with tables of their own');
+      throw unreadable(file, `it has ${section} as an inline table`, 'TOML with separate tables');
   }
 }
 
 export function tomlTable(section: string, name: string, entry: object): string {
-  // The basic strings and arrays of TOML are written as those of JSON.
+  // The basic strings and arrays of TOML have the syntax of JSON.
   const lines = Object.entries(entry).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
   return `[${section}.${name}]\n${lines.join('\n')}\n`;
 }
 
-/** Text between two marks: replaced where they are, added at the end where they are not. */
+/** Text between two marks: replaced if the marks exist, otherwise added at the end. */
 export function mergeMarked(text: string, [begin, end]: readonly [string, string], content: string): string {
   const block = `${begin}\n${content.trim()}\n${end}\n`;
   const start = text.indexOf(begin);
@@ -91,7 +97,7 @@ export function mergeMarked(text: string, [begin, end]: readonly [string, string
 }
 
 function unreadable(file: string, why: string, wanted = 'JSON'): StoaError {
-  return new StoaError('invalid_request', `${file} is not ${wanted} (${why}), and was left as it is.`, {
-    fix: 'Run the command without --write and paste what it prints.',
+  return new StoaError('invalid_request', `${file} is not ${wanted} (${why}). The file was not changed.`, {
+    fix: 'Run the command without --write and paste its output.',
   });
 }

@@ -21,10 +21,8 @@ export async function readJson(options: Options, name: string): Promise<unknown>
   try {
     return JSON.parse(content);
   } catch (error) {
-    throw new StoaError(
-      'invalid_request',
-      `${textOption(options, name)} does not hold JSON: ${messageOf(error)}.`,
-      { cause: error },
-    );
+    throw new StoaError('invalid_request', `${textOption(options, name)} is not JSON: ${messageOf(error)}.`, {
+      cause: error,
+    });
   }
 }

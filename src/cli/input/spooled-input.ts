@@ -1,11 +1,11 @@
-/** Input that is read more than once: standard input is kept in a file of its own for that long. */
+/** Input that is read more than once: standard input is copied to a temporary file. */
 import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
-/** Calls back with the path of a file that holds the input; `-` is standard input. */
+/** Calls `work` with the path of a file that contains the input; `-` is standard input. */
 export async function withInputFile(file: string, work: (path: string) => Promise<void>): Promise<void> {
   if (file !== '-') return work(file);
   const directory = await mkdtemp(join(tmpdir(), 'stoa-import-'));

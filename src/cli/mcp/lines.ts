@@ -1,4 +1,4 @@
-/** Lines of a stream, each bounded: one that is too long is named and passed over. */
+/** Lines of a stream with a maximum length: a line that is too long is reported and skipped. */
 
 export type Line = { kind: 'message'; text: string } | { kind: 'too long' };
 

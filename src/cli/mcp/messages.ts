@@ -1,4 +1,4 @@
-/** JSON-RPC as the bridge looks at it: only what it must know to pass a message on. */
+/** The parts of JSON-RPC that the bridge needs to pass a message on. */
 import { StoaError, messageOf } from '../../core/errors.js';
 
 export interface SingleMessage {
@@ -32,7 +32,7 @@ export function errorFor(id: string | number | null, code: number, message: stri
   });
 }
 
-/** A fault between here and the server, in the words of the one error table. */
+/** A failure between the bridge and the server, with a code of the error table. */
 export function failureOf(thrown: unknown): { message: string; data: object } {
   if (thrown instanceof StoaError)
     return {
@@ -43,7 +43,7 @@ export function failureOf(thrown: unknown): { message: string; data: object } {
     thrown instanceof Error && thrown.cause !== undefined ? messageOf(thrown.cause) : messageOf(thrown);
   return {
     message: `The server did not answer: ${cause}.`,
-    data: { code: 'unreachable', fix: 'The call may have been carried out: look before you repeat it.' },
+    data: { code: 'unreachable', fix: 'The call may have been done. Check before you repeat it.' },
   };
 }
 
@@ -54,7 +54,7 @@ const nameFields: Readonly<Record<string, string>> = {
   'resources/read': 'uri',
 };
 
-/** The headers that repeat what a message of 2026-07-28 says, for proxies that read no bodies. */
+/** The headers that repeat fields of a 2026-07-28 message, for proxies that do not read bodies. */
 export function routingHeaders(message: Message): Record<string, string> {
   if (Array.isArray(message) || message.method === undefined) return {};
   const params = (message.params ?? {}) as Record<string, unknown>;
@@ -68,7 +68,7 @@ export function routingHeaders(message: Message): Record<string, string> {
   };
 }
 
-/** Headers carry visible ASCII; the rest goes in base64, marked as the protocol has it. */
+/** Headers contain visible ASCII; other text is sent as base64, marked as the protocol says. */
 function headerText(text: string): string {
   return /^[\x21-\x7e]+$/.test(text) && !text.startsWith('=?')
     ? text

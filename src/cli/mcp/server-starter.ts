@@ -1,4 +1,4 @@
-/** A server for those who need one and find none: started apart from this process, and found by the lock like any other. */
+/** Starts a server if none runs: as a separate process, which is found by its lock like any other. */
 import { spawn } from 'node:child_process';
 import { open, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -9,20 +9,20 @@ import { makePrivateDirectory } from '../../core/files.js';
 import { type LockOwner, readLock } from '../../homes/directory/kernel/directory/lock.js';
 import { programPath } from './program-path.js';
 
-/** The largest directories take a while to open. */
+/** The largest directories take long to open. */
 const startMsMax = 60_000;
 const pollMs = 50;
 
 /**
- * The address of the server that owns the directory, started when nobody does. Of several processes
- * that start one at once, the lock lets one win; the others find that one.
+ * The address of the server that owns the directory. If there is none, it is started. If several
+ * processes start one at once, the lock decides; the others use the server that got the lock.
  */
 export async function ensureServer(config: Config, flags: readonly string[]): Promise<string> {
   if (config.engine === 'memory')
     throw new StoaError(
       'invalid_config',
-      'A store in memory lives in one process; this command needs a server that others reach.',
-      { fix: 'Leave the engine away, or pass --url.' },
+      'The engine is "memory", and this command needs a store that several processes can use.',
+      { fix: 'Use another engine, or --url.' },
     );
   const dataDir = resolve(config.data);
   await makeDirectory(dataDir);
@@ -33,7 +33,7 @@ export async function ensureServer(config: Config, flags: readonly string[]): Pr
     const owner = await readLock(dataDir);
     if (owner?.url !== undefined && (await answers(owner))) return owner.url;
     if (owner === undefined && (starting === undefined || starting.status() !== undefined)) {
-      // The port may be another store's; whoever looks for this one finds it by its lock.
+      // Another store may use the port; clients find this server by its lock.
       if (starting?.status() === exitOfConfig && !anyPort) anyPort = true;
       else if (starting !== undefined && starting.status() !== exitOfLock)
         throw await startFailed(dataDir, starting);
@@ -43,22 +43,22 @@ export async function ensureServer(config: Config, flags: readonly string[]): Pr
       throw new StoaError(
         'unreachable',
         `No server answered for ${dataDir} within ${startMsMax / 1_000} seconds.`,
-        { fix: `Look into ${logPath(dataDir)}, or start one with "stoa up".` },
+        { fix: `Read ${logPath(dataDir)}, or start a server with "stoa up".` },
       );
     }
     await sleep(pollMs);
   }
 }
 
-/** As private as the server would make it. */
+/** With the same permissions that the server would set. */
 async function makeDirectory(dataDir: string): Promise<void> {
   try {
     await makePrivateDirectory(dataDir);
   } catch (error) {
     throw new StoaError(
       'invalid_config',
-      `The data directory ${dataDir} cannot be made: ${messageOf(error)}.`,
-      { cause: error, fix: 'Choose another with --data, or check the permissions.' },
+      `The data directory ${dataDir} cannot be created: ${messageOf(error)}.`,
+      { cause: error, fix: 'Use another directory with --data, or check the permissions.' },
     );
   }
 }
@@ -66,13 +66,13 @@ async function makeDirectory(dataDir: string): Promise<void> {
 interface Starting {
   /** The exit status, or undefined while it runs. */
   status(): number | undefined;
-  /** Where its words begin in the log. */
+  /** Where the output of this server begins in the log. */
   logBytes: number;
 }
 
-/** What a port in use is. */
+/** The exit status if the port is in use. */
 const exitOfConfig = errorKinds.invalid_config.exit;
-/** Another process was faster. */
+/** The exit status if another process was faster. */
 const exitOfLock = errorKinds.locked.exit;
 
 const logPath = (dataDir: string): string => join(dataDir, 'stoa.log');
@@ -82,7 +82,7 @@ async function start(dataDir: string, flags: readonly string[]): Promise<Startin
   try {
     const logBytes = (await log.stat()).size;
     let status: number | undefined;
-    // It must outlive this process and its terminal.
+    // The server must outlive this process and its terminal.
     const child = spawn(process.execPath, [programPath(), 'up', '--data', dataDir, ...flags], {
       detached: true,
       stdio: ['ignore', log.fd, log.fd],
@@ -102,8 +102,8 @@ async function startFailed(dataDir: string, { logBytes }: Starting): Promise<Sto
   const words = log.subarray(logBytes).toString().trim().slice(-1_000);
   return new StoaError(
     'unreachable',
-    `A server could not be started: ${words === '' ? 'it said nothing' : words}`,
-    { fix: 'Run "stoa up" to see what is wrong.' },
+    `The server could not be started: ${words === '' ? 'its log is empty' : words}`,
+    { fix: 'Run "stoa up" to see the error.' },
   );
 }
 
@@ -111,7 +111,7 @@ async function answers({ url }: LockOwner): Promise<boolean> {
   try {
     return (await fetch(new URL('/livez', url), { signal: AbortSignal.timeout(2_000) })).ok;
   } catch (error) {
-    // It is starting, or ending: the lock tells which.
+    // The server is starting or stopping; the lock shows which.
     if (error instanceof Error) return false;
     throw error;
   }

@@ -1,4 +1,6 @@
-/** MCP between a pipe and a server: messages pass unchanged, sessions and restarts of the server stay behind it. */
+/**
+ * Passes MCP messages between a pipe and a server unchanged, and hides sessions and restarts of the server.
+ */
 import { StoaError, messageOf } from '../../core/errors.js';
 import { readEvents } from '../connection/answers.js';
 import { type Line, linesOf } from './lines.js';
@@ -6,34 +8,34 @@ import { type Message, errorFor, failureOf, methodOf, requestIds, routingHeaders
 
 export interface ServerAddress {
   url: string;
-  /** Who calls. */
+  /** The headers that identify the caller. */
   headers: Readonly<Record<string, string>>;
 }
 
 export interface StdioBridgeOptions {
   input: AsyncIterable<Uint8Array>;
-  /** Takes one message a line. */
+  /** Receives one message on each line. */
   write(line: string): void;
-  /** Where the server is now; asked again whenever it is gone. */
+  /** The current address of the server; called again when the server is gone. */
   findServer(): Promise<ServerAddress>;
   lineBytesMax: number;
-  /** For people: nothing of it goes to the client. */
+  /** Prints a sentence for people; the client does not receive it. */
   say(sentence: string): void;
 }
 
-/** After the server's end of a stream, before it is asked again. */
+/** The wait after the server has ended a stream, before it is opened again. */
 const listenAgainMs = 1_000;
 
 export class StdioBridge {
   readonly #options: StdioBridgeOptions;
   readonly #running = new Map<string | number, AbortController>();
-  /** Requests that end only when the client says so. */
+  /** Requests that end only when the client ends them. */
   readonly #listening = new Set<string | number>();
   readonly #subscribed = new Set<string>();
   readonly #ended = new AbortController();
   #server: Promise<ServerAddress> | undefined;
   #session: string | undefined;
-  /** The client's `initialize`, to open another session with when the server has lost this one. */
+  /** The client's `initialize`, to open another session if the server has lost this one. */
   #initialize: Message | undefined;
   #protocolVersion: string | undefined;
   #reopening: Promise<void> | undefined;
@@ -42,7 +44,7 @@ export class StdioBridge {
     this.#options = options;
   }
 
-  /** Ends when the client closes its end and what it asked for is answered. */
+  /** Ends when the client has closed its end and all its requests are answered. */
   async run(): Promise<void> {
     await this.#address();
     const pending = new Set<Promise<void>>();
@@ -50,7 +52,7 @@ export class StdioBridge {
       const sending = this.#take(line).finally(() => pending.delete(sending));
       pending.add(sending);
     }
-    // A stream of changes has no end of its own.
+    // A stream of changes has no end.
     for (const [id, controller] of this.#running) if (this.#listening.has(id)) controller.abort();
     await Promise.all(pending);
     this.#ended.abort();
@@ -66,7 +68,7 @@ export class StdioBridge {
           -32_700,
           line.kind === 'message'
             ? 'Parse error: the line is not JSON.'
-            : `Parse error: the line is longer than ${this.#options.lineBytesMax} bytes.`,
+            : `Parse error: the line is longer than ${this.#options.lineBytesMax} bytes (lineBytesMax).`,
         ),
       );
       return;
@@ -117,13 +119,13 @@ export class StdioBridge {
     await this.#pass(response, message);
   }
 
-  /** A server that is gone before it has heard the message is looked for, or started, once more. */
+  /** If the server is gone before it received the message, it is found or started once more. */
   async #post(message: Message, signal: AbortSignal): Promise<Response> {
     try {
       return await this.#send('POST', signal, message);
     } catch (error) {
       if (signal.aborted) throw error;
-      // Whoever comes next looks for the server anew: it may be another one, at another address.
+      // The next request finds the server again: it may be another one, at another address.
       this.#server = undefined;
       if (!isRefused(error)) throw error;
       return this.#send('POST', signal, message);
@@ -173,7 +175,7 @@ export class StdioBridge {
     }
   }
 
-  /** What later requests and a reopened session need to know. */
+  /** Remembers what later requests and a reopened session need. */
   #note(method: string | undefined, message: Message): void {
     if (Array.isArray(message)) return;
     const { uri } = (message.params ?? {}) as { uri?: unknown };
@@ -195,12 +197,12 @@ export class StdioBridge {
   #cancel(message: Message): void {
     if (Array.isArray(message)) return;
     const { requestId } = (message.params ?? {}) as { requestId?: unknown };
-    // A session is told of it; without one, going away is how the server learns.
+    // With a session the server gets a message; without one, it detects the closed connection.
     if ((typeof requestId === 'string' || typeof requestId === 'number') && this.#session === undefined)
       this.#running.get(requestId)?.abort();
   }
 
-  /** Another session in place of one that the server no longer knows. Whoever comes second waits for the first. */
+  /** Opens another session in place of one that the server has lost. Concurrent calls wait for the first. */
   async #reopen(lost: string): Promise<void> {
     if (this.#session !== lost && this.#session !== undefined) return;
     this.#reopening ??= this.#openAgain().finally(() => (this.#reopening = undefined));
@@ -215,7 +217,10 @@ export class StdioBridge {
     await opened.text();
     this.#session = opened.headers.get('mcp-session-id') ?? undefined;
     if (this.#session === undefined)
-      throw new StoaError('unreachable', 'The server did not open another session.');
+      throw new StoaError(
+        'unreachable',
+        `The server refused to open another session (status ${opened.status}).`,
+      );
     await (await this.#send('POST', signal, { jsonrpc: '2.0', method: 'notifications/initialized' })).text();
     for (const uri of this.#subscribed)
       await (
@@ -229,7 +234,7 @@ export class StdioBridge {
     void this.#listen(this.#session);
   }
 
-  /** What the server says on its own, for as long as the session is this one. */
+  /** Passes on the messages that the server sends without a request, while the session is this one. */
   async #listen(session: string): Promise<void> {
     const { signal } = this.#ended;
     while (!signal.aborted && this.#session === session) {
@@ -244,7 +249,7 @@ export class StdioBridge {
         if (signal.aborted) return;
         this.#server = undefined;
         if (!isRefused(error))
-          this.#options.say(`The stream from the server broke off: ${messageOf(error)}.`);
+          this.#options.say(`The stream from the server was interrupted: ${messageOf(error)}.`);
       }
       await new Promise((resolve) => setTimeout(resolve, listenAgainMs).unref());
     }
@@ -255,7 +260,7 @@ export class StdioBridge {
     try {
       await this.#send('DELETE', AbortSignal.timeout(1_000));
     } catch (error) {
-      // It ends by itself when it has been idle for long.
+      // The server ends an idle session after a while.
       this.#options.say(`The session could not be ended: ${messageOf(error)}.`);
     }
   }
@@ -276,7 +281,7 @@ function parsed(text: string): Message | undefined {
   }
 }
 
-/** Refused before a byte was sent, so that sending again repeats nothing. */
+/** The connection was refused before a byte was sent, so sending again repeats nothing. */
 function isRefused(error: unknown): boolean {
   const cause = error instanceof Error ? (error.cause as { code?: unknown } | undefined) : undefined;
   return cause?.code === 'ECONNREFUSED';

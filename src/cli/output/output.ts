@@ -1,13 +1,13 @@
-/** What a command prints: tables for people, JSON for programs; data on stdout, talk on stderr. */
+/** The output of a command: tables for people, JSON for programs; data on stdout, messages on stderr. */
 import type { StoaError } from '../../core/errors.js';
 import { Progress } from './progress.js';
 
-/** A column of a table: its heading and what it shows of an item. */
+/** A column of a table: its heading and its text for an item. */
 export type Column<Item> = readonly [heading: string, cell: (item: Item) => unknown];
 
 export interface OutputOptions {
   json: boolean;
-  /** Streams of their own for tests; the process's unless given. */
+  /** Streams for tests; the default is the process's. */
   stdout?: NodeJS.WritableStream & { isTTY?: boolean };
   stderr?: NodeJS.WritableStream & { isTTY?: boolean };
   environment?: Readonly<Record<string, string | undefined>>;
@@ -26,18 +26,18 @@ export class Output {
     this.#environment = options.environment ?? process.env;
   }
 
-  /** One value: as it is for programs, its fields line by line for people. */
+  /** One value: as JSON for programs, one field on each line for people. */
   value(value: object): void {
     this.#stdout.write(this.json ? `${JSON.stringify(value, null, 2)}\n` : this.#fields(value));
   }
 
-  /** Something was done that has no value of its own: a fact for programs, a sentence for people. */
+  /** The result of a command without a value: a fact for programs, a sentence for people. */
   done(fact: object, sentence: string): void {
     if (this.json) this.value(fact);
     else this.say(sentence);
   }
 
-  /** A page of a list; people are told how to get the rest. */
+  /** A page of a list; people see how to get the next page. */
   list<Item>(
     page: { items: readonly Item[]; next_cursor?: string | null | undefined },
     columns: readonly Column<Item>[],
@@ -53,7 +53,7 @@ export class Output {
       this.say(`There are more: --cursor ${page.next_cursor}`);
   }
 
-  /** One line of a stream that has no end: JSON a line for programs. */
+  /** One item of an endless stream: one line of JSON for programs. */
   line(value: object, text: string): void {
     this.#stdout.write(`${this.json ? JSON.stringify(value) : text}\n`);
   }
@@ -63,7 +63,7 @@ export class Output {
     this.#stderr.write(`${sentence}\n`);
   }
 
-  /** What went wrong and what to do about it. */
+  /** An error and its fix. */
   error(error: StoaError): void {
     if (this.json) {
       const { code, title, message, fix, details } = error;
@@ -78,7 +78,7 @@ export class Output {
     if (error.fix !== undefined) this.say(`${this.#paint(this.#stderr, '32;1', 'fix')}   ${error.fix}`);
   }
 
-  /** A line that shows how far long work is; programs get none. */
+  /** A line that shows the progress of long work; programs get none. */
   progress(label: string): Progress {
     return new Progress(label, this.json ? undefined : this.#stderr);
   }
@@ -121,7 +121,7 @@ export class Output {
   }
 }
 
-/** Control characters in names must not reach a terminal. */
+/** Escapes control characters, which must not reach a terminal. */
 function cellText(value: unknown, name: string): string {
   if (value === null || value === undefined) return '-';
   if (typeof value === 'number' && /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|EXPIRES)$/.test(name))

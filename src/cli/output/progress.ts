@@ -1,4 +1,4 @@
-/** A line on a terminal for long work, drawn over and over; nothing at all where nobody looks at one. */
+/** A progress line on a terminal; nothing if the output is not a terminal. */
 
 const barWidth = 30;
 const redrawMs = 100;
@@ -6,7 +6,7 @@ const redrawMs = 100;
 export type TerminalStream = NodeJS.WritableStream & { isTTY?: boolean };
 
 export class Progress {
-  /** Undefined where nothing is drawn. */
+  /** Undefined if nothing is drawn. */
   readonly #stream: TerminalStream | undefined;
   readonly #label: string;
   readonly #startedAtMs = Date.now();
@@ -18,7 +18,7 @@ export class Progress {
     this.#stream = stream?.isTTY === true ? stream : undefined;
   }
 
-  /** A bar, for work whose end is known. */
+  /** A bar, for work with a known total. */
   update({ done, total }: { done: number; total: number }): void {
     const nowMs = Date.now();
     if (!this.#isDue(nowMs)) return;
@@ -32,13 +32,13 @@ export class Progress {
     );
   }
 
-  /** How much there is so far, for work whose end nobody knows. */
-  tell(text: () => string): void {
+  /** A text, for work with an unknown total. */
+  show(text: () => string): void {
     const nowMs = Date.now();
     if (this.#isDue(nowMs)) this.#draw(nowMs, text());
   }
 
-  /** Wipes the line, so that what follows stands alone. */
+  /** Clears the line before other output. */
   end(): void {
     if (this.#drew) this.#stream?.write('\r\u001B[K');
     this.#drew = false;

@@ -1,4 +1,4 @@
-/** Where an export goes: standard output, or a file that is there only when it is whole. */
+/** Writes an export to standard output, or to a file that appears only when it is complete. */
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { rename } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StoaError, messageOf } from '../../core/errors.js';
 
-/** `-` is standard output. What is exported is its owner's alone, and so is the file. */
+/** `-` is standard output. Only the owner can read the file. */
 export async function writeLines(file: string, lines: AsyncIterable<string | Uint8Array>): Promise<void> {
   if (file === '-') {
     for await (const line of lines) if (!process.stdout.write(line)) await once(process.stdout, 'drain');

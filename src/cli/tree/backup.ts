@@ -1,4 +1,4 @@
-/** `stoa backup …`, `stoa restore`, `stoa export` and `stoa import`: words, options and examples. */
+/** Definitions of `stoa backup …`, `stoa restore`, `stoa export` and `stoa import`. */
 import type { CommandDefinition } from '../definitions/definition.js';
 
 const commands = () => import('../commands/backup.js');
@@ -6,11 +6,11 @@ const commands = () => import('../commands/backup.js');
 export const backupCommands: readonly CommandDefinition[] = [
   {
     usage: 'backup [directory]',
-    about: 'Back up while work goes on; into "backups" of the data directory unless told where',
+    about: 'Create a backup while the server runs (default directory: "backups" in the data directory)',
     options: [
       ['--full', 'Everything (the default)'],
-      ['--incremental', 'Only what came after the last backup there'],
-      ['--with-key', 'Put the key ring for secrets in: whoever has the backup can then read them'],
+      ['--incremental', 'Only changes since the last backup in the directory'],
+      ['--with-key', 'Include the key ring: a reader of the backup can then decrypt every secret'],
     ],
     examples: [
       'stoa backup --full /var/backups/stoa',
@@ -28,14 +28,14 @@ export const backupCommands: readonly CommandDefinition[] = [
       {
         usage: 'verify [directory]',
         about:
-          'Read every backup and follow every link without restoring; ends with 1 when one cannot be used',
+          'Read and check every backup and chain without restoring; the exit status is 1 if one cannot be used',
         examples: ['stoa backup verify /var/backups/stoa'],
         action: async () => (await commands()).verify,
       },
       {
         usage: 'prune [directory]',
         about: 'Remove the oldest full backups, each with its increments',
-        options: [['--keep <n>', 'How many full backups stay']],
+        options: [['--keep <n>', 'Number of full backups to keep']],
         examples: ['stoa backup prune /var/backups/stoa --keep 7'],
         action: async () => (await commands()).prune,
       },
@@ -43,15 +43,15 @@ export const backupCommands: readonly CommandDefinition[] = [
   },
   {
     usage: 'restore <backups>',
-    about: 'Make a new data directory (--data) from backups',
+    about: 'Create a new data directory (--data) from backups',
     options: [
       [
         '--to <point>',
         'Stop at this time, like 2026-01-31T12:00:00Z, or at this position of the change feed',
       ],
-      ['--name <backup>', 'The backup to end with; the newest unless given'],
-      ['--engine <engine>', 'Engine of the new directory; that of the backup unless given'],
-      ['--with-key', 'Restore the key ring for secrets too, from a backup that was made with it'],
+      ['--name <backup>', 'The last backup of the chain (default: the newest)'],
+      ['--engine <engine>', 'Engine of the new directory (default: that of the backup)'],
+      ['--with-key', 'Restore the key ring too, from a backup that contains it'],
     ],
     examples: [
       'stoa restore /var/backups/stoa --data ./restored',
@@ -62,11 +62,11 @@ export const backupCommands: readonly CommandDefinition[] = [
   },
   {
     usage: 'export [file]',
-    about: 'Everything as lines of JSON, into a file or to standard output; with --user only that user',
+    about: 'Export all data as lines of JSON, to a file or standard output; with --user only that user',
     options: [
-      ['--domains <domains>', 'registry, data, workspaces, messaging, separated by commas; all unless given'],
-      ['--with-secrets', 'Secrets too, as plain text'],
-      ['--documents', 'Only the documents of the data store, one a line, without header and last line'],
+      ['--domains <domains>', 'registry, data, workspaces, messaging, separated by commas (default: all)'],
+      ['--with-secrets', 'Include secrets as plain text'],
+      ['--documents', 'Only the documents of the data store, one on each line, without header and last line'],
     ],
     examples: [
       'stoa export everything.ndjson',
@@ -78,13 +78,13 @@ export const backupCommands: readonly CommandDefinition[] = [
   {
     usage: 'import <file>',
     about:
-      'Lines of an export into this store; - reads standard input. All lines are checked before one is written',
+      'Import the lines of an export; - reads standard input. All lines are validated before the first is written',
     options: [
-      ['--dry-run', 'Only tell what would happen, with every conflict'],
-      ['--ids <how>', 'keep (the default), or map: new ids, the same ones for the same file'],
+      ['--dry-run', 'Report what would happen, with every conflict, without writing'],
+      ['--ids <how>', 'keep (the default), or map: new ids, which are always the same for the same file'],
       ['--on-conflict <what>', 'fail (the default), skip or replace'],
-      ['--keep-going', 'Leave bad lines out, and take a file that was cut off'],
-      ['--documents', 'The lines are documents alone, which are written over what is there'],
+      ['--keep-going', 'Skip invalid lines, and accept an incomplete file'],
+      ['--documents', 'The lines are only documents; existing documents are replaced'],
     ],
     examples: [
       'stoa import everything.ndjson --dry-run',

@@ -1,16 +1,16 @@
-/** The commands of the data store: their words, options and examples. */
+/** Definitions of the commands of the data store. */
 import { dataCommands as dataHints } from '../../api/data/commands.js';
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 
-const namespaceOption = ['-n, --namespace <namespace>', 'The namespace; "default" unless given'] as const;
+const namespaceOption = ['-n, --namespace <namespace>', 'The namespace (default: "default")'] as const;
 const versionOption = [
   '--if-version <n>',
-  'Only if this is still the version; 0: only if there is none',
+  'Only if this is the current version; 0: only if the document does not exist',
 ] as const;
 const pageOptions = [
   ['--limit <n>', 'Items on a page'],
-  ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
+  ['--cursor <cursor>', 'Continue after the page that returned this cursor'],
 ] as const;
 
 const data = () => import('../commands/data.js');
@@ -18,7 +18,7 @@ const data = () => import('../commands/data.js');
 export const dataCommands: readonly CommandDefinition[] = [
   {
     usage: 'data',
-    about: 'What agents know: values under keys, in namespaces',
+    about: 'The data store: values under keys, in namespaces',
     examples: [
       'stoa data set greeting "hello"',
       'stoa data get greeting',
@@ -28,21 +28,21 @@ export const dataCommands: readonly CommandDefinition[] = [
       ...derivedCommands('data', dataHints),
       {
         usage: 'get <key>',
-        about: 'Print a value; with --json the whole document',
+        about: 'Print a value; with --json the complete document',
         options: [namespaceOption, ['--raw', 'Print text without quotes']],
         examples: ['stoa data get greeting', 'stoa data get src/main.py -n files:my-repo --json | jq .value'],
         action: async () => (await data()).get,
       },
       {
         usage: 'set <key> [value]',
-        about: 'Store a value: JSON, or text that is no JSON as it is; - reads JSON from standard input',
+        about: 'Store a value: JSON, or any other text as a string; - reads JSON from standard input',
         options: [
           namespaceOption,
           ['--file <file>', 'Read the value from a file; - reads standard input'],
-          ['--text', 'Take the value as text, even where it looks like JSON'],
-          ['--metadata <json>', 'Facts about the value, merged into what is there'],
-          ['--ttl <duration>', 'It expires after this: 90s, 15m, 12h, 30d'],
-          ['--expires-at <time>', 'It expires at this time, ISO 8601, instead of --ttl'],
+          ['--text', 'Store the value as text, even if it is valid JSON'],
+          ['--metadata <json>', 'Metadata as JSON, merged into the stored metadata'],
+          ['--ttl <duration>', 'Time until the document expires: 90s, 15m, 12h, 30d'],
+          ['--expires-at <time>', 'Time when the document expires, in ISO 8601, instead of --ttl'],
           versionOption,
         ],
         examples: [
@@ -54,7 +54,7 @@ export const dataCommands: readonly CommandDefinition[] = [
       },
       {
         usage: 'get-many <keys...>',
-        about: 'Print the values of several keys; those without a document are left out',
+        about: 'Print the values of several keys; keys without a document are left out',
         options: [namespaceOption],
         examples: ['stoa data get-many greeting limits --json'],
         action: async () => (await data()).getMany,
@@ -65,14 +65,14 @@ export const dataCommands: readonly CommandDefinition[] = [
         options: [
           namespaceOption,
           ['--file <file>', 'Read the object from a file; - reads standard input'],
-          ['--ttl <duration>', 'They expire after this: 90s, 15m, 12h, 30d'],
+          ['--ttl <duration>', 'Time until the documents expire: 90s, 15m, 12h, 30d'],
         ],
         examples: ['stoa data set-many \'{"greeting": "hello", "limits": {"cpu": 2}}\''],
         action: async () => (await data()).setMany,
       },
       {
         usage: 'ls [prefix]',
-        about: 'List keys in code-point order; with --values whole documents',
+        about: 'List keys in code-point order; with --values complete documents',
         options: [namespaceOption, ['--values', 'Whole documents'], ...pageOptions],
         examples: ['stoa data ls', 'stoa data ls src/ -n files:my-repo --json'],
         action: async () => (await data()).ls,
@@ -80,20 +80,20 @@ export const dataCommands: readonly CommandDefinition[] = [
       {
         usage: 'clear',
         about: 'Delete every document of a namespace',
-        options: [namespaceOption, ['--yes', 'It is meant']],
+        options: [namespaceOption, ['--yes', 'Confirm the deletion']],
         examples: ['stoa data clear -n scratch --yes'],
         action: async () => (await data()).clear,
       },
       {
         usage: 'increment <key> [by]',
-        about: 'Add to a number; a missing one counts as 0',
+        about: 'Add to a number; a missing document counts as 0',
         options: [namespaceOption, versionOption],
         examples: ['stoa data increment visits', 'stoa data increment budget -- -5'],
         action: async () => (await data()).increment,
       },
       {
         usage: 'append <key> <items...>',
-        about: 'Add items, each JSON or text, at the end of a list',
+        about: 'Append items to a list, each JSON or text',
         options: [namespaceOption, versionOption],
         examples: ['stoa data append log "started"'],
         action: async () => (await data()).append,
@@ -101,7 +101,7 @@ export const dataCommands: readonly CommandDefinition[] = [
       {
         usage: 'patch <key> [patch]',
         about:
-          'Change members of an object by a JSON merge patch: null takes a member away; - reads it from standard input',
+          'Change members of an object by a JSON merge patch: null removes a member; - reads the patch from standard input',
         options: [
           namespaceOption,
           ['--file <file>', 'Read the patch from a file; - reads standard input'],
@@ -114,12 +114,15 @@ export const dataCommands: readonly CommandDefinition[] = [
   },
   {
     usage: 'move',
-    about: 'Copy the data store between two backends, and prove that both hold the same',
+    about: 'Copy the data store between two backends, and verify that both have the same documents',
     options: [
       ['--from <backend>', 'A data directory, or a URL: postgres://, couchdb://, dynamodb://, firestore://'],
       ['--to <backend>', 'The same'],
-      ['--dry-run', 'Only count, and say what would not fit'],
-      ['--state <file>', 'Where to note how far it is, so that the same command goes on after a break'],
+      ['--dry-run', 'Only count, and report documents that would be refused'],
+      [
+        '--state <file>',
+        'File with the progress, from which the same command continues after an interruption',
+      ],
     ],
     examples: [
       'stoa move --from ./data --to postgres://localhost/stoa',

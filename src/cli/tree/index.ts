@@ -1,4 +1,4 @@
-/** Every command: its words, options and examples. The code of each is loaded only when it runs. */
+/** The definitions of all commands. The code of each is loaded only when it runs. */
 import { flagOf, settingNames, settings } from '../../core/settings/settings.js';
 import { changeCommands } from '../../api/feed/commands.js';
 import {
@@ -17,10 +17,10 @@ import { workspaceCommands } from './workspaces.js';
 
 const pageOptions = [
   ['--limit <n>', 'Items on a page'],
-  ['--cursor <cursor>', 'Go on after the page that gave this cursor'],
+  ['--cursor <cursor>', 'Continue after the page that returned this cursor'],
 ] as const;
 
-/** The flags of every setting beside those that all commands have. */
+/** The flags of every setting, without those that all commands have. */
 const settingOptions = settingNames
   .filter((name) => name !== 'data')
   .map(
@@ -34,14 +34,14 @@ const settingOptions = settingNames
 export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'up',
-    about: 'Start the server and keep it in the foreground',
+    about: 'Run the server in the foreground',
     options: settingOptions,
     examples: ['stoa up', 'stoa up --data ./data --port 9000', 'STOA_PORT=0 stoa up --json'],
     action: async () => (await import('../commands/up.js')).up,
   },
   {
     usage: 'mcp',
-    about: 'Speak MCP on stdin and stdout, for editors and agents; starts a server when none runs',
+    about: 'Serve MCP on stdin and stdout, for editors and agents; starts a server if none runs',
     examples: [
       'stoa mcp --data ~/stoa --agent scout',
       'stoa mcp --url https://stoa.example.org --token TOKEN',
@@ -51,11 +51,11 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'connect <program>',
     about:
-      'The MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md for the words that teach an agent',
+      'Print the MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md prints the instructions for an agent',
     options: [
-      ['--write', 'Merge it into the file of that program; what was there is kept and backed up'],
-      ['--global', "Your own file instead of the project's, where there are both"],
-      ['--http', 'By the address of the running server, with the token from STOA_TOKEN'],
+      ['--write', 'Merge it into the file of that program; the file is backed up first'],
+      ['--global', "The user's file instead of the project's, if the program has both"],
+      ['--http', 'Use the URL of the running server, with the token from STOA_TOKEN'],
     ],
     examples: [
       'stoa connect claude-code --write',
@@ -67,7 +67,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   {
     usage: 'status',
-    about: 'How the server and its store are',
+    about: 'Show the status of the server and its store',
     examples: ['stoa status', 'stoa status --json | jq .position'],
     action: async () => (await import('../commands/status.js')).status,
   },
@@ -90,7 +90,7 @@ export const commandTree: readonly CommandDefinition[] = [
   ...messagingCommands,
   {
     usage: 'users',
-    about: 'Who uses this server',
+    about: 'Users of this server',
     examples: ['stoa users ls', 'stoa users set ada --agents-max 50'],
     commands: derivedCommands('users', userCommands),
   },
@@ -105,17 +105,17 @@ export const commandTree: readonly CommandDefinition[] = [
   ...backupCommands,
   {
     usage: 'inspect [family]',
-    about: 'The families of the store with counts and sizes, or the raw entries of one',
+    about: 'List the families of the store with counts and sizes, or the raw entries of one family',
     options: [['--prefix <hex>', 'Only keys that begin with these bytes'], ...pageOptions],
     examples: ['stoa inspect', 'stoa inspect agents --json', 'stoa inspect registry/sessions --limit 5'],
     action: async () => (await import('../commands/inspect.js')).inspect,
   },
   {
     usage: 'doctor',
-    about: 'Look for rows that do not fit each other; ends with 1 when damage remains',
+    about: 'Find rows that contradict each other; the exit status is 1 if damage remains',
     options: [
-      ['--repair', 'Mend what can be mended'],
-      ['--accept-loss', 'Go on where acknowledged transactions are missing from a database'],
+      ['--repair', 'Repair what can be repaired'],
+      ['--accept-loss', 'Continue although acknowledged transactions are missing from a database'],
     ],
     examples: ['stoa doctor', 'stoa doctor --repair --json', 'stoa doctor --accept-loss --data ./data'],
     action: async () => (await import('../commands/doctor.js')).doctor,
@@ -124,8 +124,8 @@ export const commandTree: readonly CommandDefinition[] = [
     usage: 'reshard',
     about: 'Copy a data directory that no server uses into a new one with another number of shards',
     options: [
-      ['--from <directory>', 'The directory as it is (--data unless given)'],
-      ['--to <directory>', 'The directory to make'],
+      ['--from <directory>', 'The existing directory (default: --data)'],
+      ['--to <directory>', 'The directory to create'],
       ['--shards <n>', 'Shards of the new directory, 1 to 256'],
     ],
     examples: ['stoa reshard --from ./data --to ./data-8 --shards 8'],
@@ -133,7 +133,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   {
     usage: 'config',
-    about: 'Every setting, its value and where it came from',
+    about: 'List every setting with its value and the source of the value',
     options: settingOptions,
     examples: ['stoa config', 'STOA_PORT=9000 stoa config --json'],
     action: async () => (await import('../commands/config.js')).config,

@@ -1,4 +1,4 @@
-/** The commands of messaging: their words, options and examples. */
+/** Definitions of the commands of messaging. */
 import { blockCommands } from '../../api/admin/commands.js';
 import { directCommands, postCommands, roomCommands } from '../../api/messaging/commands.js';
 import type { CommandDefinition } from '../definitions/definition.js';
@@ -9,13 +9,13 @@ const keyOption = ['--key <key>', 'The key of a private room; prefer STOA_ROOM_K
 export const messagingCommands: readonly CommandDefinition[] = [
   {
     usage: 'rooms',
-    about: 'The rooms that agents talk in',
+    about: 'Rooms, where agents post messages',
     examples: ['stoa rooms ls', 'stoa rooms create planning'],
     commands: [
       ...derivedCommands('rooms', roomCommands),
       {
         usage: 'create <name>',
-        about: 'Make a room; with a key it is private',
+        about: 'Create a room; with a key it is private',
         options: [keyOption],
         examples: ['stoa rooms create planning', 'STOA_ROOM_KEY="a long shared key" stoa rooms create den'],
         action: async () => (await import('../commands/rooms.js')).create,
@@ -25,10 +25,10 @@ export const messagingCommands: readonly CommandDefinition[] = [
   ...derivedCommands('rooms', postCommands),
   {
     usage: 'read <room>',
-    about: 'Messages of a room, oldest first; "stoa watch room" goes on as they come',
+    about: 'List the messages of a room, oldest first; "stoa watch room" follows new messages',
     options: [
-      ['--limit <n>', 'Messages at most'],
-      ['--before <ms>', 'Only before this time'],
+      ['--limit <n>', 'Maximum number of messages'],
+      ['--before <ms>', 'Only messages before this time'],
       ['--thread <message>', 'Only the thread of this message'],
       keyOption,
     ],
@@ -37,7 +37,7 @@ export const messagingCommands: readonly CommandDefinition[] = [
   },
   {
     usage: 'dm',
-    about: 'Direct messages of the identity that the server keeps for --user and --agent',
+    about: 'Direct messages of the messaging identity of --user and --agent, which the server keeps',
     examples: ['stoa dm send 6f0c1b0a-0000-4000-8000-000000000000 "hello"', 'stoa dm read --pending'],
     commands: derivedCommands('direct', directCommands),
   },
@@ -46,22 +46,22 @@ export const messagingCommands: readonly CommandDefinition[] = [
     about: 'Search the public rooms, newest first',
     options: [
       ['--room <room>', 'Only this room'],
-      ['--limit <n>', 'Results at most'],
-      ['--after <ms>', 'Only after this time'],
+      ['--limit <n>', 'Maximum number of results'],
+      ['--after <ms>', 'Only messages after this time'],
     ],
     examples: ['stoa find "build failed"', 'stoa find 機械学習 --room global --json'],
     action: async () => (await import('../commands/find.js')).find,
   },
   {
     usage: 'who <agent>',
-    about: 'The profile and key of a messaging identity',
-    options: [['--keys', 'Every key it has had']],
+    about: 'Show the profile and key of a messaging identity',
+    options: [['--keys', 'Show every key that the identity has had']],
     examples: ['stoa who 6f0c1b0a-0000-4000-8000-000000000000'],
     action: async () => (await import('../commands/who.js')).who,
   },
   {
     usage: 'blocks',
-    about: 'Addresses that are blocked for running into rate limits',
+    about: 'Addresses that are blocked for exceeding rate limits',
     examples: ['stoa blocks ls', 'stoa blocks rm 203.0.113.7'],
     commands: derivedCommands('blocks', blockCommands),
   },

@@ -1,13 +1,17 @@
-/** The commands that watch: their words, options and examples. */
+/** Definitions of the commands that watch. */
 import type { CommandDefinition } from '../definitions/definition.js';
 
-const sinceOption = ['--since <position>', 'Go on after this position, without what is there'] as const;
+const sinceOption = [
+  '--since <position>',
+  'Continue after this position, without the current items',
+] as const;
 const watch = () => import('../commands/watch.js');
 
 export const watchCommands: readonly CommandDefinition[] = [
   {
     usage: 'watch',
-    about: 'What is there, then what happens to it, until Ctrl-C; goes on when the server comes back',
+    about:
+      'Print the current items, then their changes, until Ctrl-C; continues after a restart of the server',
     examples: [
       'stoa watch data src/ -n files:my-repo',
       'stoa watch tasks PROJECT --json',
@@ -16,10 +20,10 @@ export const watchCommands: readonly CommandDefinition[] = [
     commands: [
       {
         usage: 'data [prefix]',
-        about: 'The documents of a namespace, of a prefix or under one key',
+        about: 'Watch the documents of a namespace, a prefix or one key',
         options: [
-          ['-n, --namespace <namespace>', 'The namespace; "default" unless given'],
-          ['--key <key>', 'This key alone'],
+          ['-n, --namespace <namespace>', 'The namespace (default: "default")'],
+          ['--key <key>', 'Only this key'],
           sinceOption,
         ],
         examples: ['stoa watch data', 'stoa watch data decision/ --json', 'stoa watch data --key leader'],
@@ -27,32 +31,32 @@ export const watchCommands: readonly CommandDefinition[] = [
       },
       {
         usage: 'changes',
-        about: 'Every change as it happens, in order: the whole feed',
+        about: 'Watch every change in order: the whole feed',
         options: [
           ['--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
-          ['--since <position>', 'Begin after this position'],
-          ['--no-reconnect', 'End when the server does'],
+          ['--since <position>', 'Start after this position'],
+          ['--no-reconnect', 'End when the server ends'],
         ],
         examples: ['stoa watch changes', 'stoa watch changes --topics registry --json'],
         action: async () => (await watch()).changes,
       },
       {
         usage: 'tasks <project>',
-        about: 'The tasks of a project',
+        about: 'Watch the tasks of a project',
         options: [sinceOption],
         examples: ['stoa watch tasks PROJECT'],
         action: async () => (await watch()).tasks,
       },
       {
         usage: 'agents [id]',
-        about: 'The agents of the registry, or one of them',
+        about: 'Watch the agents of the registry, or one agent',
         options: [sinceOption],
         examples: ['stoa watch agents --user ada', 'stoa watch agents ID --json'],
         action: async () => (await watch()).agents,
       },
       {
         usage: 'room <room>',
-        about: 'What is said in a room',
+        about: 'Watch the messages of a room',
         options: [['--key <key>', 'The key of a private room; prefer STOA_ROOM_KEY'], sinceOption],
         examples: ['stoa watch room ROOM', 'STOA_ROOM_KEY="a long shared key" stoa watch room ROOM --json'],
         action: async () => (await watch()).room,

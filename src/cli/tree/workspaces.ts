@@ -1,4 +1,4 @@
-/** The commands of workspaces: made from hints, but for `claim`. */
+/** Definitions of the commands of workspaces. All but `claim` are derived from hints. */
 import { secretCommands } from '../../api/admin/commands.js';
 import {
   projectCommands,
@@ -12,7 +12,7 @@ import { derivedCommands } from '../definitions/derive.js';
 export const workspaceCommands: readonly CommandDefinition[] = [
   {
     usage: 'workspaces',
-    about: 'Workspaces: what agents work on',
+    about: 'Workspaces of users',
     examples: [
       'stoa workspaces create "My Project" --path /home/ada/project --user ada',
       'stoa workspaces ls --user ada',
@@ -44,8 +44,8 @@ export const workspaceCommands: readonly CommandDefinition[] = [
         usage: 'claim <project>',
         about: 'Claim the first ready task',
         options: [
-          ['--wait <duration>', 'Wait this long for one'],
-          ['--lease <duration>', 'Hold it this long without a heartbeat'],
+          ['--wait <duration>', 'Wait this long for a ready task'],
+          ['--lease <duration>', 'Hold the task this long without a heartbeat'],
         ],
         examples: ['stoa tasks claim PROJECT --wait 30s --json'],
         action: async () => (await import('../commands/tasks.js')).claim,
@@ -54,7 +54,7 @@ export const workspaceCommands: readonly CommandDefinition[] = [
   },
   {
     usage: 'secrets',
-    about: 'How secrets are encrypted',
+    about: 'Encryption of secrets',
     examples: ['stoa secrets rekey'],
     commands: derivedCommands('server', secretCommands),
   },

@@ -41,7 +41,7 @@ export interface ConfigRow {
 export interface LoadedConfig {
   config: Config;
   rows: ConfigRow[];
-  /** Sentences for the log at start: choices that trade something away. */
+  /** Sentences for the log at start about choices that reduce safety. */
   warnings: string[];
 }
 
@@ -53,7 +53,7 @@ export interface ConfigSources {
   directory?: string | null;
 }
 
-/** Variables for commands, not for servers: which server to call, and as which user and agent. */
+/** Variables for commands, not for servers: the server to call, the user and the agent. */
 export const clientVariables = [
   'STOA_URL',
   'STOA_TOKEN',
@@ -70,7 +70,7 @@ interface Given {
   origin: string;
 }
 
-/** Reads all sources. Unknown names anywhere are errors, with the name that was likely meant. */
+/** Reads all sources. An unknown name is an error that suggests the most similar known name. */
 export function loadConfig({
   flags = {},
   environment = {},
@@ -162,15 +162,15 @@ function readValue<Value>(
 function checkTogether(config: Config): void {
   if ((config.tlsCert === null) !== (config.tlsKey === null)) {
     throw new StoaError('invalid_config', 'TLS needs both tls_cert and tls_key; only one is set.', {
-      fix: 'Give both files, or neither.',
+      fix: 'Set both files, or neither.',
     });
   }
   if (!isLoopback(config.host) && config.tlsCert === null && !config.allowPublic) {
     throw new StoaError(
       'invalid_config',
-      `Listening on ${config.host} would show tokens and data to the network in clear text.`,
+      `Listening on ${config.host} would send tokens and data over the network unencrypted.`,
       {
-        fix: 'Give --tls-cert and --tls-key, or --allow-public where a proxy in front adds TLS, or keep to --host 127.0.0.1.',
+        fix: 'Set --tls-cert and --tls-key, use --host 127.0.0.1, or set --allow-public if a proxy adds TLS.',
       },
     );
   }
@@ -187,9 +187,9 @@ function warningsOf(config: Config): string[] {
   if (!config.syncWrites)
     warnings.push('sync_writes is off: a crash or power cut can lose writes that were acknowledged.');
   if (config.engine === 'memory')
-    warnings.push('The engine "memory" keeps nothing: everything is gone when the server ends.');
+    warnings.push('The engine "memory" stores nothing on disk: all data is lost when the server ends.');
   if (!isLoopback(config.host) && config.tlsCert === null)
-    warnings.push(`Listening on ${config.host} without TLS: a proxy in front must add it.`);
+    warnings.push(`Listening on ${config.host} without TLS: a proxy in front of the server must add it.`);
   return warnings;
 }
 
@@ -216,7 +216,7 @@ function checkNames(given: readonly string[], known: readonly string[], kind: st
   }
 }
 
-/** Passwords and keys are never printed. */
+/** Passwords and keys are replaced, because the values are printed. */
 function printable(name: SettingName, value: unknown): unknown {
   if (settings[name].secret === true && value !== null) return '(set)';
   return typeof value === 'string' ? withoutPassword(value) : value;
@@ -263,5 +263,5 @@ function parseObject(content: string, path: string): Record<string, unknown> {
     throw new StoaError('invalid_config', `${path} is not JSON: ${jsonFaultOf(error)}.`, { cause: error });
   }
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return { ...parsed };
-  throw new StoaError('invalid_config', `${path} must hold one JSON object.`);
+  throw new StoaError('invalid_config', `${path} must contain one JSON object.`);
 }

@@ -22,7 +22,7 @@ export function exceeds<Name extends LimitName>(exceeded: Exceeded<Name>): strin
     : `${subject} has ${received.toLocaleString('en')} ${unit}, which exceeds ${max} (${limit})`;
 }
 
-/** The advice as a sentence; where an operator can raise the limit, it says so. */
+/** The advice as a sentence. If an operator can raise the limit, the sentence says so. */
 export function fixFor(advice: string, limit: LimitName): string {
   return isLimitSetting(limit) ? `${advice}, or raise ${limit}.` : `${advice}.`;
 }

@@ -14,7 +14,7 @@ import { serverLimits } from './limits/server.js';
 import { storageLimits } from './limits/storage.js';
 import { workspaceLimits } from './limits/workspaces.js';
 
-/** By the names that the groups of settings have too. */
+/** The groups have the same names as the groups of settings. */
 export const limitGroups = {
   server: serverLimits,
   storage: storageLimits,
@@ -65,7 +65,10 @@ export function limitBoundsOf(name: LimitName): { min: number; max: number } {
   return { min: positive === true ? 1 : 0, max };
 }
 
-/** The defaults, with the given values on top. Code may change fixed limits too, and use parts of a second. */
+/**
+ * The defaults with the given values over them. Code may also change fixed limits and use fractions of a
+ * second.
+ */
 export function limitsWith(overrides: Partial<Limits> = {}): Limits {
   for (const [name, value] of Object.entries(overrides)) checkLimit(name as LimitName, value); // Object.entries forgets the type of the keys.
   const defaults = Object.fromEntries(limitNames.map((name) => [name, rows[name].default]));

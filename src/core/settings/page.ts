@@ -28,7 +28,7 @@ const titles: Readonly<Record<GroupName, string>> = {
 };
 const groupNames = Object.keys(titles) as readonly GroupName[]; // Object.keys forgets the type of the keys.
 
-/** `docs/configuration.md`, whole. `npm run docs` writes it; a test compares it with the tables. */
+/** The complete `docs/configuration.md`. `npm run docs` writes it; a test compares it with the tables. */
 export function settingsPage(): string {
   return [
     introduction,
@@ -73,7 +73,7 @@ These limits are the same on every server and cannot be set. Errors name the lim
 exceeds.
 `;
 
-/** Nothing where an operator can set nothing of the group. */
+/** Empty if an operator cannot change any limit or setting of the group. */
 function settingTable(group: GroupName): string[] {
   const rows = [...settingRows(group), ...limitRows(group)];
   if (rows.length === 0) return [];
@@ -105,7 +105,7 @@ function limitRows(group: GroupName): string[] {
     );
 }
 
-/** Nothing where every limit of the group is a setting. */
+/** Empty if every limit of the group is a setting. */
 function fixedTable(group: GroupName): string[] {
   const rows = limitsOf(group)
     .filter((name) => !isLimitSetting(name))

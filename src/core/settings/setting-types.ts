@@ -41,7 +41,7 @@ export const list: SettingType<readonly string[]> = {
   },
 };
 
-/** A whole number between two bounds. Text must be digits alone: `7862x`, `0x10` and `1e3` are mistakes. */
+/** A whole number between two bounds. Text may contain only digits: `7862x`, `0x10` and `1e3` are refused. */
 export function wholeNumber(
   min: number,
   max: number,
@@ -83,12 +83,12 @@ export function backendUrl(schemes: readonly string[]): SettingType<string | nul
       const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given)?.[1]?.toLowerCase();
       if (scheme === undefined) return { complaint: `must be ${about}` };
       if (!schemes.includes(scheme))
-        return { complaint: `has the scheme "${scheme}", which is not known here; it must be ${about}` };
+        return { complaint: `has the scheme "${scheme}", which is unknown; it must be ${about}` };
       if (hasStrayAt(given))
         return {
-          complaint: `has an "@" behind the server's name; in a password, / is written %2F, ? is %3F, # is %23 and @ is %40`,
+          complaint: `has an "@" after the server name; in a password, write %2F for /, %3F for ?, %23 for # and %40 for @`,
         };
-      return URL.canParse(given) ? { value: given } : { complaint: 'is not a URL that can be read' };
+      return URL.canParse(given) ? { value: given } : { complaint: 'is not a valid URL' };
     },
   });
 }

@@ -1,4 +1,4 @@
-/** What an operator chooses of the storage engine of a data directory. */
+/** The operator's choices for the storage engine of a data directory. */
 
 export type EngineName = 'lmdb' | 'rocksdb' | 'memory';
 export const engineNames: readonly EngineName[] = ['lmdb', 'rocksdb', 'memory'];
@@ -7,11 +7,11 @@ export const engineNames: readonly EngineName[] = ['lmdb', 'rocksdb', 'memory'];
 export interface StoreConfig {
   /** Directory of this one database. */
   data_dir: string;
-  /** Wait for the disk on every commit. `false` trades durability away and is never the default. */
+  /** Wait for the disk on every commit. `false` can lose acknowledged writes and is never the default. */
   sync_writes: boolean;
-  /** Accepted without effect: LMDB always has two files open, and the package of RocksDB has no such option. */
+  /** Accepted without effect: LMDB always has two files open, and the RocksDB package has no such option. */
   max_open_files: number;
-  /** Memory for caching blocks, over all families together, where the engine has the notion. */
+  /** Memory for cached blocks of all families together, on engines that have a block cache. */
   block_cache_bytes: number;
 }
 

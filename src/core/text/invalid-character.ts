@@ -3,16 +3,19 @@
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
 
-/** `a control character (U+0007)` or `a lone surrogate (U+D800)`, for the first one; undefined where there is none. */
+/**
+ * `a control character (U+0007)` or `a lone surrogate (U+D800)` for the first invalid character; undefined if
+ * there is none.
+ */
 export function invalidCharacterIn(text: string): string | undefined {
   const control = controlCharacter.exec(text)?.[0];
   if (control !== undefined) return `a control character (${codePoint(control)})`;
   if (text.isWellFormed()) return undefined;
-  // Encoding it would turn it into U+FFFD, and two names would become one.
+  // Encoding replaces a lone surrogate with U+FFFD, so two different names would become the same.
   return loneSurrogateIn(text);
 }
 
-/** As above, for text that may have several lines. PostgreSQL stores no U+0000. */
+/** As `invalidCharacterIn`, for text that may have several lines. PostgreSQL stores no U+0000. */
 export function unstorableCharacterIn(text: string): string | undefined {
   return text.includes('\0') ? 'a control character (U+0000)' : loneSurrogateIn(text);
 }

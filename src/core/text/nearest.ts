@@ -1,6 +1,6 @@
-/** The known name that a mistyped one most likely meant. */
+/** Finds the known name that is most similar to a mistyped one. */
 
-/** The nearest by edits, or undefined when nothing is near enough to be meant. */
+/** The known name with the fewest edits, or undefined if none is similar enough. */
 export function nearest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
   let fewest = Math.max(2, Math.floor(given.length / 3)) + 1;
@@ -11,7 +11,7 @@ export function nearest(given: string, known: Iterable<string>): string | undefi
   return best;
 }
 
-/** ` Did you mean "x"?`, or nothing. */
+/** ` Did you mean "x"?`, or an empty text. */
 export function didYouMean(given: string, known: Iterable<string>): string {
   const meant = nearest(given, known);
   return meant === undefined ? '' : ` Did you mean "${meant}"?`;

@@ -1,7 +1,7 @@
 /**
- * Namespaces and keys as segments of a path. Most are percent-encoded; what a URL library would
- * rewrite or a router would split (`..`, `/`, a leading `~`) is `~` and the base64url of its bytes.
- * Free of Node built-ins: the client uses it in browsers.
+ * Namespaces and keys as segments of a path. Most are percent-encoded. Text that a URL library would
+ * rewrite or a router would split (`..`, `/`, a leading `~`) is sent as `~` and the base64url of its
+ * bytes. No Node built-ins: the client uses this module in browsers.
  */
 import { StoaError } from '../errors.js';
 
@@ -10,17 +10,20 @@ export function encodeSegment(text: string): string {
   return needsBase64(text) ? `~${base64Url(new TextEncoder().encode(text))}` : encoded;
 }
 
-/** Text for a path, a query or a header. Bytes cannot hold a lone surrogate: it would become U+FFFD, and two names would become one. */
+/**
+ * Text for a path, a query or a header. A lone surrogate would be encoded as U+FFFD, so two names would
+ * become the same.
+ */
 export function percentEncoded(text: string): string {
   if (!text.isWellFormed())
     throw new StoaError(
       'invalid_request',
-      `"${text.toWellFormed()}" has a lone surrogate, which no name has.`,
+      `"${text.toWellFormed()}" contains a lone surrogate, which cannot be encoded.`,
     );
   return encodeURIComponent(text);
 }
 
-/** The text of a segment that is percent-decoded already, or undefined where it stands for none. */
+/** The text of a percent-decoded segment, or undefined if it is not valid. */
 export function decodeSegment(segment: string): string | undefined {
   if (!segment.startsWith('~')) return segment;
   const bytes = bytesOfBase64Url(segment.slice(1));
@@ -32,7 +35,7 @@ export function decodeSegment(segment: string): string | undefined {
   }
 }
 
-/** A document's place below `/v1/data/`, as the change feed names it. */
+/** The path of a document below `/v1/data/`, as in the change feed. */
 export function documentPath(namespace: string, key: string): string {
   return `${encodeSegment(namespace)}/${encodeSegment(key)}`;
 }
@@ -51,6 +54,6 @@ function bytesOfBase64Url(text: string): Uint8Array | undefined {
   if (!/^[A-Za-z0-9_-]*$/.test(text) || text.length % 4 === 1) return undefined;
   const binary = atob(text.replaceAll('-', '+').replaceAll('_', '/'));
   const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
-  // Trailing bits that say nothing would give one key several spellings.
+  // Other trailing bits would decode to the same bytes, so one key would have several spellings.
   return base64Url(bytes) === text ? bytes : undefined;
 }

@@ -1,11 +1,11 @@
-/** URLs for screens and logs: whoever reads them must not learn a password. */
+/** URLs for screens and logs, without their passwords. */
 
 const withScheme = /^[a-z][a-z0-9+.-]*:/i;
 
 /**
- * All that stands before the last `@` may be a password or a part of one: one with a `/`, `?` or `#`
- * that nobody has encoded makes a URL that names another place, or none at all. So do settings in
- * the query that are named after a secret.
+ * Everything before the last `@` may be a password or a part of one: a password with an unencoded `/`,
+ * `?` or `#` makes a URL with another host, or an invalid one. Query parameters that are named after a
+ * secret may contain one too.
  */
 export function withoutPassword(url: string): string {
   const scheme = withScheme.exec(url)?.[0];
@@ -14,7 +14,10 @@ export function withoutPassword(url: string): string {
   return scheme + place.replace(/([?&][^=&#]*(?:pass|secret|token|key)[^=&#]*=)[^&#]*/gi, '$1…');
 }
 
-/** Whether a part of a password was taken for the path, the query or the fragment: its text could then turn up in any message about them. */
+/**
+ * Whether a part of a password was parsed as the path, the query or the fragment. Messages about those parts
+ * would then print it.
+ */
 export function hasStrayAt(url: string): boolean {
   return /^[^:]*:\/\/[^/?#]*[/?#][^]*@/.test(url);
 }

@@ -1,12 +1,17 @@
-/** `__proto__` as a key would change what later code believes an object has; schemas drop it without a word. */
+/**
+ * Finds the key `__proto__`, which would change the prototype of an object, and which schemas drop silently.
+ */
 
-/** Whether a value that was parsed from the text has a key `__proto__` anywhere. Most texts do not have to be walked. */
+/**
+ * Whether a value that was parsed from the text has a key `__proto__` at any depth. Most texts need no walk
+ * through the value.
+ */
 export function hasPrototypeKey(text: string, value: unknown): boolean {
-  // Any of its letters can be written as an escape, and each of those begins with \u00.
+  // Any letter of the key can be written as an escape, and each of those escapes begins with \u00.
   return (text.includes('__proto__') || text.includes('\\u00')) && isIn(value);
 }
 
-/** With a list of its own instead of the stack: lines of a file can be nested a million levels deep. */
+/** Uses a list instead of recursion: lines of a file can be nested a million levels deep. */
 function isIn(value: unknown): boolean {
   const waiting = [value];
   while (waiting.length > 0) {

@@ -1,16 +1,19 @@
-/** Long work for a caller who may go away before it is done. */
+/** Long work for a client that may disconnect before the work is done. */
 import { StoaError } from '../errors.js';
 
-/** Tells whether whoever asked has gone away; an `AbortSignal` does. It is looked at, not listened to: that costs nothing. */
+/**
+ * Says whether the client has disconnected, as an `AbortSignal` does. It is read between steps, because a
+ * listener would cost more.
+ */
 export interface Cancellation {
   readonly aborted: boolean;
 }
 
-/** Between two steps: throws where nobody waits for the rest. What the steps before have done stays done. */
+/** Called between two steps: throws if the client has disconnected. The steps that are done stay done. */
 export function checkWanted(signal: Cancellation | undefined): void {
   if (signal?.aborted === true)
     throw new StoaError(
       'cancelled',
-      'Whoever asked has gone away; what was under way is done, and the rest was left.',
+      'The client disconnected. Items already processed are kept; the rest was not started.',
     );
 }

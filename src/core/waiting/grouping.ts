@@ -1,12 +1,14 @@
-/** Many calls at once become one call: what arrives while others are on their way goes out together. */
+/** Joins calls into groups: calls that arrive while earlier groups are running are sent together. */
 
 export interface GroupingOptions<Item, Result> {
-  /** Does the work of a group; results in its order, an Error for one that failed alone. */
+  /**
+   * Runs a group. Results are in the order of the items; an Error is the result of an item that failed alone.
+   */
   run: (items: readonly Item[]) => Promise<readonly (Result | Error)[]>;
   itemsMax: number;
-  /** Groups that may be on their way at a time. */
+  /** Groups that may run at the same time. */
   groupsMax: number;
-  /** Items of one name are never in one group. */
+  /** Items with the same name are never in the same group. */
   nameOf?: (item: Item) => string;
 }
 
@@ -31,7 +33,7 @@ export class Grouping<Item, Result> {
       this.#waiting.push({ item, resolve, reject });
       if (this.#scheduled) return;
       this.#scheduled = true;
-      // Calls of the same turn of the event loop travel together.
+      // Calls in the same turn of the event loop join one group.
       setImmediate(() => {
         this.#scheduled = false;
         this.#start();
@@ -71,7 +73,7 @@ export class Grouping<Item, Result> {
       for (const [index, { resolve, reject }] of group.entries()) {
         const result = results[index];
         if (result instanceof Error) reject(result);
-        else resolve(result as Result); // `run` answers one result an item.
+        else resolve(result as Result); // `run` returns one result for each item.
       }
     } catch (error) {
       for (const { reject } of group) reject(error);

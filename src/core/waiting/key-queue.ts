@@ -1,11 +1,14 @@
-/** Lines up work on the same key within this process: nobody looks while another is between looking and writing. */
+/**
+ * Runs work on the same key one after another within this process, so that a read and the write after it are
+ * not interleaved.
+ */
 
 export class KeyQueue {
   readonly #tails = new Map<string, Promise<unknown>>();
 
   async run<T>(id: string, work: () => Promise<T>): Promise<T> {
     const before = this.#tails.get(id) ?? Promise.resolve();
-    // One's failure is its own caller's; the next in line starts all the same.
+    // A failure is reported to its own caller; the next work in the queue starts in any case.
     const mine = before.then(work, work);
     this.#tails.set(id, mine);
     try {

@@ -1,20 +1,23 @@
-/** Work of any length in slices: between two of them every other request has its turn. */
+/** Divides long work into slices, so that other requests run in between. */
 
 /**
- * How long a piece of work goes on before others have a turn. One turn of the event loop without work costs 2 to 4 µs here,
- * so slices of 2 ms cost 0.2 % of the work that they cut up.
+ * How long a piece of work runs before other work gets a turn. A turn of the event loop without work costs
+ * 2 to 4 µs here, so slices of 2 ms add 0.2 % to the work.
  */
 const sliceMs = 2;
 
 const waiting: (() => void)[] = [];
 
-/** One piece of work goes on in each turn of the event loop, however many wait: a hundred long lists at once delay a request as little as one. */
+/**
+ * Continues one piece of work in each turn of the event loop. A hundred long lists at once thus delay a
+ * request as little as one.
+ */
 function release(): void {
   waiting.shift()?.();
   if (waiting.length > 0) setImmediate(release);
 }
 
-/** Resolves in a later turn of the event loop, after all work that asked before. */
+/** Resolves in a later turn of the event loop, after all earlier calls. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     waiting.push(resolve);
@@ -22,11 +25,14 @@ export function nextTurn(): Promise<void> {
   });
 }
 
-/** The slices of one piece of work. A loop calls `pause` after each small step; nothing may be open across it. */
+/**
+ * The slices of one piece of work. A loop calls `pause` after each small step. No transaction may be open
+ * across a pause.
+ */
 export class Slices {
   #untilMs = performance.now() + sliceMs;
 
-  /** Undefined while the slice lasts: then the loop goes on without waiting. */
+  /** Undefined while the slice lasts, so that the loop continues without waiting. */
   pause(): Promise<void> | undefined {
     return performance.now() < this.#untilMs ? undefined : this.#begin();
   }

@@ -18,15 +18,18 @@ export interface OpenOptions {
 
 /** The backend under test. */
 export interface ConformanceTarget {
-  /** Opens the backend; a second one on the same storage stands for another process. */
+  /** Opens the backend. A second one on the same storage acts as another process. */
   open(options: OpenOptions): Promise<DocumentStore | Documents>;
-  /** Writes a document in the seed's shape the way another program would; left away where no other program can. */
+  /**
+   * Writes a document in the seed's layout as another program would; left out where no other program can
+   * write.
+   */
   putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
-  /** Takes the database away and brings it back. */
+  /** Stops the database and starts it again. */
   outage?: { stop(): Promise<void>; start(): Promise<void> };
 }
 
-/** A user of its own for each test, so that tests share a database and nothing else. */
+/** Each test has its own user, so that tests can share a database. */
 export class ConformanceContext {
   readonly limits = limitsWith();
   readonly #target: ConformanceTarget;

@@ -182,7 +182,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
       'large',
       Object.fromEntries(keys.slice(0, 550).map((key, index) => [key, index])),
     );
-    // The rest as an import brings it: some databases take single writes only one request at a time.
+    // The rest is imported, because some databases take single writes only one request at a time.
     const example = (await data.listDocuments(caller, 'large', { limit: 1 })).items[0];
     assert.ok(example !== undefined);
     const starts = Array.from({ length: 19 }, (_, index) => 550 + index * 500);

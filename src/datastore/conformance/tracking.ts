@@ -101,7 +101,7 @@ export function trackingTests(test: RegisterTest, context: ConformanceContext): 
     const user = context.newUser();
     await data.set(context.caller(user, 'a'), 'n', 'k', 1);
     await data.get(context.caller(user, 'b'), 'n', 'k');
-    // Counts may be on their way just then, and within a millisecond nobody can tell who came later.
+    // Counts may be written at this moment, and within a millisecond the order is not defined.
     for (const readAtMs = Date.now(); Date.now() === readAtMs;)
       await new Promise((resolve) => setImmediate(resolve));
     await data.set(context.caller(user, 'c'), 'n', 'k', 2);

@@ -1,26 +1,15 @@
 /** Every family of the embedded backend: what a data directory is opened with. */
-import { kernelFamilies } from './kernel/families.js';
 import { dataFamilies } from './datastore/rows.js';
 import { identityFamilies } from './identity/identity.js';
-import { families as messaging, messagingFamilies } from './messaging/rows.js';
+import { messagingFamilies } from './messaging/rows.js';
 import { registryFamilies } from './registry/families.js';
-import { buckets, workspacesFamilies } from './workspaces/keys.js';
+import { workspacesFamilies } from './workspaces/keys.js';
 
 /** Read at random, an agent at a time: its ids are hashes. */
 export const embeddedScatteredFamilies: readonly string[] = [
   registryFamilies.agents,
   registryFamilies.agentMeta,
   registryFamilies.agentsById,
-];
-
-/** Whose a task is, where a room stands and when its messages expire: a few small rows that every claim and every post reads. */
-export const embeddedHotFamilies: readonly string[] = [
-  buckets.workspaces,
-  buckets.projects,
-  buckets.sessions,
-  messaging.rooms,
-  messaging.totals,
-  kernelFamilies.timers,
 ];
 
 export const embeddedFamilies: readonly string[] = [

@@ -1,4 +1,7 @@
-/** Fencing numbers in the transactions of every domain: a lease that passes on while a write is under way still refuses it. */
+/**
+ * Checks fencing numbers inside the transaction, so that a write is refused even if the lease passes on
+ * meanwhile.
+ */
 import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
 import { userKey } from '../../identity/user-key.js';
@@ -8,10 +11,12 @@ import type { Transaction } from './kernel/transaction.js';
 import { checkFence, leaseTimesOf } from '../../registry/lease.js';
 import { findAgent } from './registry/rows.js';
 
-/** A caller with the number of its own lease. */
+/** A caller with the fencing number of its lease. */
 export type FencedCaller = Pick<Caller, 'user' | 'agentId' | 'fence'>;
 
-/** Refuses a transaction of a caller whose lease has passed on. Does nothing for callers that show no number of a lease of their own. */
+/**
+ * Throws `fenced` where the caller's lease has passed on. Does nothing for a caller without a fencing number.
+ */
 export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, caller: FencedCaller): void {
   const { user, agentId, fence } = caller;
   if (agentId === null || fence === null) return;
@@ -19,21 +24,23 @@ export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, 
   else checkFenceFromOutside(kernel, caller);
 }
 
-/** The same for a write that is no transaction of the lease's own store: it sees all that the store has agreed to so far. */
+/**
+ * The same for a write outside the lease's store: sees every transaction that the store has accepted so far.
+ */
 export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: FencedCaller): void {
   if (agentId === null || fence === null) return;
-  checkAtHome(kernel.storeOf(userKey(user)), (tx) => checkLease(kernel, tx, agentId, fence));
+  checkInLeaseStore(kernel.storeOf(userKey(user)), (tx) => checkLease(kernel, tx, agentId, fence));
 }
 
 function checkLease({ limits, outages }: Kernel, tx: Transaction, agentId: string, fence: number): void {
   const agent = findAgent(tx, null, agentId);
   if (agent === undefined)
-    throw new StoaError('fenced', `The agent ${agentId} is gone, and its lease with it.`);
+    throw new StoaError('fenced', `The agent ${agentId} was deleted, so fence ${fence} is no longer valid.`);
   checkFence(agent.lease, fence, leaseTimesOf(limits, outages), tx.nowMs);
 }
 
-/** A transaction where the lease is, which runs at once and writes nothing. */
-function checkAtHome(home: Store, check: (tx: Transaction) => void): void {
+/** Runs the check in a transaction of the lease's store, synchronously and without writing. */
+function checkInLeaseStore(home: Store, check: (tx: Transaction) => void): void {
   let outcome: { refusal: unknown } | undefined;
   const seen = home.transact((tx) => {
     outcome = { refusal: undefined };
@@ -43,11 +50,15 @@ function checkAtHome(home: Store, check: (tx: Transaction) => void): void {
       outcome = { refusal: error };
     }
   });
-  // What was seen is all that is wanted; of a failing disk there, its own writers hear.
+  // The check has run already. A disk failure of that store is reported to its own writers.
   seen.catch(() => undefined);
   if (outcome === undefined)
-    throw new StoaError('overloaded', 'The store with the lease takes no transactions just now.', {
-      fix: 'Try again shortly.',
-    });
+    throw new StoaError(
+      'overloaded',
+      'The lease cannot be checked: its store has too many waiting transactions.',
+      {
+        fix: 'Try again shortly.',
+      },
+    );
   if (outcome.refusal !== undefined) throw outcome.refusal;
 }

@@ -9,7 +9,7 @@ import { type Secrets, openSecrets } from '../../secrets/secrets.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
-import { embeddedFamilies, embeddedHotFamilies, embeddedScatteredFamilies } from './families.js';
+import { embeddedFamilies, embeddedScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
 import { type Kernel, openKernel } from './kernel/kernel.js';
@@ -48,7 +48,6 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     shards,
     families: embeddedFamilies,
     scatteredFamilies: embeddedScatteredFamilies,
-    hotFamilies: embeddedHotFamilies,
     limits,
     onError,
     onGroup: options.onGroup,

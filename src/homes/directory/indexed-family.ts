@@ -8,8 +8,8 @@ import type { Transaction } from './kernel/transaction.js';
 export type IndexKey = string | Buffer;
 
 /**
- * One index of a record. The record comes with its place: whatever else the rows follow from, such as the
- * project above a task. Counters, timers and rows that are stale on purpose are not declared.
+ * One index of a record. The record comes with its place: other data that the rows depend on, such as the
+ * project of a task. Counters, timers and rows that are stale on purpose are not declared.
  */
 export interface Index<Placed> {
   readonly family: string;
@@ -91,7 +91,7 @@ function moveRows<Placed>(
     if (index.basisOf(before) === index.basisOf(after)) return;
   const had = before === undefined ? undefined : index.keysOf(before);
   const has = after === undefined ? undefined : index.keysOf(after);
-  // Most changes leave most indexes as they are: one comparison of two texts each.
+  // Most changes leave most indexes unchanged: one comparison of two strings for each.
   if (had === has) return;
   const [old, fresh] = [listed(had), listed(has)];
   for (const key of old) if (!includes(fresh, key)) tx.delete(index.family, bytesOf(key));

@@ -2,7 +2,7 @@
 import { decodeKernelEntry } from './kernel/inspect/kernel-rows.js';
 import { decodeDataEntry } from './datastore/inspect.js';
 import { decodeIdentityEntry } from './identity/inspect.js';
-import { concealsMessaging, decodeMessagingEntry } from './messaging/inspect.js';
+import { hidesMessagingValues, decodeMessagingEntry } from './messaging/inspect.js';
 import { decodeRegistryEntry } from './registry/inspect.js';
 import { decodeWorkspacesEntry } from './workspaces/inspect.js';
 
@@ -16,8 +16,8 @@ const decoders = [
 ];
 
 /** Values that no answer shows, not even to the operator. */
-export function concealsEmbedded(family: string): boolean {
-  return concealsMessaging(family);
+export function hidesValues(family: string): boolean {
+  return hidesMessagingValues(family);
 }
 
 /** Undefined for a family that no domain decodes. Throws for a row that cannot be read. */

@@ -1,4 +1,7 @@
-/** Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's bytes. */
+/**
+ * Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's
+ * bytes.
+ */
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
 import { type AnswerKept, repeatedAnswer } from '../../core/kept-answer.js';
@@ -20,7 +23,7 @@ export const keptAnswerTimer = 'kept-answer';
 /** Answers to deliveries of commits belong to no user: no quota applies to them. */
 export const deliveryOwner = Buffer.alloc(32);
 
-/** What was answered under the key before, or undefined. Throws where the key came with another request. */
+/** The answer stored under the key, or undefined. Throws where the key was used with a different request. */
 export function findAnswer(
   reader: Reader,
   idempotency: Idempotency | null | undefined,
@@ -33,7 +36,10 @@ export function findAnswer(
   return kept.expiresAtMs <= nowMs ? undefined : repeatedAnswer(kept, idempotency);
 }
 
-/** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
+/**
+ * Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the
+ * quota.
+ */
 export function keepAnswer(
   tx: Transaction,
   user: Buffer,
@@ -55,7 +61,10 @@ export function keepStart(tx: Transaction, user: Buffer, idempotency: Idempotenc
   put(tx, user, idempotency, { withheld: 'unknown' }, limits);
 }
 
-/** Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can be taken back. */
+/**
+ * Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can
+ * be taken back.
+ */
 export function keepEnd(
   tx: Transaction,
   user: Buffer,

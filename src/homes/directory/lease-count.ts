@@ -1,4 +1,7 @@
-/** How many leases of agents and tasks are live, counted beside the work and kept: to ask for the number costs nothing. */
+/**
+ * How many leases of agents and tasks are live, counted beside the work and kept: to ask for the number costs
+ * nothing.
+ */
 import { setTimeout as sleep, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kernel } from './kernel/kernel.js';
 import { extendedByOutages } from '../../core/outages.js';
@@ -7,7 +10,7 @@ import { buckets } from './workspaces/keys.js';
 
 const families = [registryFamilies.leases, buckets.leases] as const;
 
-/** Rows looked at before others get a turn. */
+/** Rows read before other work gets a turn. */
 const rowsPerTurn = 500;
 /** Pause between two counts. */
 const pauseMs = 5_000;

@@ -15,7 +15,7 @@ import type {
 } from '../../operations/model.js';
 import type { BackupRequest, EntryRequest, OperationsPort } from '../../operations/port.js';
 import { embeddedChecks } from './doctor/doctor.js';
-import { concealsEmbedded, decodeEmbeddedEntry } from './inspect.js';
+import { hidesValues, decodeEmbeddedEntry } from './inspect.js';
 import { backup } from './kernel/backup/backup.js';
 import { summaryOf } from './kernel/backup/chain.js';
 import { keyBytesMax } from './kernel/engine.js';
@@ -98,7 +98,7 @@ export class DirectoryOperations implements OperationsPort {
       limit,
       from: after === null ? undefined : { shard: after.readUInt8(0), after: after.subarray(1) },
       decode: decodeEmbeddedEntry,
-      conceals: concealsEmbedded,
+      conceals: hidesValues,
     });
     return {
       items,

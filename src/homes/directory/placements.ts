@@ -1,4 +1,4 @@
-/** In which shard each entry of the embedded backend belongs: what re-sharding goes by. */
+/** In which shard each entry of a data directory belongs. Re-sharding uses it. */
 import type { Entry } from './kernel/engine.js';
 import { type Placement, kernelPlacements } from './kernel/reshard.js';
 import type { Reader } from './kernel/transaction.js';
@@ -20,7 +20,9 @@ const byIndexedUser: Placement = ({ key }) => key.subarray(-2 * userKeyBytes, -u
 /** The value is the user. */
 const byOwner: Placement = ({ value }) => value;
 
-/** Where the agent lives; an entry of an agent that is gone stays in shard 00, where `stoa doctor` finds it. */
+/**
+ * Where the agent lives; an entry of an agent that is gone stays in shard 00, where `stoa doctor` finds it.
+ */
 function withAgent(source: Reader, agent: Buffer | undefined): Buffer | 'root' {
   return (agent === undefined ? undefined : source.get(registry.agentsById, agent)) ?? 'root';
 }

@@ -5,7 +5,10 @@ import { keyFileName } from '../../secrets/secrets.js';
 import { embeddedFamilies } from './families.js';
 import { directoryIdsOf, embeddedPlacements } from './placements.js';
 
-/** Without the key ring no secret in the new directory could be read; with the operator's token its holders go on as before. */
+/**
+ * Without the key ring the secrets in the new directory could not be read. With the operator's token its
+ * holders keep their access.
+ */
 const files = [operatorTokenFile, keyFileName];
 
 /** The directory must be closed; the new one is verified before it gets its name. */

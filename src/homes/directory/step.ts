@@ -7,12 +7,15 @@ import type { Transaction } from './kernel/transaction.js';
 /** A transaction is never open across an await: a body that answers a promise does not compile. */
 export type Now<T> = T extends PromiseLike<unknown> ? never : T;
 
-/** `tx` writes into the step's own shard, `root` into shard 00; where that is the same shard, both are the same. */
+/**
+ * `tx` writes into the step's own shard, `root` into shard 00; where that is the same shard, both are the
+ * same.
+ */
 type Body<Result> = (tx: Transaction, root: Transaction) => Result;
 
 export class DirectoryStep<Result> implements Step<Result> {
   constructor(
-    /** The shard that holds what it changes. */
+    /** The shard that the step changes. */
     readonly store: Store,
     /** It writes into shard 00 too. */
     readonly needsRoot: boolean,
@@ -48,10 +51,10 @@ export function stepWithRoot<Result>(
   return new DirectoryStep<Result>(store, true, run);
 }
 
-/** The steps of a write as this home makes them. A step of another home is a fault of the composition. */
+/** The steps of a write, narrowed to this home's type. A step of another home is a bug in the composition. */
 export function directorySteps(steps: readonly Step<unknown>[]): DirectoryStep<unknown>[] {
   return steps.map((one) => {
     if (one instanceof DirectoryStep) return one;
-    throw new StoaError('internal', 'A step of another home was given to the directory.');
+    throw new StoaError('internal', 'The directory home received a step of another home.');
   });
 }

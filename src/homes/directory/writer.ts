@@ -33,7 +33,7 @@ export class DirectoryWriter implements Writer {
     const results = await this.#transact([...parts.checks, ...parts.steps], (store, tx, root) =>
       this.#runAll(store, tx, root, request, parts),
     );
-    // Each result stands at the place of its step.
+    // Each result has the index of its step.
     return results as Results<Steps>;
   }
 
@@ -93,7 +93,7 @@ function severalShards(all: readonly DirectoryStep<unknown>[]): StoaError {
   const { size } = new Set(all.map(({ store }) => store));
   return new StoaError(
     'unsupported',
-    `The operations belong to ${size} shards. A write can change one shard and shard 00.`,
-    { fix: 'Write them one after the other, or keep the data in one shard.' },
+    `The operations belong to ${size} shards. One write can change only one shard and shard 00.`,
+    { fix: 'Send the operations in separate requests, or use a data directory with one shard.' },
   );
 }

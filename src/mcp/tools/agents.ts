@@ -1,4 +1,4 @@
-/** Which agents there are, and whether they are alive. */
+/** The tool that lists and registers agents. */
 import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
@@ -11,7 +11,7 @@ const agent = z.object({
   agent_id: z.string(),
   name: z.string(),
   status: z.string(),
-  presence: z.string().describe('live: it sends heartbeats'),
+  presence: z.string().describe('live: the agent sends heartbeats'),
   labels: z.record(z.string(), z.string()),
   fence: z.int().optional(),
   lease_expires_at: z.int().optional(),
@@ -40,13 +40,13 @@ const agents = defineTool({
     }
     const own = name ?? caller.agent ?? undefined;
     if (own === undefined)
-      throw new StoaError('invalid_request', `name: is needed for ${action}.`, {
+      throw new StoaError('invalid_request', `name: is missing, and ${action} needs it.`, {
         details: { errors: [{ field: 'name', message: 'is missing' }] },
       });
     const known = await named(stoa, caller, own);
     if (action === 'heartbeat') {
       if (known === undefined)
-        throw new StoaError('not_found', `There is no agent named "${own}".`, { fix: 'Register it first.' });
+        throw new StoaError('not_found', `Unknown agent "${own}".`, { fix: 'Register it first.' });
       return { agents: [await alive(stoa, caller, known)] };
     }
     const made = known ?? (await stoa.registry.createAgent(caller, { name: own, labels }));
@@ -64,7 +64,7 @@ async function named(stoa: Stoa, caller: Caller, name: string): Promise<AgentAns
   return (await stoa.registry.listAgents(caller, { name, limit: 1 })).items[0];
 }
 
-/** An agent that calls is running, whatever was last known of it. */
+/** An agent that calls is running, so its status is updated. */
 async function alive(stoa: Stoa, caller: Caller, found: AgentAnswer): Promise<z.output<typeof agent>> {
   const started = startable.has(found.status) ? await stoa.registry.start(caller, found.agent_id) : found;
   const lease = await stoa.registry.heartbeat(caller, found.agent_id, { holder: caller.agent ?? found.name });

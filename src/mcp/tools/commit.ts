@@ -1,10 +1,10 @@
-/** Several changes in one step. */
+/** The tool for several changes in one step. */
 import { z } from 'zod';
 import { checkSchema, operationSchema } from '../../commit/schemas.js';
 import { record } from '../fields.js';
 import { defineTool } from '../tool.js';
 
-/** The words after `op` and `check`, from the schemas that the commit itself checks with. */
+/** The values of `op` and `check`, from the schemas that the commit uses. */
 const operationNames = operationSchema.options.map((option) => option.shape.op.value);
 const checkNames = checkSchema.options.map((option) => option.shape.check.value);
 
@@ -30,7 +30,7 @@ const commit = defineTool({
     failed: record.optional(),
   }),
   run: async ({ stoa, caller }, input) => {
-    // The service checks every operation and check with the whole of its own schema.
+    // The service validates every operation and check with its complete schema.
     const outcome = await stoa.commit.commit(caller, input as Parameters<typeof stoa.commit.commit>[1]);
     if (!outcome.ok) return { ok: false, failed: { ...outcome.failed } };
     const isLong = JSON.stringify(outcome.results).length > stoa.limits.mcpAnswerBytesMax;
@@ -38,7 +38,7 @@ const commit = defineTool({
   },
 });
 
-/** What was written is known to have been; its value can be recalled. */
+/** The caller knows the value that it wrote, and can recall it. */
 function withoutValue(result: unknown): unknown {
   if (typeof result !== 'object' || result === null || !('value' in result)) return result;
   const { value: _, ...rest } = result;

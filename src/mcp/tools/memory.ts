@@ -1,4 +1,4 @@
-/** What agents know: documents of the data store, as memory. */
+/** Documents of the data store, as the memory of agents. */
 import { z } from 'zod';
 import { toDocument } from '../../datastore/seed-document.js';
 import { StoaError } from '../../core/errors.js';
@@ -54,7 +54,7 @@ const remember = defineTool({
     if (ttl !== undefined || expiresAt !== undefined || metadata !== undefined)
       throw new StoaError(
         'invalid_request',
-        `ttl_seconds, expires_at and metadata go with how "set", not with "${how}".`,
+        `ttl_seconds, expires_at and metadata cannot be used with how "${how}", only with "set".`,
       );
     const options = { ifVersion: version };
     if (how === 'merge') return written(await stoa.data.mergePatch(caller, ns, name, value, options));
@@ -63,7 +63,7 @@ const remember = defineTool({
         await stoa.data.append(caller, ns, name, Array.isArray(value) ? value : [value], options),
       );
     if (typeof value !== 'number')
-      throw new StoaError('invalid_request', 'value: with how "add" it is the number to add.');
+      throw new StoaError('invalid_request', 'value: is not a number, which how "add" needs.');
     return written(await stoa.data.increment(caller, ns, name, value, options));
   },
 });
@@ -131,8 +131,8 @@ const list = defineTool({
     const page = { ...asked, signal };
     if (ns === undefined) {
       if (prefix !== undefined || values !== undefined)
-        throw new StoaError('invalid_request', 'prefix and values need a namespace.', {
-          fix: 'Pass namespace, "default" for keys stored without one.',
+        throw new StoaError('invalid_request', 'prefix and values cannot be used without a namespace.', {
+          fix: 'Add namespace; it is "default" for keys stored without one.',
         });
       const { items, next_cursor } = await stoa.data.listNamespaces(caller, page);
       return { items: items.map((item) => ({ ...item })), next_cursor };
@@ -153,7 +153,7 @@ const list = defineTool({
 const forget = defineTool({
   name: 'forget',
   title: 'Forget',
-  description: 'Delete a key for every agent. deleted is false where there was nothing.',
+  description: 'Delete a key for every agent. deleted is false if the key did not exist.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
   input: z.strictObject({ key, namespace, if_version: ifVersion }),
   output: z.object({ deleted: z.boolean() }),
@@ -166,7 +166,7 @@ export const memoryTools = [remember, recall, list, forget];
 
 type DocumentRecord = Parameters<typeof toDocument>[0];
 
-/** What of a document an agent can use; the rest would only cost it room. */
+/** The fields of a document that an agent uses; the others would only fill its context. */
 function documentItem(entry: DocumentRecord) {
   const { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata } = toDocument(entry);
   return { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata };

@@ -1,4 +1,4 @@
-/** What agents say to each other: rooms, direct messages, search. */
+/** The tools for rooms, direct messages and search. */
 import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
@@ -161,7 +161,10 @@ const directMessage = defineTool({
 
 export const messageTools = [post, read, find, directMessage];
 
-/** The identity of an agent of the same user: its own, or the one that the server keeps for it and makes with the first message to it. */
+/**
+ * The identity of an agent of the same user: its own, or one that the server keeps for it and creates with
+ * the first message to it.
+ */
 async function identityOf(
   { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,
   name: string,

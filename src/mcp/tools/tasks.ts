@@ -1,4 +1,4 @@
-/** What agents work on: tasks of a project, claimed with a lease. */
+/** The tools for tasks of a project, which are claimed with a lease. */
 import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import { taskStatus } from '../../workspaces/schemas.js';
@@ -10,10 +10,10 @@ import { type ToolContext, defineTool } from '../tool.js';
 const project = z
   .string()
   .optional()
-  .describe('"project" or "workspace/project"; made when new; default "default"');
+  .describe('"project" or "workspace/project"; created if new; default "default"');
 const taskId = z.string().optional().describe('task_…');
 
-/** What of a task an agent can use. */
+/** The fields of a task that an agent uses. */
 const task = z.object({
   id: z.string(),
   command: z.string(),
@@ -193,7 +193,7 @@ function shown({
 /** Characters of each text of a task in a list. */
 const listedCharactersMax = 1_000;
 
-/** A list of long outputs would fill an agent's whole context; one task is shown whole. */
+/** Long outputs in a list would fill an agent's context; a single task is shown completely. */
 function shortened(listed: z.output<typeof task>): z.output<typeof task> {
   return {
     ...listed,
@@ -209,20 +209,26 @@ function cut(text: string): string {
     : `${text.slice(0, listedCharactersMax).toWellFormed()}… (${text.length} characters; get shows all)`;
 }
 
-/** Which fields an action needs is not in the schema: one flat list of fields is what models fill in best. */
+/**
+ * The schema does not say which fields an action needs, because models fill in a flat list of fields best.
+ */
 export function required<Input extends { action?: string }, Name extends keyof Input & string>(
   input: Input,
   name: Name,
 ): NonNullable<Input[Name]> {
   const value = input[name];
   if (value === undefined || value === null)
-    throw new StoaError('invalid_request', `${name}: is needed for ${input.action ?? 'this'}.`, {
-      details: { errors: [{ field: name, message: 'is missing' }] },
-    });
+    throw new StoaError(
+      'invalid_request',
+      `${name}: is missing, and ${input.action ?? 'this action'} needs it.`,
+      {
+        details: { errors: [{ field: name, message: 'is missing' }] },
+      },
+    );
   return value;
 }
 
-/** Only what has a value. */
+/** Only fields with a value. */
 export function given<Fields extends Record<string, unknown>>(
   fields: Fields,
 ): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {

@@ -1,6 +1,6 @@
 /** The fields of JSON answers, as tests look into them. */
 
-/** A list of which a test says by itself how much is in it. */
+/** A list whose length each test states itself. */
 export type Listed<Item> = [Item, Item, Item, Item, Item, Item, Item, Item, ...Item[]];
 
 /**

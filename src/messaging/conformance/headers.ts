@@ -1,4 +1,4 @@
-/** The four X-AICQ headers to the letter, on every backend: which fault is told first, and where each bound lies. */
+/** The four X-AICQ headers on every backend: which fault is reported first, and the exact limits. */
 import { randomBytes } from 'node:crypto';
 import type { TestRunner } from '../../core/test-runner.js';
 import { verifySignature } from '../../identity/signatures.js';
@@ -15,7 +15,7 @@ export function headerTests(
   describe(`the four headers on ${backend.name}`, () => {
     let desk: Desk;
     let ann: Agent;
-    /** Stands still, so that bounds are met to the millisecond. */
+    /** A fixed clock, so that limits are exact to the millisecond. */
     const nowMs = Date.now();
 
     beforeAll(async () => {
@@ -31,7 +31,7 @@ export function headerTests(
     const signed = (options: Parameters<Agent['headers']>[1] = {}) =>
       ann.headers(body, { timestamp: nowMs, ...options });
 
-    it("tell the first of several faults, in AICQ's order", async () => {
+    it("report the first of several faults, in AICQ's order", async () => {
       const used = signed();
       expect(await post(used)).toBe(201);
       const bad = {
@@ -49,7 +49,7 @@ export function headerTests(
       expect(await post({ ...bad, 'x-aicq-timestamp': String(nowMs) })).toBe(
         'nonce must be at least 24 characters',
       );
-      // A replay is one whatever else is wrong with it.
+      // A replay is reported before other faults.
       expect(await post({ ...used, 'x-aicq-signature': 'AAAA' })).toBe('nonce already used');
       const inTime = {
         ...bad,
@@ -61,7 +61,7 @@ export function headerTests(
       expect(await post({ ...inTime, 'x-aicq-agent': ann.id })).toBe('invalid signature');
     });
 
-    it('prove nothing for an agent whose stored key is none', async () => {
+    it('are refused for an agent whose stored key is invalid', async () => {
       const registered = await writtenPort(desk.stoa.messaging).register({
         publicKey: Buffer.alloc(32).toString('base64'),
         name: null,
@@ -89,7 +89,7 @@ export function headerTests(
         );
       });
 
-    it('take nonces of 24 to 128 characters', async () => {
+    it('accept nonces of 24 to 128 characters', async () => {
       for (const length of [24, 128])
         expect(
           await post(signed({ nonce: randomBytes(64).toString('hex').slice(0, length) })),
@@ -97,7 +97,7 @@ export function headerTests(
         ).toBe(201);
     });
 
-    it('take a timestamp in its one spelling', async () => {
+    it('accept a timestamp in one spelling only', async () => {
       for (const timestamp of [
         `0${nowMs}`,
         `+${nowMs}`,
@@ -125,7 +125,7 @@ export function headerTests(
       expect(await profile()).toMatchObject({ name: 'Eve', proven: true });
     });
 
-    it('are kept with a letter too, so that its reader can check who wrote it', async () => {
+    it('are stored with a direct message too, so that its reader can verify the author', async () => {
       const bob = await desk.agent();
       expect((await desk.ask('POST', `/dm/${bob.id}`, { raw: body, headers: signed() })).status).toBe(201);
       const [letter] = (

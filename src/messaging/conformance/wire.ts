@@ -1,4 +1,4 @@
-/** The small print of AICQ's wire, on every backend: spellings, boundaries, defaults, and who may do what. */
+/** Details of AICQ's protocol on every backend: spellings, limits, defaults and permissions. */
 import { randomUUID } from 'node:crypto';
 import type { TestRunner } from '../../core/test-runner.js';
 import { operatorCaller } from '../../core/caller.js';
@@ -147,7 +147,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       }
     });
 
-    it('measures messages, letters and requests to the byte, however they are escaped', async () => {
+    it('measures messages, direct messages and requests to the byte, also if they are escaped', async () => {
       expect([
         await send('/room/global', escaped('x'.repeat(4096))),
         await send('/room/global', escaped('x'.repeat(4097))),
@@ -175,14 +175,14 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
         expect(
           (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status,
         ).toBe(200);
-        // What bcrypt would no longer read is part of the key all the same.
+        // Bytes beyond bcrypt's limit are part of the key too.
         expect(
           (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status,
         ).toBe(403);
       }
     });
 
-    it('takes a room key beyond ASCII as the bytes that clients send, and as browsers write it', async () => {
+    it('accepts a room key beyond ASCII as UTF-8 bytes and as browsers send it', async () => {
       const roomKey = 'clé de la pièce: é';
       const { id } = await make(roomKey);
       const open = async (encoding: 'utf8' | 'latin1', key: string) =>
@@ -200,7 +200,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       expect(await open('utf8', roomKey.replace('é', 'è'))).toBe('HTTP/1.1 403');
     });
 
-    it('refuses what the added routes cannot take, in words of their own', async () => {
+    it('refuses invalid requests on the added routes with their own sentences', async () => {
       expect(await refusal('POST', '/dm/ack', { ids: [] })).toEqual([400, { error: 'ids is required' }]);
       expect(await refusal('POST', '/dm/ack', { ids: Array.from({ length: 1_001 }, () => 'x') })).toEqual([
         400,
@@ -215,7 +215,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       ).toEqual([400, { error: 'too many rooms in one stream' }]);
     });
 
-    it('shows a letter to its recipient alone: not in search, statistics, rooms, metrics, or the feeds and streams of others', async () => {
+    it('shows a direct message to its recipient only: not in search, statistics, rooms, metrics, or the feeds and streams of others', async () => {
       const [eve, mallory] = [await desk.agent(), await desk.agent()];
       const word = `letter${randomUUID().replaceAll('-', '')}`;
       const streams = await Promise.all([
@@ -249,7 +249,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       expect(answers[0]?.json.results).toEqual([]);
       for (const { text } of answers.filter((_, index) => index !== 4)) expect(text).not.toContain(letter.id);
       expect(answers.at(-1)?.json).toEqual({ acknowledged: 0 });
-      // Something that both must get, so that whatever came before has come.
+      // A message that both must get, so that earlier ones have arrived.
       await ann.post('global', 'for all');
       await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'for mallory' } });
       await Promise.all(streams.map((stream) => stream.until(1)));
@@ -259,7 +259,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       }
     });
 
-    it('rotates to one key of several that are offered at once', async () => {
+    it('rotates to one of several keys that are sent at once', async () => {
       const eve = await desk.agent();
       const offered = Array.from({ length: 6 }, () => new Agent(desk));
       const answers = await Promise.all(
@@ -274,7 +274,8 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       );
       const rotated = answers.filter(({ status }) => status === 200);
       expect(rotated).toHaveLength(1);
-      // Too late by a moment, or by so much that the old key no longer signs, or that the proof names a key that is gone.
+      // Too late by a moment, or by so much that the old key no longer signs, or that the proof names a key
+      // that is gone.
       for (const { status, json } of answers.filter((answer) => answer.status !== 200)) {
         expect([
           [409, 'the key was rotated meanwhile'],
@@ -305,7 +306,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       stream.close();
     });
 
-    it('gives a search page by page, each message once, also those of one millisecond', async () => {
+    it('returns a search page by page, each message once, also within one millisecond', async () => {
       let nowMs = Date.now();
       await withDesk(backend, { clock: () => nowMs }, async (own, eve) => {
         const word = `paged${randomUUID().slice(0, 8)}`;
@@ -458,7 +459,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       });
     });
 
-    it('shed load by address before a signature is looked at', async () => {
+    it('limit requests by address before a signature is verified', async () => {
       await withDesk(
         backend,
         { limits: { ...roomy, addressRequestsPerMinuteMax: 4 } },
@@ -475,7 +476,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       );
     });
 
-    it('can require RFC 9421, and then take nothing else', async () => {
+    it('can require RFC 9421 and then refuse other signatures', async () => {
       await withDesk(
         backend,
         { messagingSettings: { requireMessageSignatures: true } },

@@ -1,4 +1,4 @@
-/** The data store: what its operations do. */
+/** The handlers of the data store. */
 import { data, documents, mergePatchType } from '../../api/data/operations.js';
 import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/data/schemas.js';
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
@@ -98,7 +98,7 @@ function expected(ifVersion: number | undefined, ifExists: boolean): ExpectedVer
   return ifExists ? 'any' : (ifVersion ?? null);
 }
 
-/** 201 for a document that was not there before. */
+/** 201 for a new document. */
 function written<Result extends WriteResult>({
   created,
   ...body
@@ -106,7 +106,7 @@ function written<Result extends WriteResult>({
   return answer(created ? 201 : 200, body);
 }
 
-/** The texts of records that a backend keeps in memory: they last as long as those do. */
+/** The texts of records that a backend caches: they are dropped with the record. */
 const texts = new WeakMap<DocumentRecord, JsonText>();
 
 function documentAnswer(
@@ -122,8 +122,5 @@ function documentAnswer(
 }
 
 function missing({ namespace, key }: { namespace: string; key: string }): StoaError {
-  return new StoaError(
-    'not_found',
-    `There is no document under the key "${key}" in the namespace "${namespace}".`,
-  );
+  return new StoaError('not_found', `The namespace "${namespace}" has no document with the key "${key}".`);
 }

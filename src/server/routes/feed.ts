@@ -1,4 +1,4 @@
-/** The change feed, and the commit across all domains: what their operations do. */
+/** The handlers of the change feed and of the commit across all domains. */
 import { changes, commits } from '../../api/feed/operations.js';
 import { changeSchemas, commitSchemas } from '../../api/feed/schemas.js';
 import { changesOf } from '../../feed/schemas.js';
@@ -32,7 +32,7 @@ function wantsStream(method: string, accept: string | undefined): boolean {
   return method === 'GET' && accept !== undefined && accept.toLowerCase().includes('text/event-stream');
 }
 
-/** Reads on only as fast as the reader takes it, so that a slow one costs nothing but its place in the log. */
+/** Reads no faster than the reader receives, so that a slow reader uses no memory. */
 async function forward(
   pages: AsyncGenerator<FeedPage>,
   stream: EventStream,

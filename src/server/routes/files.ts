@@ -1,4 +1,4 @@
-/** Files that belong to pages: each a hidden route. */
+/** Files of web pages: each is a hidden route. */
 import { readFile } from 'node:fs/promises';
 import type { z } from 'zod';
 import { type Operation, anyone } from '../../api/operation.js';

@@ -1,4 +1,4 @@
-/** Whether the server lives, can work, and how it feels: for probes and for AICQ clients. */
+/** Health of the server, for probes and for AICQ clients. */
 import { z } from 'zod';
 import { type OperationTable, anyone } from '../../api/operation.js';
 import { messageOf } from '../../core/errors.js';
@@ -13,7 +13,7 @@ const checkSchema = z.object({
   message: z.string().optional(),
 });
 
-/** The two names are those that AICQ clients look at; the embedded store answers under both. */
+/** AICQ clients read these two names; the embedded store answers under both. */
 const healthSchema = z
   .object({
     status: z.enum(['healthy', 'degraded']),
@@ -36,18 +36,23 @@ const health = {
   get: {
     method: 'GET',
     path: '/health',
-    summary: 'How the server feels, with its stores',
+    summary: 'Get the health of the server and its stores',
     principals: anyone,
     consumes: 'raw',
   },
 } as const satisfies OperationTable;
 
 const probes = {
-  live: { method: 'GET', path: '/livez', summary: 'The process answers', principals: anyone },
-  ready: { method: 'GET', path: '/readyz', summary: 'The server can take work', principals: anyone },
+  live: { method: 'GET', path: '/livez', summary: 'Check that the process answers', principals: anyone },
+  ready: {
+    method: 'GET',
+    path: '/readyz',
+    summary: 'Check that the server accepts requests',
+    principals: anyone,
+  },
 } as const satisfies OperationTable;
 
-/** AICQ's shape and names; it is answered like its other routes, with CORS. */
+/** In AICQ's format, with CORS like its other routes. */
 export const aicqHealthRoutes = routesOf(
   'health',
   health,

@@ -10,7 +10,7 @@ import { registryRoutes } from './registry.js';
 import { serverRoutes } from './server.js';
 import { workspacesRoutes } from './workspaces.js';
 
-/** Errors are problem details here, also for paths that nobody owns. */
+/** Errors are problem details, also for unknown paths outside of all groups. */
 const platform: RouteGroup = {
   routes: [
     ...dataRoutes,

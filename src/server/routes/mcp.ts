@@ -1,4 +1,7 @@
-/** MCP inside the server. The protocol's code is loaded with the first request, so that it costs the start nothing. */
+/**
+ * MCP inside the server. The protocol's code is loaded with the first request, so that it does not slow down
+ * the start.
+ */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Method, Operation, OperationTable } from '../../api/operation.js';
@@ -14,7 +17,7 @@ const refused = reply
   .extend({ error: z.looseObject({ code: z.int(), message: z.string() }) })
   .meta({ id: 'JsonRpcError' });
 
-/** Every status that the protocol's transports answer with. */
+/** Every status that the protocol's transports return. */
 const answers = {
   200: reply.meta({ id: 'JsonRpcAnswer' }),
   202: null,
@@ -31,7 +34,7 @@ const answers = {
 
 const shared = {
   path: '/mcp',
-  // Tools that write refuse a token that only reads; the others are for it too.
+  // Tools that write refuse a read-only token; the other tools accept it.
   writes: false,
   consumes: 'raw',
 } as const;
@@ -39,13 +42,13 @@ const shared = {
 const mcp = {
   send: {
     method: 'POST',
-    summary: 'Send a message of the Model Context Protocol',
+    summary: 'Send a Model Context Protocol message',
     streams: 'asked',
     ...shared,
   },
   listen: {
     method: 'GET',
-    summary: 'Listen to the messages of a session',
+    summary: 'Stream the messages of a session',
     streams: 'asked',
     ...shared,
   },
@@ -54,7 +57,7 @@ const mcp = {
 
 const schemas = {
   description:
-    'Streamable HTTP, of the revisions 2025-03-26 to 2026-07-28. What a token may do, it may do here.',
+    'Streamable HTTP, of the revisions 2025-03-26 to 2026-07-28. A token has the same rights as on /v1.',
   answers,
 };
 
@@ -70,7 +73,7 @@ function handlerFor(method: Method): Handler<Operation, typeof schemas> {
     const body = bodyOf(method, rawBody, stoa);
     if (body instanceof StoaError) return answer(body.status, rpcError(-32_700, body.message));
     const gone = new AbortController();
-    // An abort makes an error with a trace, which is dear for a caller who has got its answer.
+    // An abort makes an error with a stack trace, which is expensive; it is skipped if the answer was sent.
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished) gone.abort();
     });
@@ -86,7 +89,7 @@ function handlerFor(method: Method): Handler<Operation, typeof schemas> {
 
 const endpoints = new WeakMap<Stoa, Promise<McpEndpoint>>();
 
-/** Of the server's own Stoa: that of a caller with a fencing number lasts for one request. */
+/** For the server's Stoa: the Stoa of a caller with a fencing number lasts for one request. */
 function endpointOf({ server }: FastifyRequest): Promise<McpEndpoint> {
   const { stoa } = server.stoaServer;
   const known = endpoints.get(stoa);
@@ -100,7 +103,7 @@ function endpointOf({ server }: FastifyRequest): Promise<McpEndpoint> {
   return loading;
 }
 
-/** An error for a body that is no JSON: the protocol has a shape of its own for it. */
+/** An error for a body that is not JSON: the protocol has its own format for it. */
 function bodyOf(method: Method, rawBody: Buffer, { limits }: Stoa): unknown {
   if (method !== 'POST') return undefined;
   try {
@@ -116,18 +119,19 @@ function rpcError(code: number, text: string) {
 }
 
 /**
- * A request as the protocol's transports look at it: with a parsed body beside it they ask for these
- * alone. Node's own Request follows its signal in a way that costs as much as the rest of the call.
+ * A request with the members that the protocol's transports read if the parsed body is passed with it.
+ * Node's Request follows its signal in a way that costs as much as the rest of the call.
  */
 function webRequest(method: Method, { headers }: FastifyRequest, signal: AbortSignal): Request {
   const get = (name: string): string | null => {
     const value = headers[name.toLowerCase()];
-    // Clients that say nothing take either.
+    // A client without an Accept header gets either type.
     if (name.toLowerCase() === 'accept' && method === 'POST' && (value === undefined || value === '*/*'))
       return 'application/json, text/event-stream';
     return typeof value === 'string' ? value : null;
   };
-  // The transports are typed for a whole Request; the tests of both generations hold them to these four.
+  // The transports are typed for a full Request; the tests of both generations prove that these four members
+  // are enough.
   return { method, url: 'http://localhost/mcp', headers: { get }, signal } as unknown as Request;
 }
 
@@ -158,7 +162,7 @@ async function written(
   try {
     void forward(reader, streams.open(reply, { headers, onEnd }));
   } catch (error) {
-    // What was to be told on the stream is still being followed.
+    // The stream has ended, but its subscriptions are still open.
     onEnd();
     throw error;
   }

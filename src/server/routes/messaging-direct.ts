@@ -1,4 +1,4 @@
-/** Direct messages: what their operations do. */
+/** The handlers of direct messages. */
 import { direct } from '../../api/messaging/operations.js';
 import { directSchemas } from '../../api/messaging/schemas.js';
 import { addressOf } from '../caller-address.js';

@@ -1,4 +1,4 @@
-/** What surrounds every messaging route: CORS, blocks, rates, signatures, and errors as AICQ's clients expect them. */
+/** Runs around every messaging route: CORS, blocks, rate limits, signatures, and errors in AICQ's format. */
 import { isUtf8 } from 'node:buffer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -32,7 +32,7 @@ export const messagingErrorSchema = z.object({ error: z.string() }).meta({ id: '
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who signed the request, once that is proven. */
+    /** The signer, after the signature was verified. */
     signer?: Signer;
   }
 }
@@ -44,7 +44,7 @@ export function messagingOf(request: FastifyRequest): MessagingService {
 /** Probes are never limited or blocked. */
 const probes: ReadonlySet<string> = new Set(['/health']);
 
-/** Before the body is read: CORS, preflights, blocked addresses, and more requests than one address should send. */
+/** Before the body is read: CORS, preflights, blocked addresses, and the request limit of an address. */
 export async function beforeMessaging(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (request.method === 'OPTIONS') {
     void reply.headers({ 'request-id': request.id, ...messagingHeaders.fields });
@@ -57,7 +57,7 @@ export async function beforeMessaging(request: FastifyRequest, reply: FastifyRep
   if (decision?.allowed === false) throw tooMany(reply, decision);
 }
 
-/** Signatures: both schemes here, RFC 9421 alone on /v1 and /mcp. */
+/** Signatures: both schemes on messaging routes, only RFC 9421 on /v1 and /mcp. */
 export const signatureAuthenticator: Authenticator = {
   name: 'signature',
   needs: 'body',
@@ -75,12 +75,12 @@ export const signatureAuthenticator: Authenticator = {
   },
 };
 
-/** Their bodies are small, and their refusals come in AICQ's order. */
+/** Messaging bodies are small, and their errors must come in AICQ's order. */
 function isMessagingRoute(request: FastifyRequest): boolean {
   return !/^\/(v1|mcp)(\/|$)/.test(routePathOf(request));
 }
 
-/** Larger than a message could be, or of a length that nobody knows yet. */
+/** Whether the body is larger than a message can be, or has an unknown length. */
 function hasLargeBody({ headers, server }: FastifyRequest): boolean {
   const length = headers['content-length'];
   return length === undefined
@@ -95,16 +95,18 @@ async function screened(request: FastifyRequest): Promise<void> {
 async function requireLink(request: FastifyRequest, { id, link }: Identity): Promise<void> {
   if (link === null)
     throw new StoaError('forbidden', 'This identity is not linked to a user.', {
-      fix: 'The user links it with PUT /v1/identities/{identity}/link.',
+      fix: 'Ask the user to link it with PUT /v1/identities/{identity}/link.',
     });
   if (!(await request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId))) {
-    throw new StoaError('forbidden', 'The agent that this identity is linked to is gone.', {
-      fix: 'The user links it to another with PUT /v1/identities/{identity}/link.',
+    throw new StoaError('forbidden', 'The agent that this identity is linked to was deleted.', {
+      fix: 'Ask the user to link it to another agent with PUT /v1/identities/{identity}/link.',
     });
   }
 }
 
-/** The body is there once it has been read. Only one of the two schemes looks at the address, so that it is made when it is asked for. */
+/**
+ * The body is set after it was read. Only one of the two schemes uses the URL, so it is computed on demand.
+ */
 function signedRequestOf(request: FastifyRequest): SignedRequest {
   const { method, headers, rawBody } = request;
   return {
@@ -126,7 +128,7 @@ async function verified(
   try {
     return await messaging.signatures.verify(signedRequestOf(request), { messageSignaturesOnly });
   } catch (error) {
-    // While no agent is verified, requests count by address: guessing is not free.
+    // Until an agent is verified, requests count by address, so that guessing is limited.
     if (isMessaging) await countByAddress(request, messaging);
     throw error;
   }
@@ -146,7 +148,7 @@ type Context<Params, Body> = RouteContext<
   Caller | null
 >;
 
-/** A handler that runs within its rate, and whose answer waits until the nonce is on disk. */
+/** A handler with a rate limit, whose answer waits until the nonce is on disk. */
 export function limited<Params, Body, Answer>(
   handler: (context: Context<Params, Body>, messaging: MessagingService) => Promise<Answer>,
 ) {
@@ -170,7 +172,7 @@ export function accessOf(request: FastifyRequest): RoomAccess {
   return { key: typeof key === 'string' ? headerText(key) : undefined, address: addressOf(request) };
 }
 
-/** Node reads headers as Latin-1, the way browsers send them; other clients send the bytes of UTF-8. */
+/** Node reads headers as Latin-1, as browsers send them; other clients send UTF-8 bytes. */
 function headerText(header: string): string {
   if (!/[\x80-\xff]/.test(header)) return header;
   const bytes = Buffer.from(header, 'latin1');
@@ -193,7 +195,7 @@ function tooMany(reply: FastifyReply, decision: RateDecision): StoaError {
   return refuse('rate', { details: { decision } });
 }
 
-/** `{"error": …}`, in AICQ's words where the server has words of its own. */
+/** `{"error": …}`, with AICQ's sentence for errors that AICQ has. */
 export const writeMessagingError: ErrorWriter = async (error, request, reply) => {
   if (error.status === 429) await onTooMany(error, request, reply);
   if (error.status === 503) void reply.header('retry-after', '1');
@@ -239,7 +241,9 @@ function sentenceOf(error: StoaError): string {
   }
 }
 
-/** The route's own path, not the request's: that has many spellings, and each would have limits of its own. */
+/**
+ * The path of the route, because the path of a request has many spellings, and each would get its own limits.
+ */
 function routePathOf(request: FastifyRequest): string {
   return request.matchedPath ?? '';
 }

@@ -1,4 +1,4 @@
-/** Messaging identities: what their operations do. */
+/** The handlers of messaging identities. */
 import type { z } from 'zod';
 import { identities } from '../../api/messaging/operations.js';
 import { identitySchemas, type keySchema } from '../../api/messaging/schemas.js';
@@ -46,7 +46,7 @@ export const identityRoutes = routesOf('identities', identities, identitySchemas
       readFields(request, rawBody, { public_key: 'text', proof: 'text' }),
       signatureOf(request),
     );
-    // Whoever rotates may do so because the old key is known to others.
+    // A caller may rotate a key because others know the old one.
     endStreamsOf(streams, identity.id);
     return shownProfile(identity);
   }),

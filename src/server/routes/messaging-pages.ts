@@ -1,4 +1,4 @@
-/** For people and for clients that look around: the page at `/`, the onboarding text, the interface in YAML. */
+/** The page at `/`, the onboarding text, and the interface in YAML. */
 import { z } from 'zod';
 import { looseQuery } from '../../api/messaging/schemas.js';
 import { type OperationTable, anyone } from '../../api/operation.js';
@@ -8,7 +8,7 @@ import { toYaml } from '../yaml.js';
 import { fileRoutes } from './files.js';
 
 const assets = new URL('assets/messaging/', packageRoot);
-/** The page loads from this server alone, and no script stands in it. */
+/** The page loads only from this server, and has no inline script. */
 const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -24,14 +24,14 @@ const aicq = {
   about: {
     method: 'GET',
     path: '/api',
-    summary: "What this is: AICQ's clients look for the name",
+    summary: "Get the name and version, which AICQ's clients check",
     principals: anyone,
     consumes: 'raw',
   },
   openapi: {
     method: 'GET',
     path: '/docs/openapi.yaml',
-    summary: 'The interface as OpenAPI in YAML',
+    summary: 'Get the OpenAPI document in YAML',
     principals: anyone,
     consumes: 'raw',
   },

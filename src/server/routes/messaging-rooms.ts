@@ -1,4 +1,4 @@
-/** Rooms: what their operations do. */
+/** The handlers of rooms. */
 import type { z } from 'zod';
 import { rooms } from '../../api/messaging/operations.js';
 import { type pageSchema, roomSchemas } from '../../api/messaging/schemas.js';
@@ -27,7 +27,10 @@ import {
   timeOf,
 } from './messaging-wire.js';
 
-/** A cursor wins over `after`, `after` over `before`; a bad value means absent, and so does 0 of `before`. */
+/**
+ * A cursor overrides `after`, and `after` overrides `before`. An invalid value is ignored, and so is a
+ * `before` of 0.
+ */
 export function spanOf(query: Query, fallback: number, max: number): Span {
   const limit = limitOf(query, fallback, max);
   const cursor = textOf(query, 'cursor');
@@ -39,7 +42,7 @@ export function spanOf(query: Query, fallback: number, max: number): Span {
   return afterMs === undefined ? { beforeMs: numberOf(query, 'before') ?? null, limit } : { afterMs, limit };
 }
 
-/** Where the next page begins, in the direction of this one. */
+/** The start of the next page, in the direction of this one. */
 export function nextCursorOf(page: Page<{ tsMs: number }>, span: Span): { next_cursor?: string } {
   const last = page.items.at(-1);
   if (!page.hasMore || last === undefined) return {};
@@ -48,7 +51,7 @@ export function nextCursorOf(page: Page<{ tsMs: number }>, span: Span): { next_c
   };
 }
 
-/** Newest first on the wire, whichever way it was read. */
+/** Newest first in the response, for both directions. */
 export function newestFirst<T extends { tsMs: number }>(page: Page<T>, span: Span): T[] {
   return 'afterMs' in span ? page.items.toReversed() : page.items;
 }
@@ -188,5 +191,5 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
   streamMany: streamRooms,
 });
 
-/** So much of a message is shown in the statistics. */
+/** Characters of a message that are shown in the statistics. */
 const shownCharacters = 200;

@@ -1,4 +1,4 @@
-/** Rooms and inboxes as server-sent events: from `Last-Event-ID` on, without a gap and without a repeat. */
+/** Rooms and inboxes as server-sent events: from `Last-Event-ID` on, without gaps and repeats. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Topic } from '../../messaging/hub.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
@@ -11,10 +11,12 @@ import { streaming } from '../route.js';
 import { accessOf, limited } from './messaging-gate.js';
 import { type Query, isSet, shownDirect, shownMessage, textOf, timeOf } from './messaging-wire.js';
 
-/** Where a reader is in each topic of its stream. */
+/** The reader's position in each topic of the stream. */
 type Positions = Map<string, number>;
 
-/** A position in many rooms is one line: `room:time` for each, so that any server can go on from it. */
+/**
+ * A position in many rooms is one line with `room:time` for each, so that any server can continue from it.
+ */
 function encodePositions(positions: Positions): string {
   if (positions.size === 1) return String([...positions.values()][0]);
   return Array.from(positions, ([id, tsMs]) => `${id}:${tsMs}`).join(',');
@@ -35,10 +37,13 @@ interface StreamRequest {
   query: Query;
 }
 
-/** How a message looks in the streams of one route: for all of them the same function, so that what it made for one reader does for the others. */
+/**
+ * Converts a message for the streams of one route. All streams share the function, so that the bytes for one
+ * reader are used for others.
+ */
 type Show = (message: Message | DirectMessage, verify: boolean) => unknown;
 
-// A hub hands out of a room what it read there, and of an inbox likewise.
+// A hub returns room messages for a room and direct messages for an inbox.
 const showInRoom: Show = (message, verify) => shownMessage(message as Message, verify);
 const showInRooms: Show = (message, verify) => ({
   room_id: (message as Message).roomId,
@@ -46,7 +51,7 @@ const showInRooms: Show = (message, verify) => ({
 });
 const showInInbox: Show = (message, verify) => shownDirect(message as DirectMessage, verify);
 
-/** Opens one stream over all topics. Without a position it begins with what comes next. */
+/** Opens one stream over all topics. Without a position it begins with the next message. */
 async function follow(
   { request, reply, streams, query }: StreamRequest,
   messaging: MessagingService,
@@ -63,7 +68,8 @@ async function follow(
   const nowMs = messaging.port.nowMs();
   for (const topic of topics) {
     const givenMs = positions.get(topic.id) ?? afterMs;
-    // Nothing may come after a position that is ahead of the clock for years: such a reader begins with what comes next.
+    // A position far ahead of the clock would hide messages for years: such a reader begins with the next
+    // message.
     if (givenMs === undefined || givenMs > nowMs) {
       const newest = await newestMs(messaging, topic);
       positions.set(topic.id, Math.min(givenMs ?? newest, newest));
@@ -80,7 +86,7 @@ async function follow(
       return { event: 'position', id: encodePositions(positions), data: {} };
     },
   });
-  // From its first moment on, a reader that loses the connection knows where to go on.
+  // The first event has a position, so that a reader that loses the connection can resume.
   stream.send({ event: 'position', id: encodePositions(positions), data: {} });
   stops.push(messaging.gate.whileAdmitted(addressOf(request), () => stream.end()));
   for (const topic of topics) {
@@ -92,7 +98,7 @@ async function follow(
           id: encodePositions(positions),
           data: show(message, verify),
         });
-        // In a stream of one topic an event is the same for every reader: its bytes are made once for all.
+        // In a stream of one topic an event is the same for every reader, so its bytes are made once.
         if (topics.length === 1) stream.pass(sharedBytes({ message, show, verify }, event));
         else stream.send(event());
       },
@@ -114,7 +120,7 @@ interface Shown {
   verify: boolean;
 }
 
-/** The last event that was made, which a thousand readers may be about to get. */
+/** The latest event, which a thousand readers may be about to get. */
 let lastShared: (Shown & { bytes: Buffer }) | undefined;
 
 function sharedBytes({ message, show, verify }: Shown, make: () => StreamEvent): Buffer {
@@ -163,7 +169,7 @@ export const streamInbox = limited<undefined, undefined, typeof streaming>(
       messaging,
       [{ kind: 'inbox', id: agentId }],
       showInInbox,
-      // The agent gets an inbox with its first message; a reader for it then connects again.
+      // The agent gets an inbox with its first message; the reader must then connect again.
       async () => (await messaging.direct.readerOf(caller)) !== agentId,
     );
   },

@@ -1,4 +1,7 @@
-/** How messaging's requests are read and its answers written: AICQ's names, and its patience with bad values. */
+/**
+ * Reads messaging requests and writes answers with AICQ's field names. Invalid values are ignored as AICQ
+ * does.
+ */
 import type { z } from 'zod';
 import type {
   channelSchema,
@@ -14,7 +17,7 @@ import { refuse } from '../../messaging/refusals.js';
 import type { SearchPosition } from '../../messaging/rooms.js';
 import { latestTimeMs } from '../../messaging/ulid.js';
 
-/** What a field is read as. A missing field and null are the kind's own nothing. */
+/** The type of a field. A missing field and null become the empty value of the type. */
 interface FieldKinds {
   text: string;
   flag: boolean;
@@ -25,7 +28,7 @@ type Fields<Shape extends Record<string, keyof FieldKinds>> = {
   [Name in keyof Shape]: FieldKinds[Shape[Name]];
 };
 
-/** The fields of a JSON body, whatever the case of their names; unknown ones are ignored. */
+/** The fields of a JSON body. Names are not case-sensitive; unknown fields are ignored. */
 export function readFields<const Shape extends Record<string, keyof FieldKinds>>(
   request: FastifyRequest,
   rawBody: Buffer,
@@ -34,11 +37,11 @@ export function readFields<const Shape extends Record<string, keyof FieldKinds>>
   const given = parseObject(request, rawBody);
   const fields: Record<string, unknown> = {};
   for (const name in shape) fields[name] = readField(fieldOf(given, name), shape[name] as keyof FieldKinds);
-  // Every name of the shape was read as its kind just above.
+  // Every name of the shape was read as its type above.
   return fields as Fields<Shape>;
 }
 
-/** Which of the names the body has at all, with null for null. */
+/** The given names that the body has; null stays null. */
 export function readOptionalTexts(
   request: FastifyRequest,
   rawBody: Buffer,
@@ -57,7 +60,7 @@ export function readOptionalTexts(
 
 function parseObject(request: FastifyRequest, rawBody: Buffer): Readonly<Record<string, unknown>> {
   const given = request.headers['content-type'];
-  // As nearly everybody sends it.
+  // Nearly all clients send exactly this.
   if (given !== 'application/json') {
     const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase();
     if (mediaType !== 'application/json' && (rawBody.length > 0 || mediaType !== undefined))
@@ -70,11 +73,11 @@ function parseObject(request: FastifyRequest, rawBody: Buffer): Readonly<Record<
     throw refuse('json', { cause: error });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('json');
-  // An object that is no list is what it takes to be asked for fields.
+  // The value is an object and not a list.
   return value as Readonly<Record<string, unknown>>;
 }
 
-/** A name in its exact spelling wins over the same name in another case; of those the last one counts. */
+/** A name in its exact spelling wins over the same name in another case; among those the last one wins. */
 function fieldOf(given: Readonly<Record<string, unknown>>, name: string): unknown {
   if (Object.hasOwn(given, name)) return given[name];
   const spelling = Object.keys(given).findLast((each) => each.toLowerCase() === name);
@@ -105,19 +108,19 @@ export function textOf(query: Query, name: string): string | undefined {
   return typeof last === 'string' && last !== '' ? last : undefined;
 }
 
-/** A whole number of one or more, or undefined for anything else. */
+/** A whole number of at least 1, or undefined for anything else. */
 export function numberOf(query: Query, name: string): number | undefined {
   const value = timeOf(query, name) ?? 0;
   return value > 0 ? value : undefined;
 }
 
-/** A time in milliseconds, 0 included, or undefined for anything else. */
+/** A time in milliseconds, including 0, or undefined for anything else. */
 export function timeOf(query: Query, name: string): number | undefined {
   const text = textOf(query, name);
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-/** Bad values fall back to the default, larger ones to the most there is. */
+/** An invalid value becomes the default, a larger one the maximum. */
 export function limitOf(query: Query, fallback: number, max: number): number {
   return Math.min(numberOf(query, 'limit') ?? fallback, max);
 }
@@ -127,7 +130,7 @@ export function isSet(query: Query, name: string): boolean {
   return text !== undefined && text !== '0' && text !== 'false';
 }
 
-/** A place in a room or an inbox, for going on there: backwards or forwards. */
+/** A position in a room or an inbox, with the direction of reading. */
 export interface Cursor {
   direction: 'before' | 'after';
   tsMs: number;
@@ -142,7 +145,7 @@ export function decodeCursor(text: string): Cursor {
   return { direction: direction === 'b' ? 'before' : 'after', tsMs: cursorTime(digits) };
 }
 
-/** Where a search goes on: before a time, or after the last message shown. */
+/** The position where a search continues: before a time, or after the last message shown. */
 export function encodeSearchCursor({ beforeMs, last }: SearchPosition): string {
   const place = last === null ? '' : ` ${last.roomId} ${last.messageId}`;
   return Buffer.from(`s${beforeMs}${place}`).toString('base64url');
@@ -154,7 +157,7 @@ export function decodeSearchCursor(text: string): SearchPosition {
   return { beforeMs: cursorTime(digits), last };
 }
 
-/** The groups of a cursor's text; refuses one that was not made here. */
+/** The groups of a cursor's text; refuses a cursor that this server did not make. */
 function cursorParts(text: string, pattern: RegExp): (string | undefined)[] {
   const decoded = Buffer.from(text, 'base64url').toString('latin1');
   const found = pattern.exec(decoded);
@@ -228,7 +231,7 @@ export function shownChannel(room: Room): z.output<typeof channelSchema> {
   };
 }
 
-/** Open streams were opened under the key and the link as they were; a client that connects again is checked again. */
+/** Open streams used the old key and link; a client that connects again is checked again. */
 export function endStreamsOf(streams: EventStreams, identity: string): void {
   streams.endOf((caller) => caller.identity === identity);
 }

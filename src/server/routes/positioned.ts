@@ -1,8 +1,11 @@
-/** Pages that say where the change feed was when they were read, so that a watch can begin there. */
+/** Pages with the position of the change feed at the time of reading, so that a watch can begin there. */
 import type { Stoa } from '../../index.js';
 import { type Answer, answer } from '../route.js';
 
-/** The position is from before the read: everything up to it is in the page, and what comes after it can be followed. */
+/**
+ * The position is taken before the read: the page has every change up to it, and later changes can be
+ * followed.
+ */
 export async function positioned<Body>(stoa: Stoa, read: () => Promise<Body>): Promise<Answer<Body>> {
   const position = await stoa.changes.newest();
   const body = await read();

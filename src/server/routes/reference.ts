@@ -1,4 +1,4 @@
-/** The server about itself: OpenAPI, a page to read it on, and numbers for Prometheus. */
+/** Reference routes: OpenAPI, a page that shows it, and metrics for Prometheus. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { type OperationTable, type SchemasOf, anyone, authenticated } from '../../api/operation.js';
@@ -20,23 +20,23 @@ const errorTableSchema = z
   .meta({ id: 'ErrorTable' });
 
 const reference = {
-  openapi: { method: 'GET', path: '/openapi.json', summary: 'This document', principals: anyone },
+  openapi: { method: 'GET', path: '/openapi.json', summary: 'Get this document', principals: anyone },
   errors: {
     method: 'GET',
     path: '/reference/errors.json',
-    summary: 'Every error code with its HTTP status and the exit status of the CLI',
+    summary: 'List every error code with its HTTP status and the exit status of the CLI',
     principals: anyone,
   },
   metrics: {
     method: 'GET',
     path: '/metrics',
-    summary: 'Numbers for Prometheus',
+    summary: 'Get the metrics for Prometheus',
     principals: [...authenticated, ...anyone],
   },
   llms: {
     method: 'GET',
     path: '/llms.txt',
-    summary: 'What this is, for language models',
+    summary: 'Get a description of Stoa for language models',
     principals: anyone,
   },
 } as const satisfies OperationTable;

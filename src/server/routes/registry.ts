@@ -1,4 +1,4 @@
-/** Agents with their sessions, users with their tokens, and the links of messaging identities: what their operations do. */
+/** The handlers of agents, agent sessions, users, tokens and links of messaging identities. */
 import type { z } from 'zod';
 import { agents, links, tokens, users } from '../../api/registry/operations.js';
 import {
@@ -24,7 +24,7 @@ const agentRoutes = routesOf('agents', agents, agentSchemas, {
     stoa.registry.updateAgent(caller, params.agent_id, body, { ifVersion }),
   delete: async ({ stoa, caller, params, ifVersion, streams }) => {
     await stoa.registry.deleteAgent(caller, params.agent_id, { ifVersion });
-    // Its signature opens nothing from now on.
+    // The signature of a deleted agent gives no access any more.
     streams.endOf(({ agentId }) => agentId === params.agent_id.toLowerCase());
     return undefined;
   },
@@ -49,7 +49,7 @@ const agentRoutes = routesOf('agents', agents, agentSchemas, {
     const found = await Promise.all(
       page.items.map(async (id) => ({ id, link: await stoa.messaging.identities.linkOf(id) })),
     );
-    // What the identity itself is linked to counts.
+    // The link in the identity's own record decides.
     const items = found.flatMap(({ id, link }) =>
       link?.agentId === params.agent_id.toLowerCase() ? [shownLink(id, link)] : [],
     );

@@ -1,4 +1,4 @@
-/** What only the operator may do: the state of the server, backups, transfers, repairs. */
+/** The handlers of the operator's operations: server status, backups, transfers and repairs. */
 import { Readable } from 'node:stream';
 import { backups, blocks, server } from '../../api/admin/operations.js';
 import { backupSchemas, blockSchemas, ndjson, serverSchemas } from '../../api/admin/schemas.js';
@@ -29,7 +29,7 @@ const stateRoutes = routesOf('server', server, serverSchemas, {
       domains: query.domains,
       withSecrets: query.with_secrets,
     });
-    // The first line is made before the head of the answer is sent: a refusal still is one.
+    // The first line is made before the head is sent, so that an error can still have its status.
     const first = await lines.next();
     void reply.header('content-type', ndjson).send(Readable.from(joined(first.value ?? '', lines)));
     return streaming;
@@ -74,7 +74,7 @@ const blockRoutes = routesOf('blocks', blocks, blockSchemas, {
   },
   delete: async ({ stoa, query }) => {
     if (!(await stoa.messaging.gate.unblock(query.ip)))
-      throw new StoaError('not_found', 'This address is not blocked.');
+      throw new StoaError('not_found', `The address ${query.ip} is not blocked.`);
     return answer(204);
   },
 });

@@ -1,4 +1,4 @@
-/** Workspaces, projects, work sessions and tasks: what their operations do. */
+/** The handlers of workspaces, projects, work sessions and tasks. */
 import { StoaError } from '../../core/errors.js';
 import { projects, sessions, tasks, workspaces } from '../../api/workspaces/operations.js';
 import {

@@ -1,4 +1,5 @@
 /** Documents that other programs wrote: given their place in the index by key, so that lists show them. */
+import { LRUCache } from 'lru-cache';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
 import type { Scope } from '../../datastore/model.js';
 import { sizeOf } from '../../datastore/merge-document.js';
@@ -18,13 +19,13 @@ export interface AdoptionOptions {
 /** Documents that are read and written together: there may be any number of them, with values of any size. */
 const adoptedTogether = 50;
 
-/** Namespaces after which the memory of when they were looked through starts over. */
+/** Namespaces of which it is remembered when they were looked through. */
 const rememberedMax = 10_000;
 
 export class Adoption {
   readonly #options: AdoptionOptions;
-  /** When each namespace was last looked through, by the clock of this process, which is never set back. */
-  readonly #lookedAtMs = new Map<string, number>();
+  /** When each namespace was last looked through, by the clock of this process, which is never set back. It saves a query to CouchDB for each list. */
+  readonly #lookedAtMs = new LRUCache<string, number>({ max: rememberedMax });
 
   constructor(options: AdoptionOptions) {
     this.#options = options;
@@ -38,7 +39,6 @@ export class Adoption {
     const intervalMs = this.#options.limits.foreignDocumentsSeconds * 1_000;
     if (!isFresh && lastMs !== undefined && startMs - lastMs < intervalMs) return;
     await this.#look(scope, signal);
-    if (this.#lookedAtMs.size > rememberedMax) this.#lookedAtMs.clear();
     this.#lookedAtMs.set(id, startMs);
   }
 

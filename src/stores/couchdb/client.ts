@@ -24,7 +24,10 @@ export interface FindQuery {
   use_index?: string;
 }
 
-/** A Mango index as `_index` takes it. Without `ddoc` CouchDB derives the design document's name from the definition. */
+/**
+ * A Mango index as `_index` takes it. Without `ddoc` CouchDB derives the design document's name from the
+ * definition.
+ */
 export interface IndexDefinition {
   index: { fields: readonly string[]; partial_filter_selector?: Readonly<Record<string, unknown>> };
   name: string;
@@ -41,7 +44,7 @@ export class CouchClient {
     this.#limits = limits;
   }
 
-  /** Makes a database; one that is there already is as good. */
+  /** Creates a database. An existing one is not an error. */
   async createDatabase(database: string): Promise<void> {
     const { status, body } = await this.#transport.send(
       'PUT',
@@ -113,7 +116,7 @@ export class CouchClient {
     return typeof name === 'string' ? name : undefined;
   }
 
-  /** The documents under these ids, in their order; undefined where there is none. */
+  /** The documents with these ids, in their order; undefined where a document does not exist. */
   async getAll(database: string, ids: readonly string[]): Promise<(CouchDocument | undefined)[]> {
     if (ids.length === 0) return [];
     const body = await this.#transport.expect(
@@ -139,7 +142,10 @@ export class CouchClient {
     return body as CouchDocument;
   }
 
-  /** What a deletion left under this id, with the fields that it wrote; undefined where there is no deleted document. */
+  /**
+   * The tombstone of a deleted document with its fields; undefined where no document was deleted under this
+   * id.
+   */
   async tombstone(database: string, id: string): Promise<CouchDocument | undefined> {
     const listed = await this.#transport.expect(
       'POST',
@@ -160,7 +166,8 @@ export class CouchClient {
 
   /** Every document in the order of the ids, design documents among them. */
   async allAfter(database: string, after: string | null, limit: number): Promise<CouchDocument[]> {
-    // From the last one on and not past a number of rows: it may be gone by now, and the next must not be taken for it.
+    // From the last one on and not past a number of rows: it may be gone by now, and the next must not be
+    // taken for it.
     const start = after === null ? '' : `&startkey=${encodeURIComponent(JSON.stringify(after))}`;
     const body = await this.#transport.expect(
       'GET',
@@ -222,8 +229,9 @@ export class CouchClient {
   }
 
   /**
-   * CouchDB brings an index up to date before it answers from it. After very many writes that takes longer than a request
-   * may: as long as the server answers other questions, it is asked again, for at most `backendReadySecondsMax`.
+   * CouchDB updates an index before it answers from it. After very many writes that takes longer than a
+   * request may. While the server answers other requests, the query is repeated for at most
+   * `backendReadySecondsMax`.
    */
   async #whenIndexed<T>(
     database: string,

@@ -1,4 +1,5 @@
 /** The data store on CouchDB: revisions guard every write, Mango indexes serve every list. */
+import { LRUCache } from 'lru-cache';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
 import { compareCodePoints } from '../../datastore/code-point-order.js';
 import {
@@ -88,8 +89,8 @@ export class CouchDataStore implements DocumentStore {
   readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #agents: NamespaceAgents;
-  /** Namespaces written to by this process, for which the seed's index was ensured. */
-  readonly #ensured = new Set<string>();
+  /** Namespaces written to by this process, for which the seed's index was ensured. It saves two round trips to CouchDB for each write. */
+  readonly #ensured = new LRUCache<string, true>({ max: rememberedMax });
   readonly #adoption: Adoption;
   /** The design document of the seed's index; CouchDB names it when the index is made. */
   #seedDesign: string | undefined;
@@ -124,7 +125,7 @@ export class CouchDataStore implements DocumentStore {
     if (served !== undefined && served !== seedIndex.name) {
       throw new StoaError(
         'damaged_data',
-        `CouchDB would answer a list of namespaces from "${served}" instead of the index ${seedIndex.name}.`,
+        `CouchDB uses the index "${served}" to list namespaces. Expected ${seedIndex.name}.`,
         { fix: `Check the indexes of the database ${this.#database}.` },
       );
     }
@@ -176,7 +177,7 @@ export class CouchDataStore implements DocumentStore {
   ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
     const names = new Set<string>();
-    // One request a namespace: CouchDB's own order decides which comes next, so that all are needed before ours can.
+    // One request for each namespace. CouchDB sorts differently from Stoa, so all names are read before sorting.
     for (let last: string | null = null; ;) {
       checkWanted(signal);
       const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last), signal);
@@ -184,7 +185,7 @@ export class CouchDataStore implements DocumentStore {
       last = String(next['namespace']);
       if (next['userId'] === user) names.add(last);
     }
-    // That order takes some names for one and the same, and steps over the second; what was written through Stoa is kept apart.
+    // CouchDB skips names that it considers equal to another. Stoa's own list of namespaces adds those.
     for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
     const wanted = [...names]
       .toSorted(compareCodePoints)
@@ -327,7 +328,7 @@ export class CouchDataStore implements DocumentStore {
     }
   }
 
-  /** What a write makes of the document that is there. */
+  /** What a write makes of the stored document. */
   #merged(
     scope: Scope,
     write: DocumentWrite,
@@ -371,7 +372,8 @@ export class CouchDataStore implements DocumentStore {
     const first = orderKey(prefix);
     const isAfter = after !== null && orderKey(after) >= first;
     return {
-      // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with the prefix.
+      // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with
+      // the prefix.
       selector: {
         userId: scope.user,
         namespace: scope.namespace,
@@ -397,11 +399,10 @@ export class CouchDataStore implements DocumentStore {
   /** The seed ensures its index again on the first write to each namespace. */
   async #ensureIndexed(scope: Scope): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
-    if (this.#ensured.has(id)) return;
+    if (this.#ensured.get(id) === true) return;
     this.#seedDesign = await this.#client.createIndex(this.#database, seedIndex);
     await this.#keepNamespace(scope);
-    if (this.#ensured.size > rememberedMax) this.#ensured.clear();
-    this.#ensured.add(id);
+    this.#ensured.set(id, true);
   }
 
   async #keySummaries(scope: Scope, documents: readonly CouchDocument[]): Promise<KeySummary[]> {
@@ -430,7 +431,10 @@ export class CouchDataStore implements DocumentStore {
     });
   }
 
-  /** Of those that have documents: the view adds them up, and the agents are also those whose documents are gone. */
+  /**
+   * Of those that have documents: the view adds them up, and the agents are also those whose documents are
+   * gone.
+   */
   async #summaries(
     user: string,
     names: readonly string[],
@@ -455,7 +459,7 @@ export class CouchDataStore implements DocumentStore {
     return ids.map((id) => Buffer.from(id.slice(owner.length), 'base64url').toString());
   }
 
-  /** The name stays when the namespace is cleared; a list looks for itself what is in it. */
+  /** The name stays when the namespace is cleared. A list checks what is in it. */
   async #keepNamespace(scope: Scope): Promise<void> {
     if ((await this.#client.get(this.#namespaces, namespaceId(scope))) !== undefined) return;
     // Another process may keep it at the same moment, which is as good.
@@ -489,7 +493,7 @@ export class CouchDataStore implements DocumentStore {
   }
 }
 
-/** Namespaces after which the memory of what was ensured starts over. */
+/** Namespaces that are remembered as ensured. */
 const rememberedMax = 10_000;
 
 function agentsIn(namespace: CouchDocument | undefined): string[] {

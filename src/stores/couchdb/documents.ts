@@ -1,4 +1,4 @@
-/** Documents as they lie in CouchDB: the seed's own fields, and a few of ours beside them. */
+/** Documents as CouchDB stores them: the seed's fields, and a few that Stoa adds. */
 import { documentId } from '../../datastore/document-id.js';
 import type { DocumentRecord, KeySummary, Scope } from '../../datastore/model.js';
 import { sizeOf } from '../../datastore/merge-document.js';
@@ -29,12 +29,18 @@ export function couchId(scope: Scope, key: string): string {
   return /^[_%]/.test(id) ? `%${id.charCodeAt(0).toString(16).toUpperCase()}${id.slice(1)}` : id;
 }
 
-/** CouchDB orders text by language; hex digits have the same order in every one, and UTF-8 bytes that of code points. */
+/**
+ * CouchDB orders text by language; hex digits have the same order in every one, and UTF-8 bytes that of code
+ * points.
+ */
 export function orderKey(key: string): string {
   return Buffer.from(key).toString('hex');
 }
 
-/** `indexedAt` says of which write `sizeBytes` and `keyHex` are: another program may change a document and leave them. */
+/**
+ * `indexedAt` names the write that `sizeBytes` and `keyHex` belong to, because another program may change a
+ * document and leave them.
+ */
 export function toCouch(record: DocumentRecord, before: CouchDocument | undefined): CouchDocument {
   const metadataJson = JSON.stringify(record.metadata);
   return {
@@ -69,7 +75,7 @@ export function fromCouch(document: CouchDocument): DocumentRecord {
   return fromSeedFields(fields, typeof valueText === 'string' ? valueText : undefined);
 }
 
-/** Undefined where the document itself has to be looked at. */
+/** Undefined where the document itself must be read. */
 export function summaryOf(document: CouchDocument): KeySummary | undefined {
   const { key, version, sizeBytes, updatedAt, indexedAt } = document;
   if (typeof sizeBytes !== 'number' || typeof updatedAt !== 'string' || indexedAt !== updatedAt)
@@ -92,7 +98,7 @@ export function isLiveDocument(document: CouchDocument, nowMs: number): boolean 
   return typeof expiresAt !== 'string' || msOf(expiresAt) > nowMs;
 }
 
-/** A document of the data store, not a design document or somebody else's. */
+/** A document of the data store, not a design document or a document of another program. */
 export function isDocument(document: CouchDocument): boolean {
   return (
     !document._id.startsWith('_design/') &&

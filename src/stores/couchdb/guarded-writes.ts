@@ -12,13 +12,13 @@ import { isUnanswered } from './transport.js';
 const documentsPerRequest = 500;
 const requestBytesMax = 4 * 1024 * 1024;
 
-/** What an item makes of the document that is there: an answer, and what to write unless nothing is. */
+/** What an item makes of the stored document: an answer, and the new document unless nothing is written. */
 interface Decision<Answer> {
   answer: Answer;
   document?: CouchDocument;
 }
 
-/** The field that tells one write from every other; counted reads have one of their own, so that neither hides the other. */
+/** The field that identifies a write. Counted reads have their own field, so that neither hides the other. */
 export type Mark = 'writeId' | 'readsId';
 
 interface Sent<Answer> {
@@ -56,9 +56,9 @@ export class GuardedWrites {
   }
 
   /**
-   * Looks at the documents, decides for each what it becomes, and writes. Whatever was written by
-   * somebody else meanwhile is looked at again, until it succeeds or is refused. So is a write
-   * whose answer was lost: its mark tells whether it happened.
+   * Reads the documents, decides the new content of each, and writes. A document that another writer changed
+   * meanwhile is read again, until the write succeeds or is refused. So is a write whose answer was lost: its
+   * mark shows whether it happened.
    */
   async settle<Item extends { readonly key: string }, Answer>(
     scope: Scope,
@@ -91,12 +91,12 @@ export class GuardedWrites {
         const document = seen[position];
         const before = lost.get(index);
         try {
-          const fate =
+          const outcome =
             before === undefined
               ? 'undone'
-              : await this.#fateOf(ids[position] as string, before.document, document, mark);
-          if (before !== undefined && fate !== 'undone') {
-            results[index] = fate === 'done' ? before.answer : before.fault;
+              : await this.#outcomeOf(ids[position] as string, before.document, document, mark);
+          if (before !== undefined && outcome !== 'undone') {
+            results[index] = outcome === 'done' ? before.answer : before.fault;
             continue;
           }
           const decision = decide(items[index] as Item, document);
@@ -125,8 +125,11 @@ export class GuardedWrites {
     return results as (Answer | Error)[]; // Every index has left `open` with a result.
   }
 
-  /** What became of a write without an answer, by what is there now. Unknown where somebody else has written since. */
-  async #fateOf(
+  /**
+   * The outcome of a write without an answer, from the current document. Unknown where another writer has
+   * written since.
+   */
+  async #outcomeOf(
     id: string,
     sent: CouchDocument,
     found: CouchDocument | undefined,
@@ -135,11 +138,12 @@ export class GuardedWrites {
     if (found !== undefined && found[mark] === sent[mark]) return 'done';
     if (found === undefined && sent['_deleted'] === true)
       return (await this.#client.tombstone(this.#database, id))?.[mark] === sent[mark] ? 'done' : 'undone';
-    // Sent again on the same revision, only one of the two can succeed, even if the first is still on its way.
+    // Sent again on the same revision, only one of the two can succeed, even if the first is still on its
+    // way.
     return found?._rev === sent._rev ? 'undone' : 'unknown';
   }
 
-  /** Fewer results than documents, and the fault, where an answer was lost: what comes after it is not sent. */
+  /** Fewer results than documents, and the error, where an answer was lost. Later documents are not sent. */
   async #send(documents: readonly CouchDocument[]): Promise<{ results: BulkResult[]; fault?: StoaError }> {
     const results: BulkResult[] = [];
     for (let start = 0; start < documents.length;) {

@@ -1,7 +1,9 @@
 /** The Mango indexes of the database: the seed's, and ours beside it. */
 import type { IndexDefinition } from './client.js';
 
-/** Posted exactly as the seed has it: under another design document CouchDB would build the same index twice. */
+/**
+ * Posted exactly as the seed has it: under another design document CouchDB would build the same index twice.
+ */
 export const seedIndex: IndexDefinition = {
   index: { fields: ['userId', 'namespace'] },
   name: 'idx-user-namespace',

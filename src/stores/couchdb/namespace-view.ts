@@ -1,4 +1,4 @@
-/** What is in a namespace, added up by CouchDB itself: a view of ours, so that nobody reads every document for it. */
+/** The totals of a namespace, computed by a CouchDB view, so that Stoa does not read every document. */
 import type { Cancellation } from '../../core/waiting/cancellation.js';
 import { normaliseTime } from '../../datastore/times.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -6,13 +6,16 @@ import { mapInFlight } from '../in-flight.js';
 import type { CouchClient } from './client.js';
 import { orderKey } from './documents.js';
 
-/** The number changes with the functions below: a view that is there is never replaced under another process. */
+/**
+ * The number changes with the functions below: a view that is there is never replaced under another process.
+ */
 const designName = 'stoa-namespaces-2';
 const viewName = 'totals';
 
 /**
- * As old engines of CouchDB can run it. Names are in hex: its collation takes some texts for equal that are not. Sizes are
- * those of our own writes, or measured where another program has written since; times are microseconds since 1970.
+ * Written for old JavaScript engines of CouchDB. Names are in hex, because its collation takes some different
+ * texts as equal. Sizes come from Stoa's writes, or are measured where another program has written since;
+ * times are microseconds since 1970.
  */
 const map = `function (doc) {
   function hex(text) {
@@ -94,7 +97,7 @@ export class NamespaceView {
     await this.#rows('', 'size', [], []);
   }
 
-  /** Of these namespaces, which are in code-point order; those without a live document are left out. */
+  /** For these namespaces, in code-point order. Those without a live document are left out. */
   async totals(
     user: string,
     names: readonly string[],
@@ -124,7 +127,8 @@ export class NamespaceView {
       this.#limits.backendInFlightMax,
       async (name): Promise<[string, NamespaceTotals] | undefined> => {
         const id = orderKey(name);
-        // Only where something may have expired and is not swept yet, the live ones are asked for by themselves.
+        // Only where something may have expired and is not swept yet, the live ones are asked for by
+        // themselves.
         const isExact = !expiring.has(id);
         const size = isExact ? sizes.get(id) : await this.#live(user, 'size', name, nowMs, signal);
         const updated = isExact ? updates.get(id) : await this.#live(user, 'updated', name, nowMs, signal);

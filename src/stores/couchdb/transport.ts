@@ -41,7 +41,10 @@ export class CouchTransport {
   readonly #underWay = new Set<AbortController>();
   #isClosed = false;
 
-  /** `couchdb://user:password@host:5984/…` is HTTP, `couchdbs://` is HTTPS. Node's fetch refuses credentials in a URL, so they go into a header. */
+  /**
+   * `couchdb://user:password@host:5984/…` is HTTP, `couchdbs://` is HTTPS. Node's fetch refuses credentials
+   * in a URL, so they go into a header.
+   */
   constructor(url: URL, limits: Limits) {
     this.#base = `${url.protocol === 'couchdbs:' ? 'https' : 'http'}://${url.host}`;
     const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
@@ -70,7 +73,9 @@ export class CouchTransport {
     for (const request of this.#underWay) request.abort(closed());
   }
 
-  /** A safe request is tried again after any failure; another one only when the server refused it untouched. */
+  /**
+   * A safe request is tried again after any failure; another one only when the server refused it untouched.
+   */
   send(method: string, path: string, payload: unknown, isSafe: boolean): Promise<Answer> {
     return withRetries(
       this.#limits,
@@ -107,7 +112,7 @@ export class CouchTransport {
       const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
       const untouched = unconnectedCodes.has(codeOf(cause));
       throw new StoaError('backend_unavailable', `CouchDB does not answer: ${messageOf(cause)}.`, {
-        fix: 'Check that the server runs and can be reached.',
+        fix: 'Check that CouchDB is running and reachable.',
         cause: error,
         ...((untouched || late) && { details: { untouched, late } }),
       });
@@ -116,7 +121,7 @@ export class CouchTransport {
       this.#underWay.delete(request);
     }
     if (busyStatuses.has(answer.status))
-      throw new StoaError('backend_unavailable', `CouchDB is busy: it answered ${answer.status}.`, {
+      throw new StoaError('backend_unavailable', `CouchDB is busy: it returned status ${answer.status}.`, {
         details: { untouched: true },
       });
     return { status: answer.status, body: parsed(text, answer.status) };
@@ -137,7 +142,7 @@ function parsed(text: string, status: number): Record<string, unknown> {
   } catch (error) {
     throw new StoaError(
       'backend_unavailable',
-      `What answers at the address of CouchDB (${status}) does not speak JSON.`,
+      `The server at the address of CouchDB returned status ${status} and a body that is not JSON.`,
       { cause: error },
     );
   }
@@ -146,12 +151,12 @@ function parsed(text: string, status: number): Record<string, unknown> {
 export function refusal(status: number, body: Record<string, unknown>): StoaError {
   const reason = String(body['reason'] ?? body['error'] ?? `status ${status}`);
   if (status === 401 || status === 403)
-    return new StoaError('invalid_config', `CouchDB refuses these credentials: ${reason}.`, {
-      fix: 'Name a user who may read and write the database: couchdb://user:password@host:5984.',
+    return new StoaError('invalid_config', `CouchDB rejected the credentials: ${reason}.`, {
+      fix: 'Use a user with read and write access to the database: couchdb://user:password@host:5984.',
     });
   if (status === 413)
-    return new StoaError('too_large', `CouchDB refuses the document as too large: ${reason}.`, {
-      fix: 'Raise max_document_size in its configuration, or split the value.',
+    return new StoaError('too_large', `CouchDB rejected the document because it is too large: ${reason}.`, {
+      fix: 'Raise max_document_size in the configuration of CouchDB, or split the value.',
     });
   return new StoaError(
     status >= 500 ? 'backend_unavailable' : 'engine',

@@ -4,7 +4,7 @@ import { newWriteId } from '../write-ids.js';
 import { type DynamodbClient, type Item, isReason } from './client.js';
 import { idOf } from './items.js';
 
-/** Adds up the reads of one document; one that is gone, or another owner's, is left alone. */
+/** Adds up the reads of one document. A deleted document, or one of another owner, is not changed. */
 export async function recordAccess(client: DynamodbClient, table: string, read: AccessRead): Promise<void> {
   // An attempt whose answer was lost is sent again: by its id it is known, and does not count twice.
   const readsId = newWriteId();
@@ -12,7 +12,7 @@ export async function recordAccess(client: DynamodbClient, table: string, read: 
   await update(client, table, read, null, readsId);
 }
 
-/** False where the document is gone or, with a last reader, was touched later by somebody else. */
+/** False where the document is gone or, with a last reader, was touched later by another client. */
 async function update(
   client: DynamodbClient,
   table: string,
@@ -59,8 +59,8 @@ async function update(
 }
 
 /**
- * Times are compared as text. A whole second is written without a fraction and sorts after the
- * fractions of the same second (`Z` after `.`), so it is asked for by itself.
+ * Times are compared as text. A whole second has no fraction and sorts after the fractions of the same second
+ * (`Z` after `.`), so it is compared separately.
  */
 function textBounds(at: string): Item {
   const second = at.slice(0, 'yyyy-mm-ddThh:mm:ss'.length);

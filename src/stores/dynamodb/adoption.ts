@@ -1,4 +1,5 @@
 /** Documents that other programs wrote into the table: given their place in the index by scope and key. */
+import { LRUCache } from 'lru-cache';
 import type { Scope } from '../../datastore/model.js';
 import { messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -16,7 +17,7 @@ export interface AdoptionOptions {
   onAgents: (scope: Scope, agents: (string | null)[]) => Promise<void>;
 }
 
-/** Namespaces after which the memory of when they were looked through starts over. */
+/** Namespaces of which it is remembered when the next look is due. */
 const rememberedMax = 10_000;
 
 /** Of its time, a namespace is looked through at most this part: a look reads all of it, and costs capacity. */
@@ -37,7 +38,8 @@ interface Look {
  */
 export class Adoption {
   readonly #options: AdoptionOptions;
-  readonly #looks = new Map<string, Look>();
+  /** By namespace; a look that failed is dropped. It saves a round trip to DynamoDB for each list. */
+  readonly #looks = new LRUCache<string, Look>({ max: rememberedMax });
   /** Looks behind the lists, one at a time. */
   #behind = Promise.resolve();
   #isClosed = false;
@@ -53,7 +55,6 @@ export class Adoption {
       return;
     }
     const id = scopeKeyOf(scope);
-    if (this.#looks.size > rememberedMax) this.#looks.clear();
     let look = this.#looks.get(id);
     if (look === undefined) {
       look = { dueMs: Infinity, done: Promise.resolve() };
@@ -191,7 +192,7 @@ export class Adoption {
         },
       });
     } catch (error) {
-      // Written or deleted in between: whoever wrote it last decides, and the next look finds it.
+      // Another writer changed the document in between; its write wins, and the next look finds the document.
       if (!isReason(error, 'ConditionalCheckFailedException')) throw error;
     }
     await onAgents(scope, [item['createdByAgent']?.S ?? null, item['lastAccessedByAgent']?.S ?? null]);

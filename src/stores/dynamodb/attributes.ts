@@ -1,4 +1,7 @@
-/** JSON and DynamoDB's own values: read whatever another program wrote, write only what comes back the same. */
+/**
+ * Converts between JSON and DynamoDB's values: reads all values of other programs, writes only values that
+ * come back unchanged.
+ */
 import type { JsonObject, JsonValue } from '../../datastore/model.js';
 import type { AttributeValue, Item } from './client.js';
 
@@ -34,7 +37,9 @@ export function toAttribute(value: JsonValue): AttributeValue {
 /** DynamoDB nests 32 levels; the item and the attribute itself are two of them, and a few stay free. */
 const nativeDepthMax = 28;
 
-/** Whether a native map gives it back unchanged: no number out of DynamoDB's range, no empty name, not too deep. */
+/**
+ * Whether a native map returns it unchanged: no number out of DynamoDB's range, no empty name, not too deep.
+ */
 export function isNative(object: JsonObject): boolean {
   return fits(object, nativeDepthMax);
 }

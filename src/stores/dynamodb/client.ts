@@ -185,7 +185,7 @@ export class DynamodbClient {
     );
   }
 
-  /** `onUnanswered` is told of each attempt of which nobody can say whether it was carried out. */
+  /** `onUnanswered` is called for each attempt whose result is unknown. */
   async call<Name extends keyof Operations>(
     name: Name,
     input: Operations[Name]['input'],
@@ -249,7 +249,7 @@ export class DynamodbClient {
     this.#client.destroy();
   }
 
-  /** The driver would open connections anew for whoever goes on after the end. */
+  /** The driver would open new connections for calls after the close. */
   async #send(command: object): Promise<unknown> {
     if (this.#isClosed) throw new StoaError('closed', 'The connection to DynamoDB is closed.');
     return this.#client.send(command);
@@ -257,7 +257,7 @@ export class DynamodbClient {
 
   async #waitForUnprocessed(emptyAnswers: number): Promise<void> {
     if (emptyAnswers >= this.#limits.backendAttemptsMax)
-      throw throttled(new Error('Items stayed unprocessed.'), 'UnprocessedItems');
+      throw throttled(new Error('DynamoDB left items unprocessed.'), 'UnprocessedItems');
     await backOff(emptyAnswers + 1, this.#limits);
   }
 }
@@ -299,10 +299,15 @@ function nameOf(error: unknown): string {
 }
 
 function throttled(error: unknown, reason: string): DynamodbError {
-  return new DynamodbError('backend_unavailable', `DynamoDB asks to slow down: ${messageOf(error)}`, reason, {
-    fix: 'Try again later, raise the capacity of the table and its indexes, or use on-demand capacity.',
-    cause: error,
-  });
+  return new DynamodbError(
+    'backend_unavailable',
+    `DynamoDB throttled the request: ${messageOf(error)}`,
+    reason,
+    {
+      fix: 'Try again later, raise the capacity of the table and its indexes, or use on-demand capacity.',
+      cause: error,
+    },
+  );
 }
 
 function translated(operation: string, error: unknown): DynamodbError {
@@ -313,7 +318,7 @@ function translated(operation: string, error: unknown): DynamodbError {
       cause: error,
     });
   if (name === 'ValidationException' && /item size/i.test(messageOf(error)))
-    return new DynamodbError('too_large', `DynamoDB refuses the item: ${messageOf(error)}`, name, {
+    return new DynamodbError('too_large', `DynamoDB rejected the item: ${messageOf(error)}`, name, {
       cause: error,
     });
   if (
@@ -321,12 +326,12 @@ function translated(operation: string, error: unknown): DynamodbError {
     name === 'UnrecognizedClientException' ||
     name === 'AccessDeniedException'
   ) {
-    return new DynamodbError('invalid_config', `DynamoDB refuses ${operation}: ${messageOf(error)}`, name, {
-      fix: 'Check the credentials and what they may do (docs/backends/dynamodb.md).',
+    return new DynamodbError('invalid_config', `DynamoDB rejected ${operation}: ${messageOf(error)}`, name, {
+      fix: 'Check the credentials and their permissions (docs/backends/dynamodb.md).',
       cause: error,
     });
   }
-  return new DynamodbError('engine', `DynamoDB refuses ${operation}: ${name}: ${messageOf(error)}`, name, {
+  return new DynamodbError('engine', `DynamoDB rejected ${operation}: ${name}: ${messageOf(error)}`, name, {
     cause: error,
   });
 }

@@ -1,4 +1,7 @@
-/** The data store on DynamoDB: conditional writes of single items, lists from indexes, never a scan but to export. */
+/**
+ * The data store on DynamoDB: conditional writes of single items, lists from indexes, never a scan but to
+ * export.
+ */
 import {
   checkVersion,
   idCollision,
@@ -70,10 +73,9 @@ const batchWriteMax = 25;
 /** `dynamodb://[key:secret@]region/table?endpoint=…`; the table is `agent_data_store` where none is named. */
 export async function openDynamodbDataStore(url: URL, options: DynamodbOptions): Promise<DynamodbDataStore> {
   if (url.hostname === '')
-    throw new StoaError(
-      'invalid_config',
-      'A DynamoDB URL names a region: dynamodb://eu-central-1/agent_data_store.',
-    );
+    throw new StoaError('invalid_config', 'The DynamoDB URL has no region.', {
+      fix: 'Write the URL as dynamodb://eu-central-1/agent_data_store.',
+    });
   const { username, password } = url;
   const client = await DynamodbClient.open({
     region: url.hostname,
@@ -303,7 +305,7 @@ export class DynamodbDataStore implements DocumentStore {
     }
   }
 
-  /** Reads, decides, and writes as long as nobody wrote in between. `first` saves the first read. */
+  /** Reads, decides, and writes unless another client wrote in between. `first` saves the first read. */
   async #set(
     scope: Scope,
     write: DocumentWrite,
@@ -313,7 +315,7 @@ export class DynamodbDataStore implements DocumentStore {
     let current = first === null ? await this.#item(scope, write.key) : first.item;
     let merged: DocumentRecord | undefined;
     for (let attempts = 1; ; attempts += 1) {
-      // An attempt whose answer was lost may have succeeded: then this is what it wrote.
+      // An attempt whose answer was lost may have succeeded: then this is its result.
       if (merged !== undefined && hasWrite(writeIdsOf(current), writeId)) return resultOf(merged);
       const id = idOf(scope, write.key);
       if (current !== undefined && !isOf(scope, current)) throw idCollision(id);
@@ -372,7 +374,7 @@ export class DynamodbDataStore implements DocumentStore {
         return Attributes !== undefined && isLiveItem(Attributes, this.#nowMs());
       } catch (error) {
         if (!isReason(error, 'ConditionalCheckFailedException')) throw error;
-        // Gone after an attempt whose answer was lost: that was this one, as far as anybody can tell.
+        // Gone after an attempt whose answer was lost: this attempt probably deleted it.
         if (isUnsure && this.#visible(scope, await this.#item(scope, key)) === undefined) return true;
         if (seen === undefined) return false;
         if (attempts >= this.#limits.updateAttemptsMax) throw contended(key, attempts);
@@ -500,7 +502,7 @@ export class DynamodbDataStore implements DocumentStore {
   }
 }
 
-/** Batches are not atomic: each key has a result of its own. */
+/** Batches are not atomic: each key has its own result. */
 async function outcome<T>(work: Promise<T>): Promise<T | Error> {
   try {
     return await work;

@@ -8,7 +8,7 @@ import { type WriteIds, earlierThan } from '../write-ids.js';
 import { isNative, itemBytes, nativeJson, toAttribute } from './attributes.js';
 import type { AttributeValue, Item } from './client.js';
 
-/** What DynamoDB sets, and nobody can raise. */
+/** Limits of DynamoDB, which cannot be raised. */
 const itemBytesMax = 400 * 1024;
 export const idBytesMax = 2_048;
 /** Room for names, ids, times and our own attributes around the largest value. */
@@ -83,12 +83,13 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
     ...(record.createdByAgent !== null && { createdByAgent: { S: record.createdByAgent } }),
     ...(record.lastAccessedByAgent !== null && { lastAccessedByAgent: { S: record.lastAccessedByAgent } }),
     ...(record.lastAccessedAt !== null && { lastAccessedAt: { S: record.lastAccessedAt } }),
-    // The map is for other programs; DynamoDB gives its members back in another order, so the text is what we read.
+    // The map is for other programs; DynamoDB gives its members back in another order, so the text is what we
+    // read.
     ...(Object.keys(metadata).length > 0 && {
       metadataJson: { S: JSON.stringify(metadata) },
       ...(isNative(metadata) && { metadata: toAttribute(metadata) }),
     }),
-    // DynamoDB deletes by itself what has a time in seconds that is past.
+    // DynamoDB deletes items whose time in seconds is in the past.
     ...(expiresAt !== null && {
       expiresAt: { S: expiresAt },
       expiresAtSeconds: { N: String(Math.ceil(msOf(expiresAt) / 1000)) },
@@ -100,7 +101,7 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
       'too_large',
       `The document with the key "${record.key}" has ${sizeBytes} bytes, which exceeds the ${itemBytesMax} that DynamoDB allows.`,
       {
-        fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
+        fix: 'Split the value over several keys, or use a backend with a higher limit.',
         details: { field: 'value', sizeBytes, itemBytesMax },
       },
     );
@@ -158,7 +159,7 @@ export function isLiveItem(item: Item, nowMs: number): boolean {
   return expiresAt === undefined || msOf(expiresAt) > nowMs;
 }
 
-/** Sets everything that the item has and removes what it lacks; other programs' attributes stay. */
+/** Sets all attributes of the item and removes those that it lacks. Attributes of other programs stay. */
 export function setExpression(
   item: Item,
   kept: ReadonlySet<string>,
@@ -176,7 +177,7 @@ export function writeIdsOf(item: Item | undefined): WriteIds {
   return { writeId: item?.['writeId']?.S, earlierWriteIds: item?.['earlierWriteIds']?.S };
 }
 
-/** Holds as long as the item is what was seen: nobody wrote it, counted reads aside. */
+/** True while nobody has changed the item since it was read, apart from counted reads. */
 export function unchangedCondition(seen: Item | undefined): {
   expression: string;
   names: Record<string, string>;

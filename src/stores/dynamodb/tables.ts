@@ -35,7 +35,7 @@ export interface TableNames {
   orderIndex: string;
 }
 
-/** The names that `ensureTables` gives to what it makes. */
+/** The names of the tables and indexes that `ensureTables` creates. */
 export function tableNames(table: string): TableNames {
   return {
     documents: table,
@@ -45,7 +45,7 @@ export function tableNames(table: string): TableNames {
   };
 }
 
-/** Makes what is missing. Another process may do the same at the same time. */
+/** Creates missing tables and indexes. Another process may do the same at the same time. */
 export async function ensureTables(
   client: DynamodbClient,
   table: string,
@@ -128,12 +128,14 @@ async function ensureIndex(
       });
     } catch (error) {
       if (!isReason(error, 'ResourceInUseException', 'LimitExceededException')) throw error;
-      await pause(deadline, `The index ${index.IndexName} of table ${table} cannot be made yet`);
+      await pause(deadline, `The index ${index.IndexName} of table ${table} cannot be created yet`);
     }
   }
 }
 
-/** Storage is given back by DynamoDB itself. Where that cannot be set, expired documents stay unseen all the same. */
+/**
+ * DynamoDB then deletes expired items. Where this cannot be set, expired documents stay stored but hidden.
+ */
 async function ensureTimeToLive(client: DynamodbClient, table: string): Promise<void> {
   try {
     const { TimeToLiveDescription } = await client.call('DescribeTimeToLive', { TableName: table });
@@ -164,7 +166,7 @@ async function active(client: DynamodbClient, table: string, deadline: number): 
       indexes.every(({ IndexStatus }) => IndexStatus === 'ACTIVE' || IndexStatus === 'UPDATING')
     )
       return description;
-    await pause(deadline, `The table ${table} is not usable yet (${description?.TableStatus ?? 'missing'})`);
+    await pause(deadline, `The table ${table} is not ready yet (${description?.TableStatus ?? 'missing'})`);
   }
 }
 
@@ -182,7 +184,7 @@ const pauseMs = 200;
 async function pause(deadline: number, about: string): Promise<void> {
   if (Date.now() > deadline)
     throw new StoaError('backend_unavailable', `${about}.`, {
-      fix: 'Start again when it is usable.',
+      fix: 'Start Stoa again when the table is ready.',
     });
   await new Promise((resolve) => setTimeout(resolve, pauseMs));
 }
@@ -192,7 +194,7 @@ function checkKeys(table: string, { KeySchema = [] }: TableDescription): void {
   if (KeySchema.length === 1 && hash?.AttributeName === '_id') return;
   throw new StoaError(
     'invalid_config',
-    `The table ${table} has other keys than the data store's, whose only one is "_id".`,
+    `The table ${table} has the wrong key schema. Expected one partition key, "_id".`,
     { fix: 'Name another table in the URL.' },
   );
 }

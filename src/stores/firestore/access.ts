@@ -15,7 +15,10 @@ import { isOf, nameOf } from './documents.js';
 /** Attempts against writers to name the last reader; then the read is only counted. */
 const attemptsMax = 3;
 
-/** Adds up the reads of one document, as it was just seen; one that is gone, or another owner's, is left alone. */
+/**
+ * Adds up the reads of one document that was just read. A deleted document, or one of another owner, is not
+ * changed.
+ */
 export async function recordAccess(
   collection: Collection,
   values: FieldValues,
@@ -41,7 +44,8 @@ export async function recordAccess(
       readsId,
       ...(names && { lastAccessedAt: read.last?.at, lastAccessedByAgent: read.last?.agent }),
     };
-    // Over what was looked at, so that who read last is right and a repeat is noticed; against many writers at last without.
+    // On condition that the document was not changed, so that the last reader is right and a repeat is
+    // detected; after many conflicts without the condition.
     const isGuarded = attempts <= attemptsMax && snapshot.updateTime !== undefined;
     const precondition = isGuarded ? { lastUpdateTime: snapshot.updateTime } : {};
     try {

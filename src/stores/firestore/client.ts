@@ -72,12 +72,12 @@ export function loadDriver(): Promise<FirestoreDriver> {
   return importOptional<FirestoreDriver>('@google-cloud/firestore', 7);
 }
 
-/** Holds as long as nobody touched the document since it was seen. */
+/** True while nobody has changed the document since it was read. */
 export function conditionOf(snapshot: Snapshot | undefined): { lastUpdateTime?: UpdateTime } {
   return snapshot?.updateTime === undefined ? {} : { lastUpdateTime: snapshot.updateTime };
 }
 
-/** The statuses of gRPC that are told apart. */
+/** The gRPC statuses that are handled separately. */
 export const grpc = {
   unknown: 2,
   invalidArgument: 3,
@@ -111,11 +111,14 @@ export function isStatus(error: unknown, ...statuses: readonly number[]): boolea
   );
 }
 
-/** The requests of one store: each in time, again where that helps, with an error that says what to do, and over when the store is closed. */
+/**
+ * The requests of one store: each in time, again where that helps, with an error that says what to do, and
+ * over when the store is closed.
+ */
 export class FirestoreRequests {
   readonly limits: Limits;
   readonly #firestore: Firestore;
-  /** What the driver still tries, also where nobody waits for it any more. */
+  /** Requests that the driver still tries, even if nobody waits for them any more. */
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #closing = new Set<() => void>();
   #isClosed = false;
@@ -125,7 +128,7 @@ export class FirestoreRequests {
     this.limits = limits;
   }
 
-  /** `onUnanswered` is told of each attempt of which nobody can say whether it was carried out. */
+  /** `onUnanswered` is called for each attempt whose result is unknown. */
   async run<T>(work: () => Promise<T>, onUnanswered: () => void = () => undefined): Promise<T> {
     const again = (error: unknown): boolean => {
       if (statusOf(error) === grpc.unavailable) onUnanswered();
@@ -139,8 +142,9 @@ export class FirestoreRequests {
   }
 
   /**
-   * Whoever waits for a request hears that it is over. The driver cannot be told to give one up. Terminated while it
-   * still tries to read, it would later end the process by a rejection that it leaves unhandled: so it is, when it has given up.
+   * Waiting callers get an error. The driver cannot cancel a request. If it is terminated while it still
+   * retries a read, it later ends the process with an unhandled rejection, so it is terminated after it has
+   * given up.
    */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -151,10 +155,12 @@ export class FirestoreRequests {
     }
     Promise.allSettled(this.#underWay)
       .then(() => this.#firestore.terminate())
-      .catch((error: unknown) => process.emitWarning(`letting go of Firestore: ${messageOf(error)}`));
+      .catch((error: unknown) =>
+        process.emitWarning(`closing the connection to Firestore: ${messageOf(error)}`),
+      );
   }
 
-  /** The driver goes on trying for minutes when the server is gone; nobody waits that long. */
+  /** The driver retries for minutes when the server is gone. Callers do not wait that long. */
   #inTime<T>(work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#isClosed) throw closed();
@@ -220,14 +226,19 @@ function translated(error: unknown): StoaError {
       if (isMessageTooLarge(error))
         return new FirestoreError(
           'too_large',
-          `The request is larger than this Firestore server takes in one message: ${message}`,
+          `The request is too large for one message to Firestore: ${message}`,
           status,
           { fix: 'Write fewer or smaller documents in one batch.', cause: error },
         );
-      return new FirestoreError('backend_unavailable', `Firestore asks to slow down: ${message}`, status, {
-        fix: 'Try again later, or raise the quota of the project.',
-        cause: error,
-      });
+      return new FirestoreError(
+        'backend_unavailable',
+        `Firestore throttled the request: ${message}`,
+        status,
+        {
+          fix: 'Try again later, or raise the quota of the project.',
+          cause: error,
+        },
+      );
     case grpc.unavailable:
     case grpc.deadlineExceeded:
     case grpc.internal:
@@ -238,37 +249,37 @@ function translated(error: unknown): StoaError {
       });
     case grpc.permissionDenied:
     case grpc.unauthenticated:
-      return new FirestoreError('invalid_config', `Firestore refuses the credentials: ${message}`, status, {
+      return new FirestoreError('invalid_config', `Firestore rejected the credentials: ${message}`, status, {
         fix: 'Check the credentials and their roles (docs/backends/firestore.md).',
         cause: error,
       });
     case grpc.failedPrecondition:
       // The same status as a write that came too late, but the query can never succeed.
       if (/requires an index/i.test(message)) {
-        return new FirestoreError('invalid_config', `Firestore lacks an index: ${message}`, undefined, {
-          fix: 'Run: firebase deploy --only firestore:indexes, with the firestore.indexes.json of this package.',
+        return new FirestoreError('invalid_config', `A Firestore index is missing: ${message}`, undefined, {
+          fix: 'Run "firebase deploy --only firestore:indexes" with the firestore.indexes.json of this package.',
           cause: error,
         });
       }
-      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, {
+      return new FirestoreError('engine', `Firestore rejected the request: ${message}`, status, {
         cause: error,
       });
     case grpc.invalidArgument:
       return new FirestoreError(
         /size|too (large|big|long)/i.test(message) ? 'too_large' : 'engine',
-        `Firestore refuses the request: ${message}`,
+        `Firestore rejected the request: ${message}`,
         status,
         { cause: error },
       );
     case undefined:
       return new FirestoreError(
         /credentials|project id/i.test(message) ? 'invalid_config' : 'engine',
-        `Firestore could not be asked: ${message}`,
+        `The request to Firestore failed: ${message}`,
         status,
         { cause: error },
       );
     default:
-      return new FirestoreError('engine', `Firestore refuses the request: ${message}`, status, {
+      return new FirestoreError('engine', `Firestore rejected the request: ${message}`, status, {
         cause: error,
       });
   }

@@ -1,4 +1,7 @@
-/** The data store on Firestore: batches with preconditions, lists from composite indexes, increments for counted reads. */
+/**
+ * The data store on Firestore: batches with preconditions, lists from composite indexes, increments for
+ * counted reads.
+ */
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
 import { afterPrefix, compareCodePoints } from '../../datastore/code-point-order.js';
 import { documentId } from '../../datastore/document-id.js';
@@ -74,7 +77,10 @@ export interface FirestoreOptions {
   prepare?: boolean;
 }
 
-/** Bytes of a message that surround the documents of a commit, and each of them: its path, the names of its fields once more, its condition. */
+/**
+ * Bytes of a message that surround the documents of a commit, and each of them: its path, the names of its
+ * fields once more, its condition.
+ */
 const surroundingBytes = 16 * 1024;
 const surroundingBytesPerDocument = 2 * 1024;
 const documentsPerRequest = 300;
@@ -87,13 +93,17 @@ export interface FirestorePlace {
   messageBytesMax: number;
 }
 
-/** `firestore://project[/collection]?database=…`; the collection is `agent_data_store` where none is named. */
+/**
+ * `firestore://project[/collection]?database=…`; the collection is `agent_data_store` where none is named.
+ */
 export async function openFirestoreDataStore(
   url: URL,
   options: FirestoreOptions,
 ): Promise<FirestoreDataStore> {
   if (url.hostname === '')
-    throw new StoaError('invalid_config', 'A Firestore URL names a project: firestore://my-project.');
+    throw new StoaError('invalid_config', 'The Firestore URL has no project.', {
+      fix: 'Write the URL as firestore://my-project.',
+    });
   const driver = await loadDriver();
   const database = url.searchParams.get('database');
   // The variable by which the driver finds an emulator.
@@ -161,7 +171,10 @@ export class FirestoreDataStore implements DocumentStore {
     });
   }
 
-  /** Asks what every list asks, so that a missing index is found at the start and not in the middle of the work. */
+  /**
+   * Asks what every list asks, so that a missing index is found at the start and not in the middle of the
+   * work.
+   */
   async checkIndexes(): Promise<void> {
     const nobody = { user: 'stoa', namespace: 'index-check' };
     await this.#snapshots(this.#ordered(nobody, { prefix: 'k', after: null }).limit(1));
@@ -178,7 +191,10 @@ export class FirestoreDataStore implements DocumentStore {
     return snapshots.map((snapshot) => this.#visible(scope, snapshot));
   }
 
-  /** The whole batch in one commit, on condition that every document is what was seen; otherwise it looks again. */
+  /**
+   * Writes the whole batch in one commit, on condition that no document was changed since it was read;
+   * otherwise reads again.
+   */
   async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
     const keys = [...batch.sets, ...batch.deletes].map(({ key }) => key);
     const writeId = newWriteId();
@@ -189,7 +205,8 @@ export class FirestoreDataStore implements DocumentStore {
       // A commit whose answer was lost may have succeeded, and then as a whole.
       if (previous !== undefined && seen.some((snapshot) => hasWrite(snapshot.data() ?? {}, writeId)))
         return previous;
-      // Deletions leave no mark: gone after a lost answer means, as far as anybody can tell, that they were these.
+      // Deletions leave no mark: gone after a lost answer means, as far as anybody can tell, that they were
+      // these.
       if (
         isUnsure &&
         batch.sets.length === 0 &&
@@ -363,7 +380,7 @@ export class FirestoreDataStore implements DocumentStore {
     }
   }
 
-  /** What the batch makes of the documents that were seen; throws what refuses it. */
+  /** What the batch makes of the documents that were read. Throws where a write is refused. */
   #prepare(
     scope: Scope,
     batch: WriteBatch,
@@ -402,14 +419,17 @@ export class FirestoreDataStore implements DocumentStore {
     if (sizeBytes > messageBytesMax) {
       throw new StoaError(
         'too_large',
-        `The batch needs about ${sizeBytes} bytes in one commit; this Firestore server takes ${messageBytesMax} in one message.`,
+        `The batch needs about ${sizeBytes} bytes in one commit, which exceeds the ${messageBytesMax} that this Firestore server accepts.`,
         { fix: 'Split the batch.', details: { sizeBytes, messageBytesMax } },
       );
     }
     return { commit, result: { sets, deletes } };
   }
 
-  /** Sets what the document has and removes what it lacks. Reads may be counted at the same time, so a count goes on. */
+  /**
+   * Sets the fields of the document and removes those that it lacks. A count stays, because reads may be
+   * counted at the same time.
+   */
   #replacing(fields: Fields, keepsCount: boolean): Fields {
     const removed = optionalFields
       .filter((name) => fields[name] === undefined)
@@ -467,7 +487,7 @@ export class FirestoreDataStore implements DocumentStore {
     }
   }
 
-  /** Sizes are kept with our own documents; those of other programs are looked at. */
+  /** Sizes are stored with Stoa's documents. Documents of other programs are read. */
   async #summaries(scope: Scope, snapshots: readonly Snapshot[]): Promise<KeySummary[]> {
     const kept = snapshots.map((snapshot) => ({
       key: String(snapshot.data()?.['key']),

@@ -1,4 +1,4 @@
-/** Deletions that know what they deleted. */
+/** Deletions that return what they deleted. */
 import { mapInFlight } from '../in-flight.js';
 import { contended } from '../retries.js';
 import {
@@ -10,7 +10,10 @@ import {
   isStatus,
 } from './client.js';
 
-/** Deletes the documents, and answers those that were there until now: in one commit, or one by one where somebody touched them. */
+/**
+ * Deletes the documents and returns those that existed: in one commit, or one by one where another client
+ * changed them.
+ */
 export async function deleteAll(
   firestore: Firestore,
   requests: FirestoreRequests,
@@ -30,7 +33,7 @@ export async function deleteAll(
     if (!isTouched(error)) throw error;
   }
   const deleted = await mapInFlight(snapshots, requests.limits.backendInFlightMax, (snapshot) =>
-    deleteWhatever(requests, snapshot, isUnsure),
+    deleteOneByOne(requests, snapshot, isUnsure),
   );
   return snapshots.filter((_, index) => deleted[index] === true);
 }
@@ -46,8 +49,10 @@ export async function deleteUnchanged(requests: FirestoreRequests, snapshot: Sna
   }
 }
 
-/** True where there was a document, whatever became of it since it was seen. After a lost answer, one that is gone was deleted by that. */
-async function deleteWhatever(
+/**
+ * True where a document existed. After a lost answer, a missing document counts as deleted by that attempt.
+ */
+async function deleteOneByOne(
   requests: FirestoreRequests,
   seen: Snapshot,
   isUnsure: boolean,

@@ -8,7 +8,7 @@ import { StoaError } from '../../core/errors.js';
 import { earlierThan } from '../write-ids.js';
 import type { Fields } from './client.js';
 
-/** What Firestore sets, and nobody can raise. */
+/** Limits of Firestore, which cannot be raised. */
 const documentBytesMax = 1024 * 1024;
 const idBytesMax = 1_500;
 /** Room for names, ids, times and our own fields around the largest value. */
@@ -68,7 +68,10 @@ export function isLiveDocument(fields: Fields, nowMs: number): boolean {
   return typeof expiresAt !== 'string' || msOf(expiresAt) > nowMs;
 }
 
-/** `jsonAt` equals `updatedAt` while `value` is JSON text: a program that does not know it sets a new `updatedAt`. */
+/**
+ * `jsonAt` equals `updatedAt` while `value` is JSON text: a program that does not know it sets a new
+ * `updatedAt`.
+ */
 export function isOurs(fields: Fields): boolean {
   return fields['jsonAt'] !== undefined && fields['jsonAt'] === fields['updatedAt'];
 }
@@ -96,7 +99,7 @@ export function toFields(record: DocumentRecord, writeId: string, before: Fields
       'too_large',
       `The document with the key "${record.key}" has ${sizeBytes} bytes, which exceeds the ${documentBytesMax} that Firestore allows.`,
       {
-        fix: 'Split the value over several keys, or choose a backend that holds larger ones.',
+        fix: 'Split the value over several keys, or use a backend with a higher limit.',
         details: { field: 'value', sizeBytes, documentBytesMax },
       },
     );
@@ -128,7 +131,7 @@ export function fromFields(fields: Fields): DocumentRecord {
   }
 }
 
-/** Null where the size is not kept and the value must be looked at. */
+/** Null where the size is not stored and the value must be measured. */
 export function toSummary(fields: Fields): KeySummary | null {
   const { key, version, sizeBytes, updatedAt } = fields;
   if (!isOurs(fields) || typeof sizeBytes !== 'number' || typeof updatedAt !== 'string') return null;
@@ -140,7 +143,10 @@ export function toSummary(fields: Fields): KeySummary | null {
   };
 }
 
-/** A value of Firestore's own types as JSON: times are ISO 8601, binary is base64, a number that JSON lacks is null. */
+/**
+ * A value of Firestore's own types as JSON: times are ISO 8601, binary is base64, a number that JSON lacks is
+ * null.
+ */
 function toJson(value: unknown): JsonValue {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : null;
@@ -159,7 +165,10 @@ function toJson(value: unknown): JsonValue {
 /** Firestore nests 20 levels; a few stay free. */
 const nativeDepthMax = 16;
 
-/** Whether a map gives it back unchanged: no list in a list, no name that Firestore keeps for itself, not too deep. */
+/**
+ * Whether a map gives it back unchanged: no list in a list, no name that Firestore keeps for itself, not too
+ * deep.
+ */
 function isNative(object: JsonObject): boolean {
   return fits(object, false, nativeDepthMax);
 }

@@ -156,7 +156,7 @@ export function holderTests(
       ).rejects.toMatchObject({ code: 'already_exists' });
     });
 
-    it('a stale version is a conflict, not a not-found', async () => {
+    it('an old version is a conflict, not a not_found', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'versions' });
       const changed = await service.updateWorkspace(
         ada,
@@ -209,7 +209,7 @@ export function holderTests(
       });
     });
 
-    it('what belongs to another is not found, whatever is asked', async () => {
+    it('records of another user are not found by any call', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       const eve = userCaller('eve');
@@ -248,7 +248,7 @@ export function holderTests(
       expect(await service.getTask(operatorCaller(), task!.id)).toEqual(task);
     });
 
-    it('a caller that can only read writes nothing', async () => {
+    it('a read-only caller is refused every write', async () => {
       const reader = userCaller('ada', { scopes: { write: false, namespaces: null } });
       await expect(service.createWorkspace(reader, { name: 'no' })).rejects.toMatchObject({
         code: 'forbidden',
@@ -256,7 +256,7 @@ export function holderTests(
       expect((await service.listWorkspaces(reader)).items.length).toBeGreaterThan(0);
     });
 
-    it('an owner whose id holds colons and percents lists its own rows only', async () => {
+    it('an owner id with colons and percent signs lists its own rows only', async () => {
       for (const owner of ['u', 'u:1', 'u%3A1', 'u:1:2'])
         await service.createWorkspace(userCaller(owner), { name: 'one' });
       for (const owner of ['u', 'u:1', 'u%3A1', 'u:1:2']) {
@@ -318,7 +318,7 @@ export function holderTests(
       expect([...all]).toEqual(expect.arrayContaining(['ada', 'bob', 'pages', 'u', 'u:1', 'filters']));
     });
 
-    it('a deleted workspace hides all that is in it, and restoring brings it back as it was', async () => {
+    it('a deleted workspace hides its content, and a restore brings it back unchanged', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       const gone = await service.createProject(ada, workspaceId, { name: 'gone before' });
@@ -385,7 +385,7 @@ export function holderTests(
       ).rejects.toMatchObject({ code: 'not_found' });
     });
 
-    it('purging needs a deletion first, and leaves nothing behind', async () => {
+    it('a purge requires a deletion first, and leaves no rows', async () => {
       const caller = userCaller('purger');
       const { workspaceId, sessionId, projectId } = await makePlace(service, caller);
       const second = await service.createProject(caller, workspaceId, { name: 'second' });
@@ -406,7 +406,7 @@ export function holderTests(
         expect(stored).not.toContain(id);
     });
 
-    it('a purged project goes with its sessions and tasks; the rest of the workspace stays', async () => {
+    it('a purge deletes a project with its sessions and tasks; the rest of the workspace stays', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       await service.deleteProject(ada, projectId);

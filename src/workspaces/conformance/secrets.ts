@@ -102,7 +102,7 @@ export function secretTests(
       for (const bare of [{ secrets: { pin: 1234 } }, { secrets: { deep: [{ on: true }] } }]) {
         await expect(service.updateProject(ada, project.id, { config: bare })).rejects.toMatchObject({
           code: 'invalid_request',
-          message: expect.stringContaining('is a text') as string,
+          message: expect.stringContaining('is not a string') as string,
         });
       }
       await service.updateProject(ada, project.id, { config: { secrets: { nothing: null } } });

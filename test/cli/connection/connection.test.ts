@@ -31,7 +31,7 @@ async function connected(
   });
 }
 
-test('an answer may take as long as the work does: the limit on headers that fetch has is not there', async () => {
+test('an answer may take any time: the header timeout of fetch is off', async () => {
   // Five minutes are long for a test; this fetch gives up as the real one then does.
   vi.stubGlobal('fetch', () =>
     Promise.reject(new TypeError('fetch failed', { cause: new Error('Headers Timeout Error') })),
@@ -52,7 +52,7 @@ test('a body is sent as it is read', async () => {
   });
 });
 
-test('a refusal is the error that the server had; no server at all is one of its own', async () => {
+test("a refusal is the server's error; an unreachable server is a separate error", async () => {
   const connection = await connected(() => ({
     status: 409,
     text: '{"code":"quota_exceeded","detail":"The user has 10 of 10 agents."}',
@@ -83,7 +83,7 @@ test.each(['text/event-stream', 'application/x-ndjson'])(
     });
     const gone = {
       code: 'unreachable',
-      message: expect.stringContaining('ended before the work did'),
+      message: expect.stringContaining('disconnected before the work was done'),
       fix: expect.stringContaining('try again'),
     };
     await expect(connection.work('server.import', {}, () => undefined)).rejects.toMatchObject(gone);
@@ -94,7 +94,7 @@ test.each(['text/event-stream', 'application/x-ndjson'])(
   },
 );
 
-test('a page where a Stoa should answer is told as such, also when it is a good one', async () => {
+test('an HTML page instead of a Stoa answer is reported, also with status 200', async () => {
   const page = '<html>welcome</html>';
   await expect((await connected(() => ({ text: page }))).call('agents.list', {})).rejects.toMatchObject({
     code: 'unreachable',

@@ -1,4 +1,4 @@
-/** One entry into files of other programs, whatever people have written into them. */
+/** Adds one entry to files of other programs and keeps the rest. */
 import { parse } from 'jsonc-parser';
 import { describe, expect, it } from 'vitest';
 import { mergeJson, mergeToml } from '../../../src/cli/editors/merge-settings.js';
@@ -52,8 +52,8 @@ describe('a JSON file', () => {
     '{"a": 01}',
     '{,}',
     '/* never ends',
-  ])('that is %j is refused, and left as it is', (text) => {
-    expect(() => merge(text)).toThrow(/mcp\.json is not JSON .* left as it is/);
+  ])('that is %j is refused, and was not changed', (text) => {
+    expect(() => merge(text)).toThrow(/mcp\.json is not JSON .* was not changed/);
   });
 });
 
@@ -73,7 +73,7 @@ describe('a TOML file', () => {
     '[mcp_servers]\nstoa = { command = "x" }\n',
     '[mcp_servers]\n"stoa".command = "x"\n',
   ])('that says it inside a line, %j, is refused, because a second table would break it', (text) => {
-    expect(() => toml(text)).toThrow(/config\.toml is not TOML with tables/);
+    expect(() => toml(text)).toThrow(/config\.toml is not TOML with separate tables/);
   });
 
   it('with other servers inside a line of their table is added to', () => {

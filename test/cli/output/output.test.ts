@@ -8,7 +8,7 @@ function printed(write: (output: Output) => void): string {
   return String(stdout.read());
 }
 
-test('times are dates for people, whatever the column or field is called', () => {
+test('times are shown as dates in every column and field', () => {
   const at = Date.UTC(2026, 0, 31, 12);
   const headings = ['AT', 'CREATED', 'UPDATED', 'EXPIRES', 'CLOSED_AT', 'LAST_USED_AT', 'LAST_SEEN'];
   const table = printed((output) =>

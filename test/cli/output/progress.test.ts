@@ -29,7 +29,7 @@ test('a bar is drawn on a terminal, and wiped at the end', () => {
   );
 });
 
-test('programs and files get none', () => {
+test('programs and files get no progress bar', () => {
   expect(drawn({ json: true, isTTY: true })).toBe('');
   expect(drawn({ json: false, isTTY: false })).toBe('');
 });

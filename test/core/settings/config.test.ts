@@ -67,7 +67,7 @@ describe('values', () => {
     expect(config.limits).toMatchObject({ agentsPerUserMax: 20, leaseSeconds: 7, labelCharactersMax: 100 });
   });
 
-  test('in an empty variable are not given at all', () => {
+  test('in an empty variable count as not set', () => {
     expect(loadConfig({ environment: { STOA_PORT: '' }, directory: null }).config.port).toBe(7862);
   });
 
@@ -103,7 +103,7 @@ describe('unknown names are refused with the name that was likely meant', () => 
     expect(refusal({ environment: { STOA_PROT: '1' } }).message).toContain('Did you mean "STOA_PORT"?');
   });
 
-  test('in the environment, where a setting was taken away', () => {
+  test('in the environment, for a removed setting', () => {
     expect(refusal({ environment: { STOA_MAX_OPEN_FILES: '100' } }).message).toContain(
       'Unknown setting "STOA_MAX_OPEN_FILES"',
     );
@@ -132,7 +132,7 @@ describe('a fixed limit is refused with its value', () => {
     }
   });
 
-  test('and is not among the values that are printed, while every limit that can be set is', () => {
+  test('and is not printed, while every limit that is a setting is', () => {
     const { rows, config } = loadConfig({ directory: null });
     const names = rows.map((row) => row.name);
     expect(names).toEqual([...settingNames.map(keyOf), ...limitSettingNames.map((name) => `limits.${name}`)]);
@@ -150,7 +150,7 @@ describe('a fixed limit is refused with its value', () => {
     await expect(set('short', { note: 'longer' })).rejects.toMatchObject({
       code: 'too_large',
       message: 'The metadata has 17 bytes of JSON, which exceeds 10 (metadataBytesMax).',
-      fix: 'Store large metadata as a document of its own.',
+      fix: 'Store large metadata as a separate document.',
     });
     // The operator can raise this one, and the error says so.
     await expect(set('longer than ten')).rejects.toMatchObject({
@@ -237,7 +237,7 @@ describe('wrong values are refused by name and origin', () => {
     );
   });
 
-  test('a file that is not JSON, not an object, or asked for and not there', async () => {
+  test('a file that is not JSON, not an object, or missing', async () => {
     expect(refusal({ directory: await withFile('{') }).message).toContain('is not JSON');
     expect(refusal({ directory: await withFile('[]') }).message).toContain('one JSON object');
     expect(refusal({ directory: await withFile({ limits: [] }) }).message).toContain('"limits"');
@@ -259,17 +259,17 @@ describe('a public address', () => {
     ).toContain('without TLS');
   });
 
-  test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])('%s is none', (host) => {
+  test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])('%s is not a public address', (host) => {
     expect(loadConfig({ flags: { host }, directory: null }).config.host).toBe(host);
   });
 });
 
-test('what trades durability away is warned of', () => {
+test('a setting that weakens durability causes a warning', () => {
   expect(loadConfig({ flags: { syncWrites: 'false' }, directory: null }).warnings.join()).toContain(
     'can lose writes',
   );
   expect(loadConfig({ flags: { engine: 'memory' }, directory: null }).warnings.join()).toContain(
-    'keeps nothing',
+    'stores nothing',
   );
 });
 

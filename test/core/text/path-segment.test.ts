@@ -17,7 +17,7 @@ test('every name survives a URL as exactly one segment', () => {
   );
 });
 
-test('a name has one spelling in base64url, and what is no text is refused', () => {
+test('a name has one spelling in base64url, and bytes that are not text are refused', () => {
   expect(encodeSegment('..')).toBe('~Li4');
   expect(decodeSegment('~Li4')).toBe('..');
   for (const bad of ['~Li4=', '~Li5', '~!', '~a', '~_w', '~/']) expect(decodeSegment(bad)).toBeUndefined();

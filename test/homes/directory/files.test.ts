@@ -18,7 +18,7 @@ afterAll(() => rm(directory, { recursive: true, force: true }));
 
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777;
 
-test('a data directory that is made can be entered by its owner alone; one that was there keeps its permissions', async () => {
+test('a new data directory is accessible to its owner only; an existing one keeps its permissions', async () => {
   const made = join(directory, 'parent', 'made');
   await (await openStoa({ data: made })).close();
   expect(await modeOf(made)).toBe(0o700);
@@ -61,7 +61,7 @@ test('a full disk is reported as such, and leaves the old file and no part of th
   }
 });
 
-test('of many writers of one file at once each leaves a whole file, and none a draft', async () => {
+test('many concurrent writers of one file leave a complete file and no draft', async () => {
   const path = join(directory, 'shared', 'file');
   await mkdir(join(directory, 'shared'));
   const contents = Array.from({ length: 20 }, (_, index) => String(index).repeat(50_000));
@@ -70,7 +70,7 @@ test('of many writers of one file at once each leaves a whole file, and none a d
   expect(await readdir(join(directory, 'shared'))).toEqual(['file']);
 });
 
-test('a draft of a process that was killed goes at the next start', async () => {
+test('a draft of a killed process is deleted at the next start', async () => {
   const data = join(directory, 'drafts');
   await (await openStoa({ data })).close();
   await writeFile(join(data, `secret.keys.${randomUUID()}.draft`), 'a part');
@@ -93,7 +93,7 @@ test.each(['lmdb', 'rocksdb'] as const)(
       await stoa.close();
       const known = [...whileOpen, ...(await modesOf(data))];
       expect(known.length).toBeGreaterThan(10);
-      // RocksDB makes files by itself at any time; the directory that holds them is closed to others.
+      // RocksDB can create files at any time; their directory is not accessible to others.
       expect(known.filter(({ path, mode }) => (mode & 0o077) !== 0 && path !== data)).toEqual([]);
     } finally {
       process.umask(umask);
@@ -119,7 +119,7 @@ test.skipIf(process.platform !== 'linux')(
   },
 );
 
-test('a backup to where nothing can be written is a refusal that says so', async () => {
+test('a backup to a place that cannot be written is refused with a clear error', async () => {
   const stoa = await openStoa({ data: join(directory, 'source') });
   const target = join(directory, 'file', 'backups');
   await expect(backup(kernelOf(stoa), { directory: target, kind: 'full' })).rejects.toMatchObject({

@@ -60,7 +60,7 @@ it('a change writes the difference and nothing else', async () => {
   expect(rows()).toEqual(['tag:blue:a ', 'tag:green:a ']);
 });
 
-it('a record that is removed takes its rows along', async () => {
+it('a deleted record loses all its rows', async () => {
   await store.transact((tx) => notes.remove(tx, first));
   expect(rows()).toEqual([]);
   expect(store.get(items, Buffer.from('a'))).toBeUndefined();
@@ -76,7 +76,7 @@ it('doctor finds a missing row, a wrong value and a row of no record by the same
     'missing tag:red:a',
   ]);
   await store.transact((tx) => {
-    for (const { mend } of inspectRows(tx, notes.rowsOf(first), 'the note a')) mend?.(tx);
+    for (const { applyRepair } of inspectRows(tx, notes.rowsOf(first), 'the note a')) applyRepair?.(tx);
   });
   expect(rows()).toEqual(['tag:blue:a ', 'tag:red:a ', 'topic:x:a a']);
   const stale = { key: key('topic:y:a'), value: key('a') };

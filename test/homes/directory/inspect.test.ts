@@ -1,4 +1,4 @@
-/** Whoever looks into the store reads every row of every family, on each engine. */
+/** Inspecting the store shows every row of every family, on each engine. */
 import { kernelOf } from '../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -64,7 +64,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     }
   });
 
-  it('counts to the end of a family with more entries than an engine looks at', async () => {
+  it("counts all entries of a family that is larger than the engine's sample", async () => {
     await kernelOf(running.stoa).root.transact((tx) => {
       for (let index = 0; index < 10_500; index += 1)
         tx.put(
@@ -100,17 +100,17 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     },
   );
 
-  it('keeps the redo log closed: values that were deleted are still in it', async () => {
+  it('does not show the redo log, which still contains deleted values', async () => {
     expect((await running.ask('GET', '/v1/inspect/redo', { as: running.operator })).status).toBe(404);
   });
 
-  it('shows of a room key that there is one, and nothing else of it', async () => {
+  it('shows that a room has a key, and nothing of the key', async () => {
     const [entry] = (await page('/v1/inspect/room_keys')).items;
     expect(entry).toMatchObject({ value: '', decoded: { key_hash: '4 bytes, not shown' } });
     expect(JSON.stringify(entry)).not.toContain(Buffer.from('hash').toString('hex'));
   });
 
-  it('shows a row that cannot be read as its bytes alone', async () => {
+  it('shows an unreadable row as bytes', async () => {
     await kernelOf(running.stoa).root.transact((tx) =>
       tx.put('messaging/inbox_clocks', Buffer.from('odd'), Buffer.of(1)),
     );

@@ -17,7 +17,7 @@ export const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);
 
 const ada = operatorCaller('ada', 'planner');
 
-/** Something of everything, at one moment: nothing moves but by the damage. */
+/** Rows in every family with a fixed clock: only the damage changes them. */
 export async function populate(stoa: Stoa): Promise<void> {
   const { registry, data, workspaces, identity } = stoa;
   const opened = kernelOf(stoa);

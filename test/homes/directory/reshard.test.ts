@@ -25,7 +25,7 @@ it('every family of the embedded backend has its place', () => {
 
 const users = Array.from({ length: 12 }, (_, index) => `user-${index}`);
 
-/** What every user can see, as the doors show it. */
+/** Everything that users can see through the public interfaces. */
 async function visible(stoa: Stoa): Promise<unknown> {
   const seen: unknown[] = [];
   for (const user of users) {

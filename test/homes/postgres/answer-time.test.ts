@@ -29,7 +29,7 @@ async function connected(answerTime: AnswerTime): Promise<[ours: Socket, theirs:
   return [ours, theirs];
 }
 
-it('a late answer costs the connections that were silent all the while, and not those of statements that are only slow', async () => {
+it('after a timeout only silent connections are closed, not those with slow statements', async () => {
   const answerTime = new AnswerTime(30);
   const [busy, itsServer] = await connected(answerTime);
   const [silent] = await connected(answerTime);
@@ -45,7 +45,7 @@ it('a late answer costs the connections that were silent all the while, and not 
   await vi.advanceTimersByTimeAsync(200);
   expect(onLate).toHaveBeenCalledOnce();
   expect([busy.destroyed, silent.destroyed]).toEqual([false, true]);
-  // Nothing came on it since: a server that lives would have ended what it does there.
+  // Nothing arrived on it since: a live server would have ended the statement.
   await vi.advanceTimersByTimeAsync(33_000);
   expect([busy.destroyed, onLate.mock.calls.length]).toEqual([true, 1]);
   answerTime.end();

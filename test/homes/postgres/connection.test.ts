@@ -17,7 +17,7 @@ async function processId(on: Queryable): Promise<number> {
   return Number((await query<{ id: number }>(on, 'SELECT pg_backend_pid() AS id'))[0]?.id);
 }
 
-/** The loss of a connection is known as soon as whoever waits for the transaction hears of it. */
+/** The pool knows of a lost connection when the transaction's caller gets the error. */
 async function known(outcome: Promise<unknown>): Promise<void> {
   await Promise.allSettled([outcome]);
 }
@@ -43,10 +43,10 @@ describe('a transaction whose connection is cut', () => {
     (await query(other, "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'", [id]))
       .length > 0;
 
-  /** After a cut everything is as before: nothing was written, the next transaction works, the process lives. */
+  /** After a disconnect nothing was written, the next transaction works, and the process is alive. */
   async function expectWhole(): Promise<void> {
     expect(await query(other, 'SELECT * FROM things')).toEqual([]);
-    // The driver may tell the news of the lost connection once more, to the first who asks for a new one.
+    // The driver may report the lost connection once more, to the next caller that needs one.
     await Promise.allSettled([transaction(sql, (tx) => query(tx, 'SELECT 1'))]);
     expect(
       await transaction(sql, (tx) => query(tx, "INSERT INTO things VALUES ('next') RETURNING name")),
@@ -56,7 +56,7 @@ describe('a transaction whose connection is cut', () => {
     expect(await query(other, 'SELECT * FROM things')).toEqual([{ name: 'next' }]);
   }
 
-  it('between two statements is an error, and takes nobody along', async () => {
+  it('between two statements is an error, and other transactions are not affected', async () => {
     const outcome: Promise<unknown> = transaction(sql, async (tx) => {
       await query(tx, "INSERT INTO things VALUES ('lost')");
       await cut(await processId(tx));
@@ -67,7 +67,7 @@ describe('a transaction whose connection is cut', () => {
     await expectWhole();
   });
 
-  it('inside a statement is one too', async () => {
+  it('inside a statement is an error', async () => {
     let cutting: Promise<unknown> | undefined;
     const outcome = transaction(sql, async (tx) => {
       await query(tx, "INSERT INTO things VALUES ('lost')");
@@ -80,7 +80,7 @@ describe('a transaction whose connection is cut', () => {
     await expectWhole();
   });
 
-  it('before its body has failed for reasons of its own, too', async () => {
+  it('before its body fails for another reason is an error', async () => {
     const outcome: Promise<unknown> = transaction(sql, async (tx) => {
       await query(tx, "INSERT INTO things VALUES ('lost')");
       await cut(await processId(tx));
@@ -92,7 +92,7 @@ describe('a transaction whose connection is cut', () => {
   });
 });
 
-describe('a server that falls silent', () => {
+describe('a server that stops answering', () => {
   const limits = limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 });
   const unavailable = expect.objectContaining({ code: 'backend_unavailable' });
   let gate: Gate;
@@ -150,7 +150,7 @@ describe('a server that falls silent', () => {
     },
   );
 
-  it('is a refusal for whoever would listen, and heard again by whoever listened', async () => {
+  it('refuses new listeners, and existing listeners get notifications again after it recovers', async () => {
     const heard: string[] = [];
     let listens = 0;
     await listen(
@@ -167,7 +167,7 @@ describe('a server that falls silent', () => {
     await vi.waitFor(() => expect(heard).toEqual(['again']), 20_000);
   });
 
-  it('is left for the next one of a list, as is one that is not there', async () => {
+  it('is replaced by the next server of the list, and so is an unreachable one', async () => {
     const second = await startGate((await sharedPostgres()).url);
     const hosts = ['127.0.0.1:1', ...[gate, second].map(({ url }) => new URL(url).host)];
     const list = gate.url.replace(new URL(gate.url).host, hosts.join(',').replaceAll(':', '%3A'));
@@ -190,7 +190,7 @@ describe('a server that falls silent', () => {
     }
   });
 
-  it('is waited for where the limit is 0, which the server takes for none too', async () => {
+  it('is waited for without an end if the limit is 0', async () => {
     const sql = await openPostgres(new URL((await sharedPostgres()).url), { connectionsMax: 1, limits });
     try {
       boundStatements(sql, limitsWith({ statementSecondsMax: 0 }));
@@ -202,7 +202,7 @@ describe('a server that falls silent', () => {
     }
   });
 
-  it('and one that lives but takes too long for a statement ends it, and keeps the connection', async () => {
+  it('a slow statement is cancelled, and its connection stays usable', async () => {
     // The server itself is quick to end it; how long it is waited for does not matter here.
     boundStatements(sql, limitsWith());
     const id = await processId(sql);

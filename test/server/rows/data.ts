@@ -42,7 +42,7 @@ export const dataRows: Record<string, Row> = {
     status: statuses(200, 200, 201, 403, 200, 401),
   },
   'GET /v1/documents': { request: () => ({ path: '/v1/documents' }), status: listing },
-  // The documents are alice's: bob may not bring them in.
+  // The documents belong to alice: bob may not import them.
   'POST /v1/documents': {
     request: () => ({
       path: '/v1/documents',
@@ -60,7 +60,7 @@ export const dataRows: Record<string, Row> = {
       headers: { 'content-type': 'application/json' },
       body: {},
     }),
-    // Who may bring documents in is told that lines of JSON are wanted.
+    // Callers that may import get past the permissions, to the error about the content type.
     status: statuses(415, 415, 415, 403, 403, 401),
   },
   'DELETE /v1/data/{namespace}/{key}': {

@@ -1,4 +1,4 @@
-/** The table route × principal. Every route of the server has a row here; the walk fails on one that is missing. */
+/** The table route × principal. Every route of the server needs a row here. */
 import { dataRows } from './data.js';
 import { mcpRows } from './mcp.js';
 import { messagingRows } from './messaging.js';

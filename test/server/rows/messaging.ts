@@ -8,7 +8,7 @@ import { writtenPort } from '../../../src/messaging/conformance/written-port.js'
 
 const made = statuses(201, 201, 201, 403, 201, 401);
 const inbox = statuses(200, 200, 200, 200, 200, 401);
-/** For signed agents, and there only for the one that it is about. */
+/** Only for the signed agent that the request is about. */
 const ownerOnly = statuses(403, 403, 403, 403, 403, 401);
 
 function newKey(): string {

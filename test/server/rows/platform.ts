@@ -42,7 +42,7 @@ export const platformRows: Record<string, Row> = {
       headers: { 'content-type': 'application/json' },
       body: {},
     }),
-    // The operator is told that lines of JSON are wanted.
+    // The operator gets past the permissions, to the error about the content type.
     status: statuses(415, 403, 403, 403, 403, 401),
   },
   'GET /v1/inspect': { request: () => ({ path: '/v1/inspect' }), status: operatorOnly },

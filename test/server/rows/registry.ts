@@ -11,7 +11,10 @@ export async function newAgent({ stoa }: Running, ...through: ('start' | 'stop')
   return agent;
 }
 
-/** Reads, and writes that anyone of the user may do; an agent that is not the signed one's own is not there for it. */
+/**
+ * Reads, and writes that anyone of the user may do; an agent that is not the signed one's own is not there
+ * for it.
+ */
 const reading = statuses(200, 200, 404, 200, 404, 401);
 const writing = statuses(200, 200, 404, 403, 404, 401);
 

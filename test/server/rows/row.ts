@@ -16,7 +16,10 @@ export interface RowRequest {
 }
 
 export interface Row {
-  /** Makes what the request needs, anew for each principal, as alice's; `agentId` is the signed agent's own record. */
+  /**
+   * Creates what the request needs for alice, again for each principal; `agentId` is the signed agent's own
+   * record.
+   */
   request: (running: Running, agentId: string) => RowRequest | Promise<RowRequest>;
   /** The status for each principal. */
   status: Readonly<Record<TestPrincipal, number>>;

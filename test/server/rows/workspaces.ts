@@ -43,7 +43,9 @@ function onDeleted(kind: 'workspace' | 'project', suffix: string): Row['request'
   };
 }
 
-/** The claim is the signed agent's: it reports on its own only, and users on everybody's. */
+/**
+ * The claim belongs to the signed agent, which can report only on its own claims; users can report on all.
+ */
 function onClaimed(verb: string): Row['request'] {
   return async (running, agentId): Promise<RowRequest> => {
     const things = await makeThings(running);

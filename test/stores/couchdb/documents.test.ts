@@ -1,4 +1,4 @@
-/** Documents as they lie in CouchDB: ours for other programs, and theirs for us. */
+/** Stored documents in CouchDB: those of Stoa as other programs read them, and the reverse. */
 import { dataOver } from '../../datastore/data-over.js';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { openCouchDataStore } from '../../../src/stores/couchdb/datastore.js';
@@ -68,7 +68,7 @@ test("another program finds the seed's fields under the seed's id, with the valu
   await data.close();
 });
 
-test('a user id that CouchDB keeps for itself is stored all the same', async () => {
+test('a user id that CouchDB reserves can be stored', async () => {
   const data = await open('odd_ids');
   for (const user of ['_design', '_local/x', '%5Fdesign']) {
     await data.set(operatorCaller(user), 'n', 'k', user);
@@ -81,7 +81,7 @@ test('a user id that CouchDB keeps for itself is stored all the same', async () 
   await data.close();
 });
 
-test('a document that another program wrote over one of ours is believed', async () => {
+test('a document that another program overwrote is read with its new content', async () => {
   const data = await open('shared_writes');
   await data.set(caller, 'n', 'k', 'ours', { metadata: { a: 1 } });
   const path = `/${database('shared_writes')}/${encodeURIComponent('user_123:n:aw==')}`;
@@ -106,7 +106,7 @@ test('a document that another program wrote over one of ours is believed', async
   await data.close();
 });
 
-test('a namespace that the collation of CouchDB takes for another is listed all the same (emulator)', async () => {
+test("namespaces that CouchDB's collation considers equal are both listed (emulator)", async () => {
   const data = await open('collation');
   const names = ['e\u0301', '\u00e9', 'z'];
   for (const name of names) await data.set(operatorCaller('user_123'), name, 'k', 1);
@@ -129,7 +129,7 @@ test('a namespace that the collation of CouchDB takes for another is listed all 
   await data.close();
 });
 
-test('a list of namespaces asks no more for many documents than for few', async () => {
+test('a list of namespaces makes the same number of requests for many documents as for few', async () => {
   const small = limitsWith({ ...limits, pageItemsMax: 5, clearStepMax: 5 });
   const data = dataOver({
     port: await openCouchDataStore(urlOf('listing'), { limits: small, nowMs: Date.now }),
@@ -228,7 +228,7 @@ test('an export leaves nothing out when the last document of a page is deleted b
   await data.close();
 });
 
-test('documents of another program are taken up a few at a time, however many there are', async () => {
+test('many documents of another program are indexed a few at a time', async () => {
   const data = await open('many_foreign');
   const documents = Array.from({ length: 120 }, (_, index) => {
     const key = `k${String(index).padStart(3, '0')}`;
@@ -269,7 +269,7 @@ function seedDocument(namespace: string, key: string, value: unknown): Record<st
   };
 }
 
-test('a list looks at the documents of other programs and not at every document of the namespace', async () => {
+test('a list examines only the unindexed documents of a namespace', async () => {
   const data = await open('large', { foreignDocumentsSeconds: 0 });
   const keys = Array.from({ length: 300 }, (_, index) => `k${String(index).padStart(3, '0')}`);
   await data.setMany(caller, 'n', Object.fromEntries(keys.map((key) => [key, 1])));

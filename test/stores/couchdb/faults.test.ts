@@ -1,4 +1,4 @@
-/** What goes wrong between the data store and CouchDB, behind a proxy that makes it go wrong. */
+/** Faults between the data store and CouchDB, caused by a proxy. */
 import { dataOver } from '../../datastore/data-over.js';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
@@ -39,7 +39,7 @@ async function open(name: string, overrides: Partial<Limits> = {}): Promise<Data
   });
 }
 
-test('a busy server is asked again', async () => {
+test('a request to a busy server is retried', async () => {
   const data = await open('busy');
   await data.set(caller, 'n', 'k', 1);
   let busy = 2;
@@ -51,7 +51,7 @@ test('a busy server is asked again', async () => {
   await data.close();
 });
 
-/** The next write is carried out and its answer lost; `then` happens before anybody looks. */
+/** The next write is executed and its answer lost; `then` runs before the next request. */
 function loseAnswer(name: string, then: () => Promise<unknown> = async () => undefined): { times: number } {
   const lost = { times: 0 };
   proxy.losesAnswer = ({ target }) => {
@@ -98,7 +98,7 @@ test('a deletion whose answer was lost says that the document was there', async 
   await data.close();
 });
 
-test('a write whose answer was lost is not repeated over what another wrote since', async () => {
+test('a write whose answer was lost is not repeated over a later write of another caller', async () => {
   const [data, other] = [await open('lost_and_written'), await open('lost_and_written')];
   await data.increment(caller, 'n', 'count');
   loseAnswer('lost_and_written', () => other.increment(caller, 'n', 'count', 10));
@@ -143,7 +143,10 @@ test('a server that takes requests and never answers is waited for once, not at 
   await data.close();
 });
 
-/** Asks over HTTP and hangs up when the database has been asked for `path`; nobody answers that before the server has noticed. */
+/**
+ * Sends a request and disconnects when the database gets `path`, which is answered only after the server has
+ * noticed.
+ */
 async function hangUpAt(running: Running, method: string, path: string, asked: string): Promise<void> {
   const connection = once(running.app.server, 'connection') as Promise<[Socket]>;
   const request = httpRequest(running.url + path, {
@@ -169,7 +172,7 @@ async function hangUpAt(running: Running, method: string, path: string, asked: s
   );
 }
 
-test('a caller who hangs up ends a clear after the step under way, and a list after the request under way', async () => {
+test('when the caller disconnects, a clear ends after the current step and a list after the current request', async () => {
   const running = await Running.start({
     datastore: urlOf('hung_up').href,
     limits: { ...limits, clearStepMax: 2 },
@@ -200,7 +203,7 @@ test('a caller who hangs up ends a clear after the step under way, and a list af
   await running.stop();
 });
 
-test('a close ends the requests that are under way, however long they might take', async () => {
+test('a close ends running requests, even if they would never finish', async () => {
   const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
   const data = dataOver({
     port: await openCouchDataStore(urlOf('closing'), { limits: patient, nowMs: Date.now }),
@@ -219,7 +222,7 @@ test('a close ends the requests that are under way, however long they might take
   await expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'closed' });
 });
 
-test('a close does not wait again and again for a server that never answers', async () => {
+test('a close waits only once for a server that never answers', async () => {
   const short = limitsWith({ backendRequestSecondsMax: 0.3 });
   const failed: unknown[] = [];
   const data = dataOver({
@@ -236,7 +239,7 @@ test('a close does not wait again and again for a server that never answers', as
   };
   await data.close();
   expect(asked).toBe(1);
-  expect(failed.map(String).join()).toMatch(/no answer within 0.3 s.*are not counted/);
+  expect(failed.map(String).join()).toMatch(/no answer within 0.3 s.*are lost/);
 });
 
 test('a list waits for an index that takes longer to build than a request may', async () => {
@@ -276,6 +279,6 @@ test('wrong credentials are an error of the configuration', async () => {
   url.password = 'wrong';
   await expect(openCouchDataStore(url, { limits, nowMs: Date.now })).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringMatching(/refuses these credentials/),
+    message: expect.stringMatching(/rejected the credentials/),
   });
 });

@@ -1,4 +1,4 @@
-/** Documents as they lie in DynamoDB: ours for other programs, and theirs for us. */
+/** Stored items in DynamoDB: those of Stoa as other programs read them, and the reverse. */
 import { dataOver } from '../../datastore/data-over.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type DynamodbDataStore, openDynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
@@ -192,7 +192,7 @@ describe('documents in DynamoDB', () => {
     );
   });
 
-  test('a program that writes a document of ours without knowing our attributes is believed', async () => {
+  test('a document that another program rewrote without our attributes is read with its new content', async () => {
     await data.set(caller, 'shared', 'k', { ours: true }, { metadata: { a: 1 } });
     const item = await stored('shared', 'k');
     // As the seed's own program does it: read, change, put everything back.

@@ -1,4 +1,4 @@
-/** What goes wrong between the data store and DynamoDB, on DynamoDB Local behind a proxy that makes it go wrong. */
+/** Faults between the data store and DynamoDB Local, caused by a proxy. */
 import { dataOver } from '../../datastore/data-over.js';
 import {
   CreateTableCommand,
@@ -74,7 +74,7 @@ test.each(['ProvisionedThroughputExceededException', 'ThrottlingException'])(
   },
 );
 
-test('a list of namespaces whose caller goes away is not read to its end', async () => {
+test('a list of namespaces stops when its caller disconnects', async () => {
   const data = await open();
   const user = operatorCaller('gone');
   for (const namespace of ['a', 'b', 'c', 'd']) await data.set(user, namespace, 'k', 1);
@@ -92,7 +92,7 @@ test('a list of namespaces whose caller goes away is not read to its end', async
   expect(asked.filter((operation) => operation === 'Query').length).toBeLessThan(5);
 });
 
-test('a close ends the requests that are under way, however long they might take', async () => {
+test('a close ends running requests, even if they would never finish', async () => {
   const data = await open({ backendRequestSecondsMax: 3_600 });
   const asked = new Promise<void>((resolve) => {
     proxy.before = () => {
@@ -116,7 +116,7 @@ test('throttling that does not end is a clear error, and nothing was written', a
   };
   await expect(data.set(caller, 'throttled', 'k', 1)).rejects.toMatchObject({
     code: 'backend_unavailable',
-    message: expect.stringMatching(/slow down/),
+    message: expect.stringMatching(/throttled the request/),
     fix: expect.stringMatching(/capacity/),
   });
   expect(requests).toBe(3);
@@ -124,7 +124,7 @@ test('throttling that does not end is a clear error, and nothing was written', a
   expect(await data.get(caller, 'throttled', 'k')).toBeUndefined();
 });
 
-test('what a batch leaves unprocessed is asked for again', async () => {
+test('unprocessed items of a batch are requested again', async () => {
   const data = await open();
   const values = Object.fromEntries(Array.from({ length: 230 }, (_, index) => [`k${index}`, index]));
   await data.setMany(caller, 'unprocessed', values);
@@ -219,7 +219,7 @@ test('an agent that could not be noted beside its write is noted with the next o
   expect(items.find(({ namespace }) => namespace === 'noted')?.agents).toEqual(['agent']);
 });
 
-test('a list by another process does not wait for a look through a namespace that had one', async () => {
+test('a list by another process does not repeat a recent check for documents of other programs', async () => {
   const [data, other] = [await open(), await open()];
   await data.set(caller, 'looked', 'ours', 1);
   await data.listKeys(caller, 'looked');
@@ -261,7 +261,7 @@ test('lists never scan the table', async () => {
   expect([...operations]).toContain('Scan');
 });
 
-test('processes that start at once make one table and wait until it can be used', async () => {
+test('processes that start at once create one table and wait until it is active', async () => {
   const name = uniqueName('start');
   onTestFinished(() => dropTable(proxy.url, name));
   const looks = new Map<string, number>();
@@ -280,18 +280,18 @@ test('processes that start at once make one table and wait until it can be used'
   expect([...looks.values()].every((times) => times > 5)).toBe(true);
 });
 
-test('a table that never becomes usable is an error that says so', async () => {
+test('a table that never becomes active is reported as an error', async () => {
   proxy.intercept = ({ target }) =>
     operationOf(target) === 'DescribeTable'
       ? { status: 200, body: { Table: { TableStatus: 'CREATING' } } }
       : undefined;
   await expect(open({ backendReadySecondsMax: 0.001 })).rejects.toMatchObject({
     code: 'backend_unavailable',
-    message: expect.stringMatching(/not usable yet \(CREATING\)/),
+    message: expect.stringMatching(/not ready yet \(CREATING\)/),
   });
 });
 
-test('indexes that another program did not make are added one after the other and waited for', async () => {
+test('missing indexes are created one after the other, and the start waits for them', async () => {
   const name = uniqueName('theirs');
   onTestFinished(() => dropTable(proxy.url, name));
   const driver = new DynamoDBClient({
@@ -337,7 +337,7 @@ test('indexes that another program did not make are added one after the other an
   driver.destroy();
 });
 
-test("an index with the seed's keys under another name is used as it is", async () => {
+test("an index with the seed's keys under another name is used", async () => {
   const name = uniqueName('named');
   onTestFinished(() => dropTable(proxy.url, name));
   const driver = new DynamoDBClient({
@@ -387,7 +387,7 @@ test('a table with other keys is refused', async () => {
   await open();
   await expect(open({}, `${table}_namespaces`)).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringMatching(/other keys/),
+    message: expect.stringMatching(/wrong key schema/),
   });
 });
 
@@ -425,7 +425,7 @@ test('a deletion, a clear and counted reads happen once and say so when their an
   expect(lost.size).toBeGreaterThan(4);
 });
 
-test('what is still being tried again ends with the store, and asks nobody any more', async () => {
+test('retries end when the store closes', async () => {
   const data = await open({ backendAttemptsMax: 1_000 });
   let asked = 0;
   proxy.intercept = () => {

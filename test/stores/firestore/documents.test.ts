@@ -1,4 +1,6 @@
-/** Documents as they lie in Firestore: ours for other programs, and theirs for us. On an emulator. */
+/**
+ * Stored documents in Firestore: those of Stoa as other programs read them, and the reverse. On an emulator.
+ */
 import { dataOver } from '../../datastore/data-over.js';
 import { FieldValue, GeoPoint, Timestamp } from '@google-cloud/firestore';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -148,7 +150,7 @@ describe('documents in Firestore (emulator)', () => {
     ]);
   });
 
-  test('a program that writes a document of ours without knowing our fields is believed', async () => {
+  test('a document that another program rewrote without our fields is read with its new content', async () => {
     await data.set(caller, 'shared', 'k', { ours: true }, { metadata: { a: 1 } });
     const name = documentId('user_123', 'shared', 'k');
     await server.firestore
@@ -187,7 +189,7 @@ describe('documents in Firestore (emulator)', () => {
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, large]));
     await expect(data.setMany(caller, 'batch', batch(5))).rejects.toMatchObject({
       code: 'too_large',
-      message: expect.stringMatching(/^The batch needs about 45\d{5} bytes in one commit; .* 4194304 in one/),
+      message: expect.stringMatching(/^The batch needs about 45\d{5} bytes in one commit, .* 4194304 that/),
     });
     expect((await data.listKeys(caller, 'batch')).items).toEqual([]);
     await data.setMany(caller, 'whole', batch(4));
@@ -212,8 +214,8 @@ describe('documents in Firestore (emulator)', () => {
   });
 });
 
-describe('what goes wrong on the way to Firestore (emulator)', () => {
-  test('quota and contention are waited out', async () => {
+describe('faults between Stoa and Firestore (emulator)', () => {
+  test('requests refused for quota or contention are retried', async () => {
     for (const status of [8, 10, 14]) {
       faulty.fail(status, 'by the test', 3);
       await data.set(caller, 'waits', 'k', status);
@@ -242,26 +244,26 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     expect(faulty.answersLost).toBe(0);
   });
 
-  test('a quota that stays used up is a clear error', async () => {
+  test('an exhausted quota is a clear error', async () => {
     faulty.fail(8, 'Quota exceeded.');
     await expect(data.set(caller, 'quota', 'k', 1)).rejects.toMatchObject({
       code: 'backend_unavailable',
-      message: expect.stringMatching(/slow down: 8 Quota exceeded/),
+      message: expect.stringMatching(/throttled the request: 8 Quota exceeded/),
     });
     faulty.recover();
     expect(await data.get(caller, 'quota', 'k')).toBeUndefined();
   });
 
-  test('a message that is too large for the server is an error that says so, and is not sent again', async () => {
+  test('a message that is too large for the server is refused with too_large and not sent again', async () => {
     faulty.fail(8, 'Received message larger than max (5000000 vs. 4194304)', 1);
     await expect(data.set(caller, 'message', 'k', 1)).rejects.toMatchObject({
       code: 'too_large',
-      message: expect.stringMatching(/larger than this Firestore server takes in one message/),
+      message: expect.stringMatching(/too large for one message to Firestore/),
     });
     expect(await data.get(caller, 'message', 'k')).toBeUndefined();
   });
 
-  test('a missing index is an error of the configuration that says how to make it', async () => {
+  test('a missing index is a configuration error that says how to create it', async () => {
     faulty.fail(
       9,
       'FAILED_PRECONDITION: The query requires an index. You can create it here: https://console…',
@@ -273,7 +275,7 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     faulty.recover();
   });
 
-  test('a server that is not there is an error in the time that the limits give it', async () => {
+  test('an unreachable server is an error within the configured time', async () => {
     const given = process.env['FIRESTORE_EMULATOR_HOST'];
     process.env['FIRESTORE_EMULATOR_HOST'] = `127.0.0.1:${await freePort()}`;
     try {
@@ -288,7 +290,7 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     }
   });
 
-  test('a list of namespaces whose caller goes away is not read to its end', async () => {
+  test('a list of namespaces stops when its caller disconnects', async () => {
     const user = operatorCaller('gone');
     for (const namespace of ['a', 'b', 'c']) await data.set(user, namespace, 'k', 1);
     let looks = 0;
@@ -302,7 +304,7 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
     expect(looks).toBe(3);
   });
 
-  test('a close ends the requests that are under way on a server that never answers', async () => {
+  test('a close ends running requests to a server that never answers', async () => {
     const silent = await startSilentServer();
     const given = process.env['FIRESTORE_EMULATOR_HOST'];
     process.env['FIRESTORE_EMULATOR_HOST'] = silent.address;
@@ -367,7 +369,7 @@ describe('what goes wrong on the way to Firestore (emulator)', () => {
 });
 
 describe('clearing while others work (emulator)', () => {
-  test('what is touched between look and deletion is deleted all the same, and what is gone is not counted', async () => {
+  test('a document changed during a clear is deleted too, and a document deleted by others is not counted', async () => {
     await data.setMany(caller, 'cleared', { a: 1, b: 2, c: 3 });
     // The first commit of the clear finds one document changed and another one gone.
     faulty.beforeCommit = async () => {

@@ -31,7 +31,7 @@ export class FaultyFirestore {
     this.#failures = undefined;
   }
 
-  /** A client of its own, as another process would have; closing it leaves the server open. */
+  /** A separate client, as another process would have; closing it leaves the server open. */
   client(): Firestore {
     return this.#wrapped(this.#firestore) as unknown as Firestore; // The proxy keeps the driver's shape.
   }
@@ -56,7 +56,7 @@ export class FaultyFirestore {
     return proxy;
   }
 
-  /** References and queries come from the driver and go back to it as they are. */
+  /** References and queries are passed to the driver unchanged. */
   #again(result: unknown): unknown {
     const isClient =
       typeof result === 'object' &&

@@ -7,14 +7,14 @@ import { dataOver } from '../../datastore/data-over.js';
 describe('the data store in memory', () => {
   let shared: MemoryDataStore | undefined;
   dataStoreConformance(test, {
-    // One map stands for the storage that several processes share.
+    // One map represents the storage that several processes share.
     open: async (options) => (shared ??= new MemoryDataStore(options)),
   });
 });
 
 afterEach(() => vi.useRealTimers());
 
-test('a sweep that hangs is not joined by others, and is waited for at the end', async () => {
+test('no second sweep starts while one hangs, and a close waits for it', async () => {
   vi.useFakeTimers();
   const limits = limitsWith();
   const port = new MemoryDataStore({ limits, nowMs: Date.now });
@@ -28,7 +28,7 @@ test('a sweep that hangs is not joined by others, and is waited for at the end',
   const closing = data.close();
   await vi.advanceTimersByTimeAsync(0);
   expect(closed).not.toHaveBeenCalled();
-  // As many as a step takes: there may be more, but not for who is closing.
+  // As many as a step takes: there may be more, but not during a close.
   for (const end of ends) end(limits.clearStepMax);
   await closing;
   expect(closed).toHaveBeenCalledOnce();

@@ -4,7 +4,7 @@ export interface LimitDefinition {
   readonly default: number;
   /** One sentence for the configuration page. */
   readonly about: string;
-  /** An operator may change it. A limit without this is fixed: only code can lower it. */
+  /** An operator may change it. A limit without this is fixed for operators; only code can change it. */
   readonly setting?: true;
   /** Must be above 0: with 0 a timer would fire without pause, a step would make no progress, or every request would fail. */
   readonly positive?: true;

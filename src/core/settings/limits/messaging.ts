@@ -60,8 +60,6 @@ export const messagingLimits = {
     max: timerSecondsMax,
     about: 'Seconds between scans of a Redis cluster for messages that are missing from the search.',
   },
-  identitiesCachedMax: { default: 1_000, about: 'Messaging identities cached in memory.' },
-  roomsCachedMax: { default: 1_000, about: 'Rooms cached in memory.' },
   identityKeysMax: {
     default: 4_000,
     positive: true,

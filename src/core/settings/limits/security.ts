@@ -6,7 +6,7 @@ export const securityLimits = {
   agentHeaderBytesMax: { default: 256, about: 'Bytes in the agent name of the Stoa-Agent header.' },
   emailBytesMax: { default: 254, about: 'Bytes in an e-mail address.' },
   tokensPerUserMax: { default: 100, about: 'Valid tokens of one user.' },
-  tokensCachedMax: { default: 10_000, about: 'Verified tokens cached in memory.' },
+  tokensCachedMax: { default: 10_000, about: 'Verified tokens, and users, cached in memory.' },
   tokenUseSeconds: {
     default: 60,
     positive: true,

@@ -22,10 +22,10 @@ import { type DirectoryStep, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import { RowCache } from '../kernel/row-cache.js';
 import type { Store } from '../kernel/store.js';
+import { userKey } from '../../../identity/user-key.js';
 import { invalidCursor } from '../../../core/paging.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import {
-  cachedUserKey,
   checkKeyLimits,
   dataFamilies as families,
   decodeNamespace,
@@ -45,11 +45,14 @@ export { dataFamilies } from './rows.js';
 
 export interface DirectoryDataStoreOptions extends Partial<Pick<DataVerbsOptions, 'ensureUser'>> {
   kernel: Kernel;
-  /** Refuses a second spelling of a known user, which would stand for the same rows; asked before any row of the user is looked at. */
+  /**
+   * Throws for a second spelling of a known user, which would have the same rows. Called before any row of
+   * the user is read.
+   */
   checkUser?: (user: string) => void;
 }
 
-/** Rows that are looked at before other requests may have a turn: at most some milliseconds. */
+/** Rows read before other requests get a turn: a few milliseconds at most. */
 const rowsPerTurn = 200;
 
 export class DirectoryDataStore implements DataPort {
@@ -67,6 +70,7 @@ export class DirectoryDataStore implements DataPort {
   readonly #kernel: Kernel;
   readonly #checkUser: (user: string) => void;
   /** Documents as they were last read, by the bytes of their row key. */
+  /** By row key. With the text that the server keeps of such a record, it saves 10 µs of a GET, a sixth of it. */
   readonly #recent: RowCache<DocumentRecord>;
 
   constructor(options: DirectoryDataStoreOptions, shares?: DirectoryDataStore) {
@@ -141,14 +145,14 @@ export class DirectoryDataStore implements DataPort {
 
   listNamespaces(user: string, after: string | null, limit: number): NamespaceSummary[] {
     const store = this.#storeOf({ user });
-    const bounds = prefixRange(cachedUserKey(user));
+    const bounds = prefixRange(userKey(user));
     const start =
       after === null
         ? bounds
         : { gt: namespaceKey({ user, namespace: after }), ...(bounds.lt !== undefined && { lt: bounds.lt }) };
     const found: NamespaceSummary[] = [];
     let agents = 0;
-    // What is left over comes with the next call: whoever asks goes on until nothing is found.
+    // The next call reads the rest. The caller repeats until nothing is found.
     for (const { key, value } of store.range(families.namespaces, {
       ...start,
       limit: Math.min(limit, rowsPerTurn),
@@ -225,7 +229,7 @@ export class DirectoryDataStore implements DataPort {
   }
 
   usage(user: string): Usage {
-    const [store, key] = [this.#storeOf({ user }), cachedUserKey(user)];
+    const [store, key] = [this.#storeOf({ user }), userKey(user)];
     const documents = readUsage(store, key);
     return { ...documents, sizeBytes: documents.sizeBytes + keptBytes(store, key) };
   }
@@ -254,10 +258,12 @@ export class DirectoryDataStore implements DataPort {
 
   #storeOf({ user }: Pick<Scope, 'user'>): Store {
     this.#checkUser(user);
-    return this.#kernel.storeOf(cachedUserKey(user));
+    return this.#kernel.storeOf(userKey(user));
   }
 
-  /** Over rows that have expired it goes on until the page is full or the end is reached, with a turn for others in between. */
+  /**
+   * Skips expired rows until the page is full or the end is reached, and lets other requests run in between.
+   */
   async #list<Item>(
     scope: Scope,
     { prefix, after, limit }: KeyRange,
@@ -295,7 +301,7 @@ const exportTurnBytesMax = 1024 * 1024;
 /** The number of a shard, and a key in hexadecimal. */
 const exportPosition = /^(\d{1,3})\.((?:[0-9a-f]{2})*)$/;
 
-/** A document is made of these rows; a value that stands apart is not kept. */
+/** A document is made from these rows. A value in its own row is not cached. */
 function rowNameOf({ family, key }: WriteOperation): string | undefined {
   return family === families.documents || family === families.access ? key.toString('latin1') : undefined;
 }

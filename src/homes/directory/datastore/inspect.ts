@@ -1,4 +1,4 @@
-/** What a row of the data store says, for whoever looks into the files. */
+/** The rows of the data store as readable JSON, for `stoa inspect`. */
 import { toDocument } from '../../../datastore/seed-document.js';
 import {
   dataFamilies,
@@ -32,7 +32,7 @@ export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unk
   }
 }
 
-/** Without its value where that has a row of its own. */
+/** Without the value where it has its own row. */
 function documentOf(key: Buffer, row: Buffer): object {
   if (!isApart(row)) return toDocument(decodeDocument(key, row, inlineValue(row)));
   const { value: _, ...document } = toDocument(decodeDocument(key, row, 'null'));

@@ -23,7 +23,7 @@ export const dataFamilies = {
   usage: 'data/usage',
 } as const;
 
-/** Values above this have a row of their own. */
+/** Larger values have their own row. */
 const valueInlineBytesMax = 8 * 1024;
 
 const format = 1;
@@ -31,63 +31,14 @@ const apartFlag = 1;
 /** Format, flags, expiry in milliseconds, length of the head. */
 const prefixBytes = 1 + 1 + 8 + 4;
 
-/** What the row keys of a user begin with, made once: hashing the user for each call would cost more than the read itself. */
-interface UserKeys {
-  readonly user: Buffer;
-  readonly namespaces: Map<string, NamespaceKeys>;
-}
-
-interface NamespaceKeys {
-  /** User ‖ namespace. */
-  readonly row: Buffer;
-  /** User ‖ namespace ‖ 0. */
-  readonly prefix: Buffer;
-}
-
-const keysByUser = new Map<string, UserKeys>();
-const keysHeldMax = 10_000;
-let keysHeld = 0;
-
-function userKeysOf(user: string): UserKeys {
-  return keysByUser.get(user) ?? held(keysByUser, user, { user: userKey(user), namespaces: new Map() });
-}
-
-function namespaceKeysOf({ user, namespace }: Scope): NamespaceKeys {
-  const keys = userKeysOf(user);
-  const known = keys.namespaces.get(namespace);
-  if (known !== undefined) return known;
-  const prefix = Buffer.concat([keys.user, Buffer.from(namespace), Buffer.of(0)]);
-  return held(keys.namespaces, namespace, { row: prefix.subarray(0, -1), prefix });
-}
-
-/** Remembers keys; when they are too many it starts anew, which costs each one more hash. */
-function held<Keys>(map: Map<string, Keys>, name: string, keys: Keys): Keys {
-  if (keysHeld >= keysHeldMax) {
-    keysByUser.clear();
-    keysHeld = 0;
-  }
-  map.set(name, keys);
-  keysHeld += 1;
-  return keys;
-}
-
-/** The user's 32 bytes. */
-export function cachedUserKey(user: string): Buffer {
-  return userKeysOf(user).user;
-}
-
 /** User ‖ namespace: names have no control characters, so 0 ends them. */
-export function namespaceKey(scope: Scope): Buffer {
-  return namespaceKeysOf(scope).row;
+export function namespaceKey({ user, namespace }: Scope): Buffer {
+  return Buffer.concat([userKey(user), Buffer.from(namespace)]);
 }
 
 /** User ‖ namespace ‖ 0 ‖ key: UTF-8 bytes are in code-point order. */
-export function documentKey(scope: Scope, key: string): Buffer {
-  const { prefix } = namespaceKeysOf(scope);
-  const bytes = Buffer.allocUnsafe(prefix.length + Buffer.byteLength(key));
-  bytes.set(prefix);
-  bytes.write(key, prefix.length);
-  return bytes;
+export function documentKey({ user, namespace }: Scope, key: string): Buffer {
+  return Buffer.concat([userKey(user), Buffer.from(`${namespace}\0${key}`)]);
 }
 
 /** The namespace and key in a document's row key. */
@@ -96,7 +47,7 @@ export function namesOf(rowKey: Buffer): { namespace: string; key: string } {
   return { namespace: rowKey.toString('utf8', 32, end), key: rowKey.toString('utf8', end + 1) };
 }
 
-/** Limits that were raised too far would make keys that no engine takes. */
+/** Throws where the limits are so high that keys would be too long for the engines. */
 export function checkKeyLimits(limits: Limits): void {
   const names = ['dataKeyBytesMax', 'namespaceBytesMax'] as const satisfies readonly LimitName[];
   // A timer's key is the longest: time and kind before the document's own.
@@ -105,14 +56,17 @@ export function checkKeyLimits(limits: Limits): void {
     return;
   throw new StoaError(
     'invalid_config',
-    `${names.join(' and ')} together make keys of ${longest} bytes; the engines take ${keyBytesMax}.`,
-    { fix: 'Lower one of them.' },
+    `With these values of ${names.join(' and ')} a key can have ${longest} bytes. The engines allow ${keyBytesMax}.`,
+    { fix: 'Lower one of the two limits.' },
   );
 }
 
 export const expiryTimer = 'data.expiry';
 
-/** [user, version, created, updated, created by, last accessed by, last accessed, count, metadata, bytes of the value] */
+/**
+ * [user, version, created, updated, created by, last accessed by, last accessed, count, metadata, bytes of
+ * the value]
+ */
 type Head = [
   string,
   number,
@@ -140,17 +94,17 @@ export function encodeDocument(record: DocumentRecord): {
   const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isInline ? sizeBytes : 0));
   row[0] = format;
   row[1] = isInline ? 0 : apartFlag;
-  // 0 stands for never, so what expired by 1970 expires a millisecond after.
+  // 0 means "never", so a time of 1970 or before is stored as 1 ms.
   row.writeDoubleBE(record.expiresAt === null ? 0 : Math.max(1, msOf(record.expiresAt)), 2);
   row.writeUInt32BE(headBytes, 10);
   row.write(text, prefixBytes);
-  // As many bytes as characters: it is ASCII, which need not be translated.
+  // With as many bytes as characters the text is ASCII, and latin1 is the faster encoder.
   if (isInline)
     row.write(valueJson, prefixBytes + headBytes, sizeBytes === valueJson.length ? 'latin1' : 'utf8');
   return { row, apart: isInline ? undefined : Buffer.from(valueJson), sizeBytes };
 }
 
-/** The JSON of a `Head`, put together by hand: every write makes one, and times have nothing to escape. */
+/** The JSON of a `Head`, built by hand because every write makes one. Times need no escaping. */
 function headText(record: DocumentRecord, sizeBytes: number): string {
   const {
     userId,
@@ -170,9 +124,13 @@ function headText(record: DocumentRecord, sizeBytes: number): string {
 /** Milliseconds, or 0 for a document that does not expire. */
 export function expiresAtMsOf(row: Buffer): number {
   if (row[0] !== format)
-    throw new StoaError('newer_data', `A document has the format ${row[0]}; this program knows ${format}.`, {
-      fix: 'Use the version of Stoa that wrote it.',
-    });
+    throw new StoaError(
+      'newer_data',
+      `A document has format ${row[0]}. This program reads format ${format}.`,
+      {
+        fix: 'Use the version of Stoa that wrote the document.',
+      },
+    );
   return row.readDoubleBE(2);
 }
 
@@ -185,19 +143,25 @@ export function isApart(row: Buffer): boolean {
   return row[1] === apartFlag;
 }
 
-/** The JSON text of a value that stands in the row itself. */
+/** The JSON text of a value that is stored in the row itself. */
 export function inlineValue(row: Buffer): string {
   return row.toString('utf8', prefixBytes + row.readUInt32BE(10));
 }
 
-/** The JSON text of a document's value, wherever it stands. One that is lost is damage, not a null that somebody could take for it. */
+/**
+ * The JSON text of a document's value. A missing value is damage and throws; it must not look like a null.
+ */
 export function valueJsonOf(reader: Reader, rowKey: Buffer, row: Buffer): string {
   if (!isApart(row)) return inlineValue(row);
   const value = reader.get(dataFamilies.values, rowKey);
   if (value !== undefined) return value.toString();
-  throw new StoaError('invalid_data', `The value of the document "${namesOf(rowKey).key}" is lost.`, {
-    fix: 'Restore a backup into a new directory, or delete the document.',
-  });
+  throw new StoaError(
+    'invalid_data',
+    `The value of the document "${namesOf(rowKey).key}" is missing in the database.`,
+    {
+      fix: 'Restore a backup into a new directory, or delete the document.',
+    },
+  );
 }
 
 export function versionOfRow(row: Buffer): number {
@@ -225,7 +189,10 @@ export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
   return { key: namesOf(rowKey).key, version, sizeBytes, updatedAt };
 }
 
-/** `value` is the JSON text, from the row or from its own; the names are those of its row key where they are not at hand. */
+/**
+ * `value` is the JSON text, from the row or from its own; the names are those of its row key where they are
+ * not at hand.
+ */
 export function decodeDocument(
   rowKey: Buffer,
   row: Buffer,

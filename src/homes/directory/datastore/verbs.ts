@@ -22,9 +22,9 @@ import { keptBytes } from '../kept-answers.js';
 import { laterTime } from '../../../datastore/times.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
+import { userKey } from '../../../identity/user-key.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import {
-  cachedUserKey,
   dataFamilies as families,
   decodeAccess,
   decodeDocument,
@@ -54,7 +54,7 @@ export interface DataVerbsOptions {
   ensureUser: (tx: Transaction, user: string) => void;
 }
 
-/** How a write changes what is kept about its namespace and user. */
+/** How a write changes the counts of its namespace and user. */
 interface Difference {
   documents: number;
   sizeBytes: number;
@@ -75,8 +75,8 @@ export class DataVerbs {
     const rowKey = documentKey(scope, write.key);
     const row = tx.get(families.documents, rowKey);
     const before = row === undefined ? undefined : decodeHead(scope, write.key, row);
-    // The last reader stands in a row of its own, which matters only to a write by nobody. The count
-    // stays where it is: in the document what it was restored with, in that row what was read since.
+    // The last reader is in its own row, which matters only to a write without an agent. The count stays
+    // where it is: the document has the count that it was restored with, and that row has the reads since.
     const current =
       before === undefined || write.agent !== null
         ? before?.record
@@ -95,7 +95,7 @@ export class DataVerbs {
     };
   }
 
-  /** Writes what `decide` makes of the current document. */
+  /** Writes what `decide` returns for the current document. */
   modify(tx: Transaction, scope: Scope, key: string, decide: Decide): WriteResult {
     return this.set(tx, scope, decide(this.get(tx, scope, key)));
   }
@@ -152,7 +152,7 @@ export class DataVerbs {
       ({ key }) => key,
     );
     for (const key of agents) tx.delete(families.agents, key);
-    // Of more agents the rest goes in further steps, which find no documents any more.
+    // Further steps remove the remaining agents; they find no documents.
     const looked = entries.at(-1);
     const rest = looked === undefined ? (after ?? '') : namesOf(looked.key).key;
     return { deleted, after: agents.length < limit ? null : rest };
@@ -176,7 +176,7 @@ export class DataVerbs {
     for (const agent of read.agents) this.#noteAgent(tx, read.scope, agent);
   }
 
-  /** Writes a document exactly as it is; `isCounted` where the quotas have been looked at. */
+  /** Writes a document unchanged. `isCounted` means that the quotas were checked. */
   restore(tx: Transaction, record: DocumentRecord, isCounted: boolean): void {
     const scope = { user: record.userId, namespace: record.namespace };
     const rowKey = documentKey(scope, record.key);
@@ -195,7 +195,7 @@ export class DataVerbs {
     tx.change(documentImported(scope, record.key, record.version));
   }
 
-  /** The timer of a document: it may have been written anew, with another expiry or none. */
+  /** The timer of a document. The document may have been written again with another expiry or none. */
   expire(tx: Transaction, rowKey: Buffer): void {
     const row = tx.get(families.documents, rowKey);
     if (row === undefined || isLiveRow(row, tx.nowMs)) return;
@@ -274,7 +274,7 @@ export class DataVerbs {
       );
     if (!isResized) return;
 
-    const userRowKey = cachedUserKey(scope.user);
+    const userRowKey = userKey(scope.user);
     const storedUsage = tx.get(families.usage, userRowKey);
     if (storedUsage === undefined) this.#ensureUser(tx, scope.user);
     const before = storedUsage === undefined ? noUsage : decodeUsage(storedUsage);

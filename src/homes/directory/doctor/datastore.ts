@@ -1,4 +1,7 @@
-/** What `stoa doctor` checks of the data store: large values, reads, timers, the agents of namespaces, and the counts of namespaces and users. */
+/**
+ * What `stoa doctor` checks of the data store: large values, reads, timers, the agents of namespaces, and the
+ * counts of namespaces and users.
+ */
 import { messageOf } from '../../../core/errors.js';
 import type { DocumentRecord } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
@@ -62,15 +65,15 @@ export function dataChecks(): Check[] {
 type Tally = Pick<NamespaceRow, 'count' | 'sizeBytes'>;
 
 /**
- * What the walk over the documents has counted. While others write it can be off by theirs, so that
- * it only clears a namespace of suspicion; one that differs is counted anew in one step.
+ * The counts from the walk over the documents. Concurrent writes can make them wrong, so a match only proves
+ * that a namespace is right; one that differs is counted again in one transaction.
  */
 class NamespaceTallies {
   readonly #stores = new WeakMap<Store, { through: Buffer; tallies: Map<string, Tally> }>();
 
   add(store: Store, key: Buffer, sizeBytes: number): void {
     const known = this.#stores.get(store) ?? { through: Buffer.alloc(0), tallies: new Map<string, Tally>() };
-    // A page with damage is looked through twice.
+    // A page with damage is walked twice.
     if (Buffer.compare(key, known.through) <= 0) return;
     known.through = key;
     const namespace = namespaceOf(key).toString('latin1');
@@ -105,16 +108,21 @@ function* inspectDocument(
     return;
   }
   if (!userKey(record.userId).equals(key.subarray(0, userBytes)))
-    yield beyondRepair(families.documents, key, 'wrong', 'The document has another user than its key.');
+    yield beyondRepair(
+      families.documents,
+      key,
+      'wrong',
+      'The user in the document differs from the user in its key.',
+    );
   const stored = isApart(value) ? reader.get(families.values, key) : Buffer.from(inlineValue(value));
   if (stored === undefined)
-    yield beyondRepair(families.values, key, 'missing', 'The value of a document is lost.');
+    yield beyondRepair(families.values, key, 'missing', 'The value of a document is missing.');
   else if (stored.length !== sizeOfRow(value))
     yield beyondRepair(
       isApart(value) ? families.values : families.documents,
       key,
       'wrong',
-      `The value of a document has ${stored.length} bytes, and should have ${sizeOfRow(value)}.`,
+      `The value of a document has ${stored.length} bytes. Expected ${sizeOfRow(value)}.`,
     );
   for (const agent of new Set([record.createdByAgent, record.lastAccessedByAgent]))
     yield* inspectWorked(reader, key, agent);
@@ -123,7 +131,7 @@ function* inspectDocument(
     yield* inspectTimer(
       reader,
       { atMs: expiresAtMs, kind: expiryTimer, reference: key },
-      'A document would not be removed when it expires.',
+      'The expiry timer of a document is missing.',
     );
   const namespace = namespaceOf(key);
   // Told once, with the first document of the namespace.
@@ -135,7 +143,7 @@ function* inspectDocument(
     yield missingRow(
       families.namespaces,
       namespace,
-      'The namespace of a document is not in the list.',
+      'The namespace of a document is missing in the list of namespaces.',
       (tx) => tx.put(families.namespaces, namespace, encodeNamespace(row)),
     );
   }
@@ -144,20 +152,30 @@ function* inspectDocument(
 function* inspectValue(reader: Reader, { key }: Entry): Generator<Damage> {
   const document = reader.get(families.documents, key);
   if (document === undefined)
-    yield surplusRow(families.values, key, 'dangling', 'The document of a value is not there.');
+    yield surplusRow(families.values, key, 'dangling', 'A value belongs to a document that does not exist.');
   else if (!isApart(document))
-    yield surplusRow(families.values, key, 'duplicate', 'The document has its value in its own row.');
+    yield surplusRow(
+      families.values,
+      key,
+      'duplicate',
+      'The value is stored twice: the row of the document contains it too.',
+    );
 }
 
 function* inspectAccess(reader: Reader, { key, value }: Entry): Generator<Damage> {
   if (reader.get(families.documents, key) === undefined) {
-    yield surplusRow(families.access, key, 'dangling', 'The document that was read is not there.');
+    yield surplusRow(
+      families.access,
+      key,
+      'dangling',
+      'Reads are stored for a document that does not exist.',
+    );
     return;
   }
   const access = readAccess(value);
   if (typeof access === 'string')
     yield {
-      ...surplusRow(families.access, key, 'wrong', `The reads of a document cannot be read: ${access}.`),
+      ...surplusRow(families.access, key, 'wrong', `The stored reads of a document are invalid: ${access}.`),
       kind: 'unreadable',
     };
   else yield* inspectWorked(reader, key, access.agent);
@@ -180,12 +198,15 @@ function* inspectWorked(reader: Reader, document: Buffer, agent: string | null):
   yield missingRow(
     families.agents,
     key,
-    `The agent "${agent}" is not among those of a namespace that it worked in.`,
+    `The agent "${agent}" is missing in the list of agents of a namespace where it worked.`,
     (tx) => tx.put(families.agents, key, Buffer.alloc(0)),
   );
 }
 
-/** An agent whose documents are gone is still one that worked there; but not where nobody has ever stored anything. */
+/**
+ * An agent without documents still counts as an agent of the namespace, unless the user never stored
+ * anything.
+ */
 function* inspectAgent(reader: Reader, { key }: Entry): Generator<Damage> {
   if (key.indexOf(0, userBytes) <= userBytes) {
     yield surplusRow(families.agents, key, 'wrong', 'The key does not name a namespace and an agent.');
@@ -199,7 +220,7 @@ function* inspectAgent(reader: Reader, { key }: Entry): Generator<Damage> {
       families.agents,
       key,
       'dangling',
-      'The user of the namespace has never stored anything.',
+      'The namespace belongs to a user without stored documents.',
     );
 }
 
@@ -212,7 +233,7 @@ function* inspectNamespace(
   const user = key.subarray(0, userBytes);
   if (reader.get(families.usage, user) === undefined) {
     const usage = yield* summed(reader, user);
-    yield missingRow(families.usage, user, 'What a user has stored is not counted.', (tx) =>
+    yield missingRow(families.usage, user, 'The usage row of a user is missing.', (tx) =>
       tx.put(families.usage, user, encodeUsage(usage)),
     );
   }
@@ -227,7 +248,7 @@ function* inspectNamespace(
   yield wrongRow(
     families.namespaces,
     key,
-    `The namespace has ${count} documents of ${sizeBytes} bytes; its row says otherwise.`,
+    `The row of the namespace is wrong: the namespace has ${count} documents with ${sizeBytes} bytes.`,
     (tx) =>
       tx.put(
         families.namespaces,
@@ -249,7 +270,7 @@ function* inspectUsage(reader: Reader, { key, value }: Entry): Generator<Found> 
   yield wrongRow(
     families.usage,
     key,
-    `A user has ${usage.documents} documents in ${usage.namespaces} namespaces; the row says otherwise.`,
+    `The usage row is wrong: the user has ${usage.documents} documents in ${usage.namespaces} namespaces.`,
     (tx) => tx.put(families.usage, key, encodeUsage(usage)),
   );
 }
@@ -279,7 +300,7 @@ function* counted(reader: Reader, namespace: Buffer): Generator<typeof turn, Nam
   return row;
 }
 
-/** A user by the rows of its namespaces, which were mended before. */
+/** The usage of a user from the rows of its namespaces, which were repaired before. */
 function* summed(reader: Reader, user: Buffer): Generator<typeof turn, Usage> {
   const usage: Usage = { ...noUsage };
   yield* eachRow(reader, families.namespaces, prefixRange(user), ({ value }) => {

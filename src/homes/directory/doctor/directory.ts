@@ -1,4 +1,7 @@
-/** What `stoa doctor` checks of the directory beside the registry's own part: ids of workspaces and links, and rows that no domain knows. */
+/**
+ * What `stoa doctor` checks of the directory beside the registry's own part: ids of workspaces and links, and
+ * rows that no domain knows.
+ */
 import { type Check, type Damage, missingRow, surplusRow } from '../kernel/inspect/doctor.js';
 import type { Entry } from '../kernel/engine.js';
 import { kernelFamilies } from '../kernel/families.js';
@@ -23,7 +26,10 @@ export function directoryChecks(kernel: Kernel): Check[] {
   ];
 }
 
-/** With several shards, whatever is asked for by its id alone is in the directory, with its owner. */
+/**
+ * With several shards, every record that is looked up by its id alone is in the directory of ids, with its
+ * owner.
+ */
 function* inspectEntered(kernel: Kernel, family: string, entry: Entry, store: Store): Generator<Damage> {
   if (kernel.stores.length === 1) return;
   const owner = embeddedPlacements[family]?.(entry, store);
@@ -35,7 +41,7 @@ function* inspectEntered(kernel: Kernel, family: string, entry: Entry, store: St
     yield missingRow(
       kernelFamilies.directory,
       key,
-      `The directory does not lead to ${id}.`,
+      `The id ${id} is missing in the directory of ids.`,
       (tx) => tx.put(kernelFamilies.directory, key, owner),
       kernel.root,
     );
@@ -44,5 +50,10 @@ function* inspectEntered(kernel: Kernel, family: string, entry: Entry, store: St
 
 function* inspectForm(key: Buffer): Generator<Damage> {
   if (!knownForm.test(key.toString()))
-    yield surplusRow(kernelFamilies.directory, key, 'wrong', 'The directory has an id that no domain gives.');
+    yield surplusRow(
+      kernelFamilies.directory,
+      key,
+      'wrong',
+      'The directory of ids has an id that belongs to no domain.',
+    );
 }

@@ -27,12 +27,11 @@ export function embeddedChecks(kernel: Kernel): Check[] {
 /** Families in which nothing follows from anything else, and why the doctor passes them by. */
 export const unexaminedFamilies: Readonly<Record<string, string>> = {
   [kernelFamilies.meta]:
-    'Notes of the store about itself, which nothing else repeats; opening the directory checks them.',
+    'Facts about the store that are not stored elsewhere. They are checked when the directory is opened.',
   [kernelFamilies.changes]:
-    'A log: its records are the only account of what happened, and each is checked when it is read.',
+    'A log. Its records are not stored elsewhere, and each is checked when it is read.',
   [kernelFamilies.intents]:
-    'What a write over two shards still has to do; every start carries it out and takes the row away.',
-  [kernelFamilies.finishedIntents]: 'Marks of intents that were carried out, which every start takes away.',
-  [kernelFamilies.redo]:
-    'A log: its records are the only account of what happened, and each is checked when it is read.',
+    'Unfinished writes over two shards. Every start finishes them and deletes the rows.',
+  [kernelFamilies.finishedIntents]: 'Marks of finished writes over two shards. Every start deletes them.',
+  [kernelFamilies.redo]: 'A log. Its records are not stored elsewhere, and each is checked when it is read.',
 };

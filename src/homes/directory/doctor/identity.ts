@@ -22,7 +22,7 @@ function* inspectToken(reader: Reader, { key, value }: Entry): Generator<Damage>
     return;
   }
   if (record.id !== key.toString('hex')) {
-    yield beyondRepair(families.tokens, key, 'wrong', 'The record has another id than its key.');
+    yield beyondRepair(families.tokens, key, 'wrong', 'The id in the record differs from the id in its key.');
     return;
   }
   yield* inspectRows(reader, tokenRecords.rowsOf(record), `the token ${record.id}`);
@@ -30,7 +30,7 @@ function* inspectToken(reader: Reader, { key, value }: Entry): Generator<Damage>
     yield* inspectTimer(
       reader,
       { atMs: record.expiresAtMs, kind: expiryTimer, reference: key },
-      `The token ${record.id} would not be removed when it expires.`,
+      `The expiry timer of the token ${record.id} is missing.`,
     );
 }
 
@@ -45,9 +45,9 @@ function* inspectTokenOfUser(reader: Reader, entry: Entry): Generator<Damage> {
 
 function* inspectTokenUse(reader: Reader, { key, value }: Entry): Generator<Damage> {
   if (reader.get(families.tokens, key) === undefined)
-    yield surplusRow(families.tokenUses, key, 'dangling', 'The token is not there.');
+    yield surplusRow(families.tokenUses, key, 'dangling', 'The token does not exist.');
   else if (!/^[0-9]+$/.test(value.toString()))
-    yield surplusRow(families.tokenUses, key, 'wrong', 'The last use of a token is not a time.');
+    yield surplusRow(families.tokenUses, key, 'wrong', 'The time when a token was last used is invalid.');
 }
 
 /** The record, or why it cannot be read. */

@@ -9,14 +9,17 @@ export function* inspectRows(reader: Reader, rows: Iterable<IndexRow>, name: str
   for (const { family, key, value } of rows) {
     const stored = reader.get(family, key);
     if (stored?.equals(value) === true) continue;
-    const write: Damage['mend'] = (tx) => tx.put(family, key, value);
+    const write: Damage['applyRepair'] = (tx) => tx.put(family, key, value);
     yield stored === undefined
       ? missingRow(family, key, `An index row of ${name} is missing.`, write)
       : wrongRow(family, key, `An index row of ${name} has a wrong value.`, write);
   }
 }
 
-/** A stored index row, judged by the rows of the record that it names; undefined where that record does not exist. */
+/**
+ * Compares a stored index row with the rows of the record that it names; undefined where the record does not
+ * exist.
+ */
 export function* inspectIndexRow(
   family: string,
   { key }: Entry,

@@ -1,4 +1,4 @@
-/** What `stoa doctor` checks of the kernel's own families: timers that can ring, answers that are forgotten in time. */
+/** What `stoa doctor` checks in the kernel's own families: valid timers, and stored answers that expire. */
 import { messageOf } from '../../../core/errors.js';
 import { type Check, type Damage, surplusRow, wrongRow } from '../kernel/inspect/doctor.js';
 import type { Entry } from '../kernel/engine.js';
@@ -32,29 +32,32 @@ export const kernelChecks: readonly Check[] = [
   { family: families.timers, inspect: inspectTimerRow },
 ];
 
-/** An answer that cannot be read would refuse its key for ever, to a caller who may repeat the request. */
+/** An unreadable answer would refuse its key for ever, although the caller may repeat the request. */
 function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage> {
   let expiresAtMs: unknown;
   try {
     ({ expiresAtMs } = JSON.parse(value.toString()) as { expiresAtMs?: unknown });
   } catch (error) {
     yield {
-      ...surplusRow(families.idempotency, key, 'wrong', `A kept answer is not JSON: ${messageOf(error)}.`),
+      ...surplusRow(families.idempotency, key, 'wrong', `A stored answer is not JSON: ${messageOf(error)}.`),
       kind: 'unreadable',
     };
     return;
   }
   if (typeof expiresAtMs !== 'number')
-    yield surplusRow(families.idempotency, key, 'wrong', 'A kept answer does not say until when.');
+    yield surplusRow(families.idempotency, key, 'wrong', 'A stored answer has no expiry time.');
   else
     yield* inspectTimer(
       reader,
       { atMs: expiresAtMs, kind: keptAnswerTimer, reference: key },
-      'A kept answer would not be forgotten when its time is over.',
+      'The expiry timer of a stored answer is missing.',
     );
 }
 
-/** A user's number is the sum of its answers. A missing number does no harm: it counts as 0, and never falls below. */
+/**
+ * A user's number is the sum of its answers. A missing number does no harm: it counts as 0, and never falls
+ * below.
+ */
 function* inspectKeptBytes(reader: Reader): Generator<Damage> {
   const sums = new Map<string, number>();
   for (const { value } of reader.range(families.idempotency, {})) {
@@ -65,18 +68,23 @@ function* inspectKeptBytes(reader: Reader): Generator<Damage> {
     const sum = sums.get(key.toString('hex')) ?? 0;
     const said = value.length === 8 ? Number(value.readBigUInt64BE()) : undefined;
     if (sum === 0)
-      yield surplusRow(families.idempotencyBytes, key, 'dangling', 'No answer is kept for this user.');
+      yield surplusRow(
+        families.idempotencyBytes,
+        key,
+        'dangling',
+        'The row counts the answers of a user who has none.',
+      );
     else if (said !== sum)
       yield wrongRow(
         families.idempotencyBytes,
         key,
-        `The row says ${said ?? 'no number of'} bytes; the kept answers of the user have ${sum}.`,
+        `The row counts ${said ?? 'an invalid number of'} bytes, but the stored answers of the user have ${sum}.`,
         (tx) => putKeptBytes(tx, key, sum),
       );
   }
 }
 
-/** Undefined for an answer that counts for nobody, or that cannot be read, which its own check reports. */
+/** Undefined for an answer that counts for no user, or that cannot be read, which its own check reports. */
 function ownerOfAnswer(value: Buffer): string | undefined {
   try {
     const { user } = JSON.parse(value.toString()) as { user?: unknown };
@@ -86,14 +94,9 @@ function ownerOfAnswer(value: Buffer): string | undefined {
   }
 }
 
-/** A timer of something that is gone does nothing when it rings; that is how most of them end. */
+/** A timer of a deleted record does nothing when it fires. Most timers end this way. */
 function* inspectTimerRow(_reader: Reader, { key }: Entry): Generator<Damage> {
-  if (!isTimerKey(key)) yield surplusRow(families.timers, key, 'wrong', 'The key is not that of a timer.');
+  if (!isTimerKey(key)) yield surplusRow(families.timers, key, 'wrong', 'The key is not the key of a timer.');
   else if (!kinds.has(timerOf(key).kind))
-    yield surplusRow(
-      families.timers,
-      key,
-      'wrong',
-      `Nothing answers to timers of the kind "${timerOf(key).kind}".`,
-    );
+    yield surplusRow(families.timers, key, 'wrong', `Unknown kind of timer "${timerOf(key).kind}".`);
 }

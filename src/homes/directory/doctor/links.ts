@@ -1,4 +1,7 @@
-/** What `stoa doctor` checks between messaging and the registry: an agent knows every identity that speaks for it. */
+/**
+ * What `stoa doctor` checks between messaging and the registry: an agent lists every identity that speaks for
+ * it.
+ */
 import { userKey } from '../../../identity/user-key.js';
 import { type Check, type Damage, missingRow } from '../kernel/inspect/doctor.js';
 import type { Entry } from '../kernel/engine.js';
@@ -23,7 +26,7 @@ export function linkChecks(kernel: Kernel): Check[] {
   ];
 }
 
-/** Programs before this index linked without it. The registry is told first of a link, so that nobody meets one that is half made. */
+/** An identity with a link must be in the list of its agent, and in the directory of ids. */
 function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store: Store): Generator<Damage> {
   const { id, link } = decodeOrUndefined<IdentityRow>(value) ?? {};
   if (id === undefined || link === undefined || link === null) return;
@@ -40,7 +43,7 @@ function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store:
   yield missingRow(
     registry.identityLinks,
     byIdentity,
-    `The agent ${link.agentId} does not know that the identity ${id} speaks for it.`,
+    `The link of the identity ${id} is missing at the agent ${link.agentId}.`,
     (tx) => linkRecords.put(tx, undefined, { agent, identity: id }),
     home,
   );
@@ -50,12 +53,15 @@ function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store:
   yield missingRow(
     kernelFamilies.directory,
     entry,
-    `The directory does not lead to ${linkDirectoryId(id)}.`,
+    `The id ${linkDirectoryId(id)} is missing in the directory of ids.`,
     (tx) => tx.put(kernelFamilies.directory, entry, owner),
   );
 }
 
-/** Of an agent that is gone there is nothing to know, also where another was made under its id since; its identities are refused by themselves. */
+/**
+ * Links of a deleted agent are ignored, even if another agent was created under its id: its identities are
+ * refused anyway.
+ */
 function isGone(reader: Reader, key: Buffer, linkedAtMs: number): boolean {
   const stored = reader.get(registry.agents, key);
   if (stored === undefined) return true;

@@ -1,4 +1,4 @@
-/** What several checks ask of timers: whether the thing of a row will be looked at when its time comes. */
+/** Checks shared by several domains: whether the timer of a row is set. */
 import { type Damage, missingRow } from '../kernel/inspect/doctor.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Store } from '../kernel/store.js';
@@ -24,7 +24,10 @@ export class SharedTimers {
     this.#kinds = new Set(kinds);
   }
 
-  /** Damage where no timer of this kind and thing is set: one at that time or later, or any where `orAny` says so. */
+  /**
+   * Damage where no timer of this kind and thing is set: one at that time or later, or any where `orAny` says
+   * so.
+   */
   *inspect(
     reader: Reader,
     store: Store,

@@ -26,7 +26,7 @@ import { sessionTimer } from '../workspaces/sessions.js';
 import { changeHeld, leaseTimer, placedTask } from '../workspaces/task-rows.js';
 import { sessionPath } from '../workspaces/tree.js';
 
-/** Counters after the records that they count: a mended record may change them. */
+/** Counters come after the records that they count, because repairing a record may change them. */
 export function workspaceChecks(): Check[] {
   const timers = new SharedTimers([sessionTimer]);
   return [
@@ -61,20 +61,20 @@ function* recordDamage(reader: Reader, entity: Entity, key: Buffer, value: Buffe
   const expected = expectedRows(reader, id);
   if (expected === undefined) {
     if (!isBeingPurged(reader, id))
-      yield beyondRepair(bucketOf[entity], key, 'missing', `The record above ${id} does not exist.`);
+      yield beyondRepair(bucketOf[entity], key, 'missing', `The parent record of ${id} does not exist.`);
     return;
   }
   yield* inspectRows(reader, expected, id);
   if (entity === 'task') yield* runningDamage(reader, id);
 }
 
-/** A running task has a lease with a holder, and a timer that looks after it. */
+/** A running task has a lease with a holder, and a timer for the lease. */
 function* runningDamage(reader: Reader, id: string): Generator<Damage> {
   const task = readRecord(reader, 'task', id);
   if (task?.status !== 'running') return;
   const lease = readLease(reader, id);
   if (lease === undefined || lease.holder === null) {
-    yield wrongRow(buckets.tasks, recordKey('task', id), `${id} is running, but nobody holds it.`, (tx) => {
+    yield wrongRow(buckets.tasks, recordKey('task', id), `${id} is running but has no lease.`, (tx) => {
       const path = sessionPath(tx, task.session_id);
       const held = { task, lease };
       if (path !== undefined)
@@ -83,7 +83,7 @@ function* runningDamage(reader: Reader, id: string): Generator<Damage> {
           held,
           returnTask(
             { ...held, task: { ...task, attempts: task.attempts - 1 } },
-            'Its lease was lost.',
+            'The lease was lost.',
             tx.nowMs,
           ),
           { projectId: path.project.id, ownerId: path.workspace.owner_id },
@@ -94,7 +94,7 @@ function* runningDamage(reader: Reader, id: string): Generator<Damage> {
   yield* inspectTimer(
     reader,
     { atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(id) },
-    `The lease of ${id} has no timer.`,
+    `The timer of the lease of ${id} is missing.`,
   );
 }
 
@@ -108,10 +108,12 @@ function* indexDamage(reader: Reader, entry: Entry): Generator<Damage> {
 function* leaseDamage(reader: Reader, key: Buffer): Generator<Damage> {
   const id = idOfKey(key);
   if (readRecord(reader, 'task', id) === undefined && !isBeingPurged(reader, id))
-    yield surplusRow(buckets.leases, key, 'dangling', `A lease speaks of ${id}, which is not there.`);
+    yield surplusRow(buckets.leases, key, 'dangling', `A lease belongs to ${id}, which does not exist.`);
 }
 
-/** A session that has a limit has a timer that ends it; its activity moves the limit, and leaves the timer. */
+/**
+ * A session that has a limit has a timer that ends it; its activity moves the limit, and leaves the timer.
+ */
 function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store: Store): Generator<Found> {
   yield* sessionCounterDamage(reader, id);
   const session = readRecord(reader, 'session', id);
@@ -121,26 +123,26 @@ function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store:
     reader,
     store,
     { atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(id) },
-    `${id} would not be ended at its limit.`,
+    `The timer that ends ${id} at its limit is missing.`,
     { orAny: true },
   );
 }
 
 const bulkKinds: ReadonlySet<string> = new Set(['purge', 'dependants', 'reseal'] satisfies BulkKind[]);
 
-/** Counts of what is there, work that somebody knows how to do, and notes of the layout: nothing else is kept here. */
+/** This family holds counters, marks of bulk work and notes about the layout, and nothing else. */
 function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {
   const [, kind = '', entity = '', ...rest] = key.toString().split(':').map(unescapePart);
   const id = rest.join(':');
   if (kind === 'open_tasks' && (entity === 'project' || entity === 'session')) {
     if (readRecord(reader, entity, id) === undefined && !isBeingPurged(reader, id))
-      yield surplusRow(buckets.metadata, key, 'dangling', `A count speaks of ${id}, which is not there.`);
+      yield surplusRow(buckets.metadata, key, 'dangling', `A count belongs to ${id}, which does not exist.`);
   } else if (
     kind === 'work'
       ? !bulkKinds.has(entity)
       : !['schema_version', 'last_migration', 'migrating'].includes(kind)
   ) {
-    yield surplusRow(buckets.metadata, key, 'wrong', `${key.toString()} means nothing here.`);
+    yield surplusRow(buckets.metadata, key, 'wrong', `Unknown key ${key.toString()}.`);
   }
 }
 
@@ -168,7 +170,7 @@ function* counterDamage(
     yield wrongRow(
       buckets.metadata,
       openTasksKey(entity, id),
-      `${id} has ${counted} open tasks, not ${kept}.`,
+      `The count of open tasks of ${id} is ${kept}. Expected ${counted}.`,
       (tx) => tx.put(buckets.metadata, openTasksKey(entity, id), Buffer.from(String(counted))),
     );
 }
@@ -183,7 +185,7 @@ function* workspaceCounterDamage(reader: Reader, id: string): Generator<Found> {
   yield wrongRow(
     buckets.workspaces,
     recordKey('workspace', id),
-    `${id} has ${counted} active tasks, not ${workspace.active_tasks}.`,
+    `The count of active tasks of ${id} is ${workspace.active_tasks}. Expected ${counted}.`,
     (tx) => workspaceRecords.rewrite(tx, { ...workspace, active_tasks: counted }),
   );
 }
@@ -205,7 +207,7 @@ function expectedRows(reader: Reader, id: string): IndexRow[] | undefined {
   return taskRecords.rowsOf(placedTask(reader, record, home));
 }
 
-/** What hangs below something that is being purged waits for its turn: that is no damage. */
+/** Records below one that is being purged wait to be removed. That is not damage. */
 function isBeingPurged(reader: Reader, id: string): boolean {
   if (reader.get(buckets.metadata, bulkKey('purge', id)) !== undefined) return true;
   const entity = entityOf(id);

@@ -1,4 +1,4 @@
-/** The rows of tokens as readable JSON, for whoever looks into the store. */
+/** The rows of tokens as readable JSON, for `stoa inspect`. */
 import { tokenFamilies as families } from './identity.js';
 
 /** What a row says, or undefined for a family that is not of tokens. Throws for a row that cannot be read. */

@@ -2,11 +2,11 @@
 
 import type { EngineName, StoreConfig } from '../../../core/settings/store-config.js';
 
-/** The same with what the program itself knows of its families. */
+/** The same, with the program's own facts about its families. */
 export interface EngineConfig extends StoreConfig {
   /**
-   * Families of which one row at a time is read, any of them: a block that was read is hardly ever
-   * read again soon, so that a cache of the engine's own only costs.
+   * Families whose rows are read one at a time and at random. A block is rarely read again soon, so the
+   * engine's own cache only costs memory.
    */
   scattered_families?: readonly string[] | undefined;
 }
@@ -16,7 +16,7 @@ export interface Entry {
   readonly value: Buffer;
 }
 
-/** One write. Without a value it is a deletion; deleting what is not there is no error. */
+/** One write. Without a value it is a deletion; deleting a missing key is not an error. */
 export interface WriteOperation {
   readonly family: string;
   readonly key: Buffer;
@@ -37,8 +37,8 @@ export interface RangeOptions {
 /** A frozen view of every family, readable over many turns of the event loop. */
 export interface Snapshot {
   /**
-   * The next entries of a family in key order: at most `limit`, and fewer where they are large (`pageBytesMax`).
-   * An empty answer is the end. Each family has a cursor of its own.
+   * The next entries of a family in key order: at most `limit`, and fewer where they are large
+   * (`pageBytesMax`). An empty answer is the end. Each family has its own cursor.
    */
   next(family: string, limit: number): Entry[];
   close(): Promise<void>;
@@ -81,13 +81,16 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** The entry that takes a page of a snapshot past this is its last: whoever asked holds the page in memory. */
+/**
+ * A page of a snapshot ends with the entry that exceeds this size, because the caller keeps the page in
+ * memory.
+ */
 export const pageBytesMax = 4 * 1024 * 1024;
 
 /** The longest key that every engine takes. */
 export const keyBytesMax = 1978;
 
-/** Opens one database. Families are created when missing; families on disk that are not named stay as they are. */
+/** Opens one database. Missing families are created; families on disk that are not named stay unchanged. */
 export type OpenEngine = (config: EngineConfig, families: readonly string[]) => Promise<Engine>;
 
 /** The bounds that hold exactly the keys beginning with `prefix`. */

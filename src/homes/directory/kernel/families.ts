@@ -15,5 +15,5 @@ export const kernelFamilies = {
   finishedIntents: 'kernel/finished_intents',
 } as const;
 
-/** Trimming a log is not worth a line in the log: a restore writes both anew. */
+/** Trimming a log is not recorded in the log, because a restore writes both logs again. */
 export const logFamilies: ReadonlySet<string> = new Set([kernelFamilies.changes, kernelFamilies.redo]);

@@ -4,7 +4,7 @@ import type { RedoTransaction } from './feed/log.js';
 import type { PendingWrite } from './open-transaction.js';
 import { Overlay } from './overlay.js';
 
-/** Somebody who goes on once the group is durable. What `outcome` answers is what `resolve` takes. */
+/** A caller that waits until the group is durable. `resolve` gets the result of `outcome`. */
 interface Waiting {
   outcome: () => unknown;
   resolve: (result: unknown) => void;
@@ -39,7 +39,7 @@ export class Group {
     return this.#waiting.length;
   }
 
-  /** Its writes stand in the overlay already. */
+  /** The writes are in the overlay already. */
   add(transaction: RedoTransaction, commitText: string | undefined): void {
     this.transactions.push(transaction);
     if (transaction.commit === null || commitText === undefined) return;
@@ -48,7 +48,9 @@ export class Group {
     this.#textBytes += commitText.length;
   }
 
-  /** Resolves with `outcome` once the group is durable: also a refusal may rest on what others wrote in it. */
+  /**
+   * Resolves with `outcome` once the group is durable: also a refusal may rest on what others wrote in it.
+   */
   wait<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#waiting.push({ outcome, resolve: resolve as (result: unknown) => void, reject, onFailed });

@@ -41,13 +41,11 @@ export interface KernelOptions {
   dataDir: string;
   /** What a new directory is created with; an existing one must have been created with the same. */
   engine?: EngineName | undefined;
-  /** Fixed at creation; undefined takes what is there, or one. */
+  /** Fixed at creation. Undefined uses the number of an existing directory, or one. */
   shards?: number | undefined;
   families: readonly string[];
-  /** Those of them of which one row at a time is read, at random. */
+  /** Families whose rows are read one at a time and at random. */
   scatteredFamilies?: readonly string[];
-  /** Those whose rows nearly every transaction reads and few change: they are kept in memory. */
-  hotFamilies?: readonly string[];
   limits: Limits;
   storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>>;
   clock?: () => number;
@@ -60,7 +58,9 @@ export interface KernelOptions {
 }
 
 const trimIntervalMs = 60_000;
-/** How often the newest durable transactions are noted beside the databases, and a full disk is looked for. */
+/**
+ * How often the newest durable transactions are noted beside the databases, and a full disk is looked for.
+ */
 const watchIntervalMs = 1_000;
 /** With less free space than this a write is tried, so that a full disk is known before a caller meets it. */
 const lowSpaceBytes = 2 * 1024 * 1024;
@@ -109,9 +109,9 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
 function lockLost(dataDir: string): StoaError {
   return new StoaError(
     'writes_stopped',
-    `Another process has taken over ${dataDir} because this one stood still for too long.`,
+    `Another process took over ${dataDir}, because this process did not renew its lock in time.`,
     {
-      fix: 'Stop this server; the other one serves the data now.',
+      fix: 'Stop this server. The other process serves the data now.',
     },
   );
 }
@@ -140,7 +140,6 @@ async function openShards(
           new Store({
             engine,
             families,
-            hotFamilies: options.hotFamilies,
             limits: options.limits,
             ...(options.clock && { clock: options.clock }),
             ...(options.onGroup && { onGroup: options.onGroup }),
@@ -209,7 +208,8 @@ export class Kernel {
   /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
   get outages(): readonly Outage[] {
     const nowMs = this.nowMs();
-    // One that ends in a time to come was noted before the clock was set back: it would keep leases alive until then.
+    // One that ends in a time to come was noted before the clock was set back: it would keep leases alive
+    // until then.
     return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs
       ? this.#outages
       : this.#outages.filter(({ toMs }) => toMs <= nowMs);
@@ -231,7 +231,10 @@ export class Kernel {
     return owner === undefined ? undefined : this.storeOf(owner);
   }
 
-  /** Runs `body` as one transaction over the shard of a user and shard 00: both keep what it wrote, or neither. */
+  /**
+   * Runs `body` as one transaction over the shard of a user and shard 00. Both shards keep its writes, or
+   * neither.
+   */
   transactBoth<T>(own: Store, body: (own: Transaction, root: Transaction) => T): Promise<T> {
     return this.#pairs.transact(own, body);
   }
@@ -241,7 +244,10 @@ export class Kernel {
     return this.#pairs.between(take);
   }
 
-  /** Which user owns the thing with this id, as shard 00 knows it. Undefined for an unknown id, and always where there is one shard. */
+  /**
+   * The user who owns the record with this id, from shard 00. Undefined for an unknown id, and always with
+   * one shard.
+   */
   ownerIn(root: Reader, id: string): Buffer | undefined {
     return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
   }
@@ -266,7 +272,7 @@ export class Kernel {
     return this.stores.map((store) => store.lsn);
   }
 
-  /** Whether writes are taken: `disk_full` ends by itself when there is room again, `stopped` with a restart. */
+  /** Whether writes are accepted. `disk_full` ends when there is space again, `stopped` with a restart. */
   get writes(): 'ok' | 'disk_full' | 'stopped' {
     if (this.stores.some((store) => store.stopped !== undefined)) return 'stopped';
     return this.stores.some((store) => store.full !== undefined) ? 'disk_full' : 'ok';
@@ -285,7 +291,7 @@ export class Kernel {
     note?.close().catch((error: unknown) => this.#onError(error, 'closing stoa.durable'));
   }
 
-  /** Starts what works by itself: sweeping and trimming. Call it once every timer has its handler. */
+  /** Starts the background work: sweeping and trimming. Call it when every timer has its handler. */
   start(): void {
     for (const sweeper of this.#sweepers) sweeper.start();
     this.#trimming ??= setInterval(() => {
@@ -307,11 +313,11 @@ export class Kernel {
       // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is noted.
       if (this.#syncsWrites) await this.#note?.write(this.lsns);
     } catch (error) {
-      this.#onError(error, 'looking after the data directory');
+      this.#onError(error, 'maintaining the data directory');
     }
   }
 
-  /** Does now what is due; tests call it instead of waiting. */
+  /** Runs everything that is due now. Tests call it instead of waiting. */
   async sweep(): Promise<number> {
     let handled = 0;
     for (const sweeper of this.#sweepers) handled += await sweeper.sweep();
@@ -431,7 +437,7 @@ async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest;
       'invalid_config',
       `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`,
       {
-        fix: `Leave the engine setting away, or make a new directory: "stoa backup" this one and "stoa restore --engine ${options.engine}".`,
+        fix: `Remove the engine setting, or convert the data: run "stoa backup", then "stoa restore --engine ${options.engine}" into a new directory.`,
       },
     );
   }
@@ -440,17 +446,14 @@ async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest;
       'invalid_config',
       `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`,
       {
-        fix: 'Leave the shards setting away, or re-shard offline into a new directory with "stoa reshard".',
+        fix: 'Remove the shards setting, or run "stoa reshard", which writes a new directory.',
       },
     );
   }
   return { manifest: found, isNew: false };
 }
 
-/**
- * Each database carries the id of the manifest: one that lost its file, or was put there by
- * mistake, is not taken for an empty store.
- */
+/** Each database stores the id of the manifest, so that an empty or a foreign database is detected. */
 async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
   for (const [shard, store] of kernel.stores.entries()) {
     const marked = store.get(kernelFamilies.meta, storeIdKey)?.toString();
@@ -459,7 +462,7 @@ async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
       if (store.sequence > 0) {
         throw new StoaError(
           'damaged_data',
-          `${path} holds data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`,
+          `${path} contains data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`,
           { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' },
         );
       }
@@ -468,8 +471,8 @@ async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
     } else if (marked !== kernel.manifest.id) {
       const reason =
         marked === undefined
-          ? 'its database has lost what was in it'
-          : 'its database belongs to another directory';
+          ? 'its database is empty, but data was stored in it'
+          : 'its database belongs to another data directory';
       throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, {
         fix: 'Put the right files back, or restore a backup into a new directory.',
       });
@@ -481,10 +484,14 @@ async function makeDirectory(path: string): Promise<void> {
   try {
     await makePrivateDirectory(path);
   } catch (error) {
-    throw new StoaError('invalid_config', `The data directory ${path} cannot be made: ${messageOf(error)}.`, {
-      cause: error,
-      fix: 'Choose another with --data, or check the permissions.',
-    });
+    throw new StoaError(
+      'invalid_config',
+      `The data directory ${path} cannot be created: ${messageOf(error)}.`,
+      {
+        cause: error,
+        fix: 'Choose another directory with --data, or check the permissions.',
+      },
+    );
   }
 }
 

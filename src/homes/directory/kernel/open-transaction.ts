@@ -3,7 +3,6 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyBytesMax } from './engine.js';
 import { kernelFamilies } from './families.js';
-import type { HotRows } from './hot-rows.js';
 import { type Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
 import { timerKey } from './timers.js';
@@ -15,7 +14,6 @@ import { limitError } from '../../../core/settings/exceeds.js';
 export interface StoreState {
   readonly familyNumbers: ReadonlyMap<string, number>;
   readonly engine: Engine;
-  readonly hotRows: HotRows;
 }
 
 /** A write that is not on disk yet, and how to take it back. */
@@ -23,7 +21,7 @@ export interface PendingWrite extends WriteOperation {
   readonly by: OpenTransaction;
   /** Its place among the writes of that transaction. */
   readonly place: number;
-  /** Where it stands in the overlay, and what stood there when that transaction began. */
+  /** The write's place in the overlay, and the entry that was there when the transaction began. */
   readonly familyNumber: number;
   readonly name: string;
   readonly before: PendingWrite | undefined;
@@ -41,7 +39,6 @@ export class OpenTransaction implements Transaction {
   readonly #undoneListeners: (() => void)[] = [];
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
-  readonly #hotRows: HotRows;
   /** The group that it will belong to: its writes stand there at once, beside those of the transactions before it. */
   readonly #overlay: Overlay<PendingWrite>;
   /** The group that is on its way to the disk, below the other. */
@@ -60,7 +57,6 @@ export class OpenTransaction implements Transaction {
   ) {
     this.#familyNumbers = state.familyNumbers;
     this.#engine = state.engine;
-    this.#hotRows = state.hotRows;
     this.#overlay = overlay;
     this.#below = below;
     this.#sizeBytesBefore = overlay.sizeBytes;
@@ -73,7 +69,7 @@ export class OpenTransaction implements Transaction {
     return this.writes.length === 0 && this.changes.length === 0;
   }
 
-  /** Its writes hold on to it: each group would keep the one below it, and so all before it, in memory. */
+  /** Drops the reference to the group below. Otherwise each group would keep all earlier groups in memory. */
   close(): void {
     this.#open = false;
     this.#below = undefined;
@@ -109,9 +105,7 @@ export class OpenTransaction implements Transaction {
     const name = overlayKey(key);
     const pending = this.#pending(number, name);
     if (pending !== undefined) return pending.value;
-    return this.#hotRows.holds(number)
-      ? this.#hotRows.get(number, name, () => this.#engine.get(family, key))
-      : this.#engine.get(family, key);
+    return this.#engine.get(family, key);
   }
 
   getMany(family: string, keys: readonly Buffer[]): (Buffer | undefined)[] {
@@ -159,14 +153,20 @@ export class OpenTransaction implements Transaction {
     this.delete(kernelFamilies.timers, timerKey(timer));
   }
 
-  /** Checks all that an engine would refuse: there it would fail the whole group, here it fails this transaction. */
+  /**
+   * Checks all that an engine would refuse: there it would fail the whole group, here it fails this
+   * transaction.
+   */
   #write(family: string, key: Buffer, value: Buffer | undefined): void {
     const number = this.#number(family);
     const { length } = key;
     if (!Buffer.isBuffer(key) || length === 0)
       throw new StoaError('internal', `A key of "${family}" is not a Buffer of at least one byte.`);
     if (length > keyBytesMax)
-      throw new StoaError('too_large', `A key of ${length} bytes is longer than ${keyBytesMax} bytes.`);
+      throw new StoaError(
+        'too_large',
+        `A key of "${family}" has ${length} bytes, which exceeds ${keyBytesMax}.`,
+      );
     const name = overlayKey(key);
     const newest = this.#overlay.get(number, name);
     const [place, before] =
@@ -195,7 +195,7 @@ export class OpenTransaction implements Transaction {
   #number(family: string): number {
     this.#checkOpen();
     const number = this.#familyNumbers.get(family);
-    if (number === undefined) throw new StoaError('internal', `There is no family named "${family}".`);
+    if (number === undefined) throw new StoaError('internal', `Unknown family "${family}".`);
     return number;
   }
 }

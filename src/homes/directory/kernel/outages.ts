@@ -31,7 +31,10 @@ export function readOutages(store: Reader): readonly Outage[] {
   return value === undefined ? [] : (JSON.parse(value.toString()) as Outage[]);
 }
 
-/** The last sign of life: a clean close, the moment that a restore reached, the newest transaction, or the lock that the owner touched. Zero for a new directory. */
+/**
+ * The last sign of life: a clean close, the moment that a restore reached, the newest transaction, or the
+ * lock that the owner touched. Zero for a new directory.
+ */
 export function lastAliveMs(stores: readonly Store[], lockTouchedMs: number): number {
   let latest = lockTouchedMs;
   for (const store of stores) {

@@ -1,7 +1,10 @@
 /** Writes that are not on disk yet, readable by key and in order as if they were. */
 import type { WriteOperation } from './engine.js';
 
-/** A key as a string that sorts as its bytes do: a character a byte, and JavaScript compares strings by code unit. */
+/**
+ * A key as a string that sorts like its bytes: one character per byte, because JavaScript compares strings by
+ * code unit.
+ */
 export function overlayKey(key: Buffer): string {
   return key.toString('latin1');
 }
@@ -20,7 +23,10 @@ export class Overlay<Operation extends WriteOperation = WriteOperation> {
     (this.#families[family] ??= new FamilyWrites()).set(key, operation);
   }
 
-  /** Puts back what stood under a key before it was set, if anything did. The size is the caller's to put back. */
+  /**
+   * Puts back what stood under a key before it was set, if anything did. The size is the caller's to put
+   * back.
+   */
   restore(family: number, key: string, before: Operation | undefined): void {
     this.#families[family]?.restore(key, before);
   }
@@ -43,12 +49,17 @@ interface Write<Operation> {
   readonly operation: Operation;
 }
 
-/** So many writes since the last range are put in their places one by one; after more of them, all are sorted anew. */
+/**
+ * Up to this many writes since the last range are inserted one by one; beyond it everything is sorted again.
+ */
 const placedMax = 32;
 
 export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
   readonly #operations = new Map<string, Operation>();
-  /** In order as of the last range; most families are never scanned, and pay nothing. Cursors walk over it, so it is never changed. */
+  /**
+   * Sorted as of the last range. Most families are never scanned and pay nothing. Cursors walk over it, so it
+   * is never changed in place.
+   */
   #sorted: readonly Write<Operation>[] | undefined;
   /** The keys that were written since. */
   #unsorted: string[] = [];
@@ -76,7 +87,10 @@ export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
     return this.#operations.values();
   }
 
-  /** The writes from `from` (inclusive) to `to` (exclusive; undefined for the end), upwards or downwards, as they are now. */
+  /**
+   * The current writes from `from` (inclusive) to `to` (exclusive; undefined for the end), upwards or
+   * downwards.
+   */
   cursor(from: string, to: string | undefined, reverse: boolean): OverlayCursor {
     const sorted = this.#inOrder();
     const first = lowerBound(sorted, from);

@@ -4,15 +4,18 @@ import { type FamilyWrites, type OverlayCursor, overlayKey } from './overlay.js'
 
 export interface MergedRange {
   engine: Engine;
-  /** What is pending of the family when the scan starts. Newest first: the first that has a key decides about it. */
+  /**
+   * What is pending of the family when the scan starts. Newest first: the first that has a key decides about
+   * it.
+   */
   layers: () => readonly (FamilyWrites | undefined)[];
   family: string;
   options: RangeOptions;
-  /** Throws once the transaction is over: what it showed then would belong to no one state. */
+  /** Throws once the transaction is over, because the scan could then mix two states. */
   checkOpen: () => void;
 }
 
-/** The state at the moment the scan starts: what is written while it runs is not seen by it. */
+/** The state at the moment when the scan starts. Later writes are not seen. */
 export function mergedRange(range: MergedRange): Iterable<Entry> {
   const { engine, family, options } = range;
   // Also where the scan is never started: wrong bounds fail in the line that names them.

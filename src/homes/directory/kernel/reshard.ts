@@ -1,4 +1,7 @@
-/** Moves a closed data directory into a new one with another number of shards, and proves that nothing was lost. */
+/**
+ * Moves a closed data directory into a new one with another number of shards, and proves that nothing was
+ * lost.
+ */
 import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../core/errors.js';
@@ -40,9 +43,11 @@ export interface ReshardOptions {
   families: readonly string[];
   limits: Limits;
   placements: Readonly<Record<string, Placement>>;
-  /** Files beside the databases that go along, where they are: keys and tokens. */
+  /** Files beside the databases that are copied if they exist: keys and tokens. */
   files?: readonly string[];
-  /** The ids that lookups without a user need, of one entry; called when the new directory has several shards. */
+  /**
+   * The ids that lookups without a user need, of one entry; called when the new directory has several shards.
+   */
   directoryOf: (family: string, entry: Entry) => readonly string[];
   onProgress?: (progress: { done: number; total: number }) => void;
 }
@@ -68,7 +73,7 @@ const stepEntries = 1_000;
 export async function reshard(options: ReshardOptions): Promise<ReshardReport> {
   const manifest = await readManifest(options.from);
   if (manifest === undefined)
-    throw new StoaError('not_found', `${options.from} is no data directory: it has no stoa.json.`);
+    throw new StoaError('not_found', `${options.from} is not a data directory: stoa.json is missing.`);
   await refuseExisting(options.to);
   const lock = await acquireLock(options.from, {});
   const partial = await beginPartial(options.to).catch(async (error: unknown) => {
@@ -179,7 +184,7 @@ function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptio
         if (expected !== shard)
           throw new StoaError(
             'damaged_data',
-            `An entry of ${family} landed in shard ${shard} instead of ${expected}.`,
+            `An entry of ${family} was written to shard ${shard} instead of ${expected}.`,
           );
         found.add(family, entry);
       }
@@ -188,13 +193,16 @@ function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptio
   if (found.count !== copied.count || found.hash !== copied.hash) {
     throw new StoaError(
       'damaged_data',
-      `The new directory holds ${found.count} entries with hash ${found.hash}, the old one ${copied.count} with ${copied.hash}.`,
+      `The copy differs: the new directory has ${found.count} entries with hash ${found.hash}, the old one ${copied.count} with ${copied.hash}.`,
     );
   }
   return { shards: targets.length, entries: found.count, hash: found.hash };
 }
 
-/** Counts entries and sums their hashes: the sum does not depend on the order, and the shards have no common one. */
+/**
+ * Counts entries and sums their hashes: the sum does not depend on the order, and the shards have no common
+ * one.
+ */
 class Tally {
   seen = 0;
   count = 0;
@@ -227,7 +235,7 @@ function* pages(source: Engine, family: string): Generator<Entry[]> {
 function placementOf(family: string, { placements }: ReshardOptions): Placement {
   const placement = placements[family];
   if (placement === undefined)
-    throw new StoaError('internal', `Nothing says where entries of ${family} belong.`);
+    throw new StoaError('internal', `The shard of entries of ${family} is not defined.`);
   return placement;
 }
 
@@ -255,7 +263,7 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${messageOf(error)}.`, {
       cause: error,
-      fix: 'Check its permissions.',
+      fix: 'Check the permissions of the file.',
     });
   }
   await writeDurably(join(to, name), content);
@@ -274,8 +282,8 @@ async function refuseExisting(path: string): Promise<void> {
   } catch {
     return;
   }
-  throw new StoaError('already_exists', `${path} exists; re-sharding makes a new directory.`, {
-    fix: 'Name a directory that is not there yet.',
+  throw new StoaError('already_exists', `${path} exists already. Re-sharding needs a new directory.`, {
+    fix: 'Name a directory that does not exist yet.',
   });
 }
 

@@ -1,24 +1,24 @@
 /** What was made of durable rows lately, dropped as soon as a commit writes one of them. */
+import { LRUCache } from 'lru-cache';
 import type { WriteOperation } from './engine.js';
 import type { Store } from './store.js';
 
 /**
- * Fill it from plain reads only: those see what is durable, and so does the cache, because a commit
- * empties its places before anybody hears that it is done.
- *
- * What comes out is shared by all who ask: nobody may change it.
+ * Fill it from plain reads only. Those see durable rows, and so does the cache, because a commit removes its
+ * rows before its callers continue. Values are shared, so nobody may change them.
  */
-export class RowCache<T> {
-  readonly #entries = new Map<string, T>();
-  readonly #sizeMax: number;
+export class RowCache<T extends NonNullable<unknown>> {
+  readonly #entries: LRUCache<string, T>;
 
-  /** `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance. */
+  /**
+   * `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance.
+   */
   constructor(
     stores: readonly Store[],
     sizeMax: number,
     nameOf: (operation: WriteOperation) => string | undefined,
   ) {
-    this.#sizeMax = sizeMax;
+    this.#entries = new LRUCache({ max: sizeMax });
     for (const store of stores) store.onWritten((operations) => this.#forget(operations, nameOf));
   }
 
@@ -26,9 +26,8 @@ export class RowCache<T> {
     return this.#entries.get(name);
   }
 
-  /** Remembers a value. A full cache starts anew, which costs each name one more read. */
+  /** Remembers a value; a full cache drops the one that was not asked for the longest. */
   set(name: string, value: T): void {
-    if (this.#entries.size >= this.#sizeMax) this.#entries.clear();
     this.#entries.set(name, value);
   }
 

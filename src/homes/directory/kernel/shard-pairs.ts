@@ -25,7 +25,7 @@ export class ShardPairs {
   readonly #onError: (error: unknown) => void;
   /** Writes that are not finished in both shards, with the removal of their intents. */
   readonly #unfinished = new Set<Promise<void>>();
-  /** While a backup looks at all shards, new writes wait. */
+  /** While a backup takes its snapshots of all shards, new writes wait. */
   #pause: Promise<unknown> | undefined;
 
   constructor(stores: readonly Store[], onError: (error: unknown) => void) {
@@ -123,7 +123,10 @@ export class ShardPairs {
   }
 }
 
-/** Nobody goes on before both shards have: what comes next must not build on a group that is about to fail. */
+/**
+ * Callers continue only when both shards have committed, so that nothing builds on a group that is about to
+ * fail.
+ */
 async function bothSettled<T>(first: Promise<T>, second: Promise<T>): Promise<T> {
   await Promise.allSettled([first, second]);
   await first;
@@ -137,9 +140,13 @@ export async function finishIntents(stores: readonly Store[]): Promise<void> {
     const { shard, writes, changes } = JSON.parse(value.toString()) as Intent;
     const own = stores[shard];
     if (own === undefined)
-      throw new StoaError('damaged_data', `A write waits for shard ${shard}, which does not exist.`, {
-        fix: 'Restore a backup into a new directory.',
-      });
+      throw new StoaError(
+        'damaged_data',
+        `An unfinished write over two shards names shard ${shard}, which does not exist.`,
+        {
+          fix: 'Restore a backup into a new directory.',
+        },
+      );
     await own.transact((tx) => {
       if (tx.get(families.finishedIntents, key) !== undefined) return;
       for (const [family, written, stored] of writes) {

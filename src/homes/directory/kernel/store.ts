@@ -15,7 +15,6 @@ import {
   positionOf,
   redoBytesBefore,
 } from './feed/log.js';
-import { HotRows } from './hot-rows.js';
 import { OpenTransaction, type StoreState } from './open-transaction.js';
 import type { Reader, Transaction } from './transaction.js';
 
@@ -23,10 +22,8 @@ export interface StoreOptions {
   engine: Engine;
   /** Every family that transactions may name; the order is of no importance. */
   families: readonly string[];
-  /** Those of them whose rows nearly every transaction reads and few change. */
-  hotFamilies?: readonly string[] | undefined;
   limits: Limits;
-  /** Milliseconds since 1970. Tests pass a clock of their own. */
+  /** Milliseconds since 1970. Tests pass another clock. */
   clock?: () => number;
   /** Called for each group that became durable, for metrics. */
   onGroup?: (group: GroupFacts) => void;
@@ -42,10 +39,13 @@ export interface GroupFacts {
 
 export type CommitListener = (commits: readonly Commit[]) => void;
 
-/** Called with all that a group wrote, once it is durable and before anybody who waited for it goes on. */
+/** Called with the writes of a group once it is durable, before the callers who waited for it continue. */
 export type WriteListener = (operations: readonly WriteOperation[]) => void;
 
-/** Called as a transaction begins; what it answers is called when the transaction is durable, or with its failure. */
+/**
+ * Called when a transaction begins. The function that it returns is called when the transaction is durable,
+ * or with its failure.
+ */
 export type TransactListener = () => ((failure?: unknown) => void) | undefined;
 
 /** Where a log begins and ends. Empty when `last` is 0. */
@@ -55,7 +55,7 @@ export interface LogExtent {
   sizeBytes: number;
 }
 
-/** What a group hands to the engine, and the running totals of both logs after it. */
+/** What a group passes to the engine, and the running totals of both logs after it. */
 interface GroupOperations {
   operations: WriteOperation[];
   feedBytes: number;
@@ -63,8 +63,8 @@ interface GroupOperations {
 }
 
 /**
- * Where some wait as a group ends, those who were answered by it are likely to come back: together
- * they are one group, and apart they would be two for ever, each with a sync and pages of its own.
+ * If callers wait when a group ends, those who just got an answer will probably write again. Waiting a few
+ * turns makes one group of both; otherwise there would always be two, each with its own sync and pages.
  */
 const turnsForReturning = 3;
 
@@ -89,7 +89,10 @@ export class Store implements Reader {
   #stopped: StoaError | undefined;
   #full: StoaError | undefined;
 
-  /** Assigned to the newest transaction, durable or not; after a failed commit it falls back to the durable one. */
+  /**
+   * Assigned to the newest transaction, durable or not; after a failed commit it falls back to the durable
+   * one.
+   */
   #lastSeq: number;
   #lastLsn: number;
   #durableSeq: number;
@@ -111,7 +114,6 @@ export class Store implements Reader {
     this.#state = {
       familyNumbers: this.#familyNumbers,
       engine: options.engine,
-      hotRows: new HotRows(this.#familyNumbers, options.hotFamilies ?? []),
     };
     const feed = this.#lastOf(kernelFamilies.changes);
     const redo = this.#lastOf(kernelFamilies.redo);
@@ -145,7 +147,7 @@ export class Store implements Reader {
     return this.#stopped;
   }
 
-  /** Why the last commit was refused, while that is a full disk; undefined again after the next one that succeeds. */
+  /** The error of the last commit, if the disk is full; undefined after the next commit that succeeds. */
   get full(): StoaError | undefined {
     return this.#full;
   }
@@ -163,7 +165,7 @@ export class Store implements Reader {
     }
   }
 
-  // Plain reads see only what is durable.
+  // Plain reads see only durable rows.
 
   get(family: string, key: Buffer): Buffer | undefined {
     return this.engine.get(family, key);
@@ -227,7 +229,7 @@ export class Store implements Reader {
 
   // The parts of a transaction, for `transactBoth`. Between `begin` and `end` nothing may wait.
 
-  /** Begins a transaction. `announcesIn` is the one that announces the changes of both. */
+  /** Begins a transaction. `announcesIn` is the transaction that announces the changes of both. */
   begin(announcesIn?: OpenTransaction): OpenTransaction {
     // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
@@ -242,7 +244,7 @@ export class Store implements Reader {
     );
   }
 
-  /** Puts what it wrote into the collecting group. That group is committed after `earlier`. */
+  /** Puts the writes into the collecting group, which is committed after `earlier`. */
   keep(tx: OpenTransaction, earlier?: Promise<void>): void {
     if (tx.isEmpty) return;
     this.#join(tx);
@@ -271,7 +273,7 @@ export class Store implements Reader {
     tx.close();
   }
 
-  /** Resolves when what it wrote and saw is on disk. */
+  /** Resolves when everything that the transaction wrote and saw is on disk. */
   durable<T>(tx: OpenTransaction, result: T): Promise<T> {
     return this.#afterPending(
       () => {
@@ -282,7 +284,10 @@ export class Store implements Reader {
     );
   }
 
-  /** Refuses every write from here on, for a reason that lies outside the store. Only what the engine has already begun still ends. */
+  /**
+   * Refuses all writes from now on, for a reason outside the store. A commit that the engine has begun still
+   * ends.
+   */
   stop(reason: StoaError): void {
     this.#stopped ??= reason;
   }
@@ -290,7 +295,7 @@ export class Store implements Reader {
   /** Resolves when everything that transactions have written so far is on disk, or has failed. */
   async flush(): Promise<void> {
     await new Promise<void>((resolve) => {
-      // Whoever wrote hears of a failure; here only the end of waiting counts.
+      // The writers get the failure. Here only the end of the wait matters.
       this.#afterPending(() => undefined).then(resolve, () => resolve());
     });
   }
@@ -344,10 +349,14 @@ export class Store implements Reader {
       this.#collecting.size >= transactionsWaitingMax ||
       this.#collecting.sizeBytes >= transactionBytesWaitingMax
     ) {
-      return new StoaError('overloaded', 'Too many transactions wait for the disk.', {
-        fix: 'Try again shortly; if it lasts, the disk is too slow for the load.',
-        details: { transactionsWaitingMax, transactionBytesWaitingMax },
-      });
+      return new StoaError(
+        'overloaded',
+        `${this.#collecting.size} transactions with ${this.#collecting.sizeBytes} bytes wait for the disk. The limits are ${transactionsWaitingMax} (transactionsWaitingMax) and ${transactionBytesWaitingMax} bytes (transactionBytesWaitingMax).`,
+        {
+          fix: 'Try again shortly. If this continues, the disk is too slow for the load.',
+          details: { transactionsWaitingMax, transactionBytesWaitingMax },
+        },
+      );
     }
     return undefined;
   }
@@ -404,7 +413,6 @@ export class Store implements Reader {
       this.#failed(group, error);
       return;
     }
-    this.#state.hotRows.forget(group.overlay);
     this.#committing = undefined;
     this.#full = undefined;
     this.#feedBytes = written.feedBytes;
@@ -415,7 +423,7 @@ export class Store implements Reader {
     for (const listener of this.#writeListeners) callApart(() => listener(written.operations));
     group.settle();
     if (!this.#collecting.isEmpty) this.#scheduleCommit(turnsForReturning);
-    // Promises resolve in a later step, so listeners still come before whoever waited for the group.
+    // Promises resolve in a later microtask, so listeners run before the callers who waited for the group.
     if (group.commits.length > 0)
       for (const listener of this.#listeners) callApart(() => listener(group.commits));
     callApart(() =>
@@ -448,24 +456,27 @@ export class Store implements Reader {
     return { operations, feedBytes, redoBytes };
   }
 
-  /** Shard 00 has the intent of a write that this shard could not make: later writes here must not come before it. */
+  /**
+   * Shard 00 has the intent of a write that this shard could not make: later writes here must not come before
+   * it.
+   */
   #stopUntilFinished(cause: unknown): void {
     this.#stopped ??= new StoaError(
       'writes_stopped',
       `A write over two shards is unfinished in this one (${messageOf(cause)}). Writes are refused until it is finished.`,
-      { fix: 'Check the disk, then start the server again: it finishes the write at the start.', cause },
+      { fix: 'Check the disk, then restart the server. It finishes the write when it starts.', cause },
     );
   }
 
-  /** Nothing of the group is seen; whoever ran on top of it is refused too. */
+  /** Nothing of the group becomes visible. Transactions that ran on top of it are refused too. */
   #failed(group: Group, cause: unknown): void {
     const diskFull = cause instanceof StoaError && cause.code === 'disk_full';
     if (!diskFull) {
       this.#stopped ??= new StoaError(
         'writes_stopped',
-        `A commit failed (${messageOf(cause)}); writes are refused from here on.`,
+        `A commit failed (${messageOf(cause)}). Writes are refused until the server restarts.`,
         {
-          fix: 'Check the disk and its log, then start the server again. Reads go on meanwhile.',
+          fix: 'Check the disk and the system log, then restart the server. Reads still work.',
           cause,
         },
       );
@@ -508,13 +519,18 @@ export function refuseAsynchronous(result: unknown): void {
     typeof result.then !== 'function'
   )
     return;
-  const refusal = new StoaError('internal', 'The body of a transaction must not be asynchronous.');
-  // The body goes on without its transaction and fails; that failure follows from this one.
+  const refusal = new StoaError(
+    'internal',
+    'The body of a transaction returned a promise. It must be synchronous.',
+  );
+  // The body continues without its transaction and fails. That failure follows from this one.
   void Promise.resolve(result).catch(() => refusal);
   throw refusal;
 }
 
-/** A fault of a listener is reported as uncaught, and changes nothing for the store or for other listeners. */
+/**
+ * A fault of a listener is reported as uncaught, and changes nothing for the store or for other listeners.
+ */
 function callApart(listener: () => void): void {
   try {
     listener();

@@ -1,4 +1,4 @@
-/** Does what is due: timers in order of time, in small steps. */
+/** Fires due timers in order of time, in small steps. */
 import { StoaError } from '../../../core/errors.js';
 import { kernelFamilies } from './families.js';
 import { type Store, isStoreRefusal } from './store.js';
@@ -6,8 +6,8 @@ import { timerKey, timerOf } from './timers.js';
 import type { Timer, Transaction } from './transaction.js';
 
 /**
- * Does what is due, inside the transaction that removes the timer. The thing may have changed
- * since the timer was set: a handler looks for itself, and sets another timer where it is early.
+ * Handles a due timer inside the transaction that removes it. The record may have changed since the timer was
+ * set, so the handler checks it and sets another timer if it is too early.
  */
 export type TimerHandler = (tx: Transaction, reference: Buffer, atMs: number) => void;
 
@@ -16,7 +16,7 @@ const retryMs = 60_000;
 
 export interface SweeperOptions {
   store: Store;
-  /** Pause between two looks at the clock. */
+  /** Pause between two checks of the clock. */
   intervalMs?: number;
   /** A handler failed; its timer is tried again later. */
   onError: (error: unknown, timer: Timer) => void;
@@ -86,7 +86,7 @@ export class Sweeper {
     try {
       await this.sweep();
     } catch (error) {
-      // The store refuses writes at the moment; what is due stays due.
+      // The store refuses writes at the moment. Due timers stay due.
       this.#onError(error, { atMs: this.#store.nowMs(), kind: 'sweep', reference: Buffer.alloc(0) });
     }
     if (this.#stopping) return;
@@ -110,7 +110,7 @@ export class Sweeper {
     }
   }
 
-  /** After a step failed, each of its timers has a transaction of its own, so that one cannot hold up the rest. */
+  /** After a step failed, each of its timers gets its own transaction, so that one cannot block the rest. */
   async #handleAlone(key: Buffer): Promise<void> {
     try {
       await this.#store.transact((tx) => this.#handleOne(tx, key));

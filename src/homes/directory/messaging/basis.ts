@@ -18,7 +18,7 @@ export function requireBasis(
   }
   if (keptOwner !== null && keptBy(tx, keptOwner) !== message.from)
     throw new Outdated('The identity that the server keeps for the caller');
-  // Preparing again would not help: who signed has to sign with the new key.
+  // Preparing again would not help: the client must sign with the new key.
   if (publicKey !== null && readIdentity(tx, uuidBytes(message.from))?.publicKey !== publicKey)
     throw refuse('signature');
 }

@@ -20,9 +20,9 @@ const agentBytes = 16;
 const namedAt = bucketBytes + timeBytes;
 
 /**
- * Buckets of half a nonce's life: dropping whole buckets needs no timer for each nonce. In a bucket
- * they stand in the order of time, because those of one commit then lie side by side; at random they
- * would change a page of the database each. Whether one was used is known in memory.
+ * Buckets of half a nonce's life: whole buckets are deleted, so nonces need no timers. Within a bucket nonces
+ * are in the order of time, so that those of one commit are neighbours; in random order each would change a
+ * different page of the database. Whether a nonce was used is known in memory.
  */
 export class Nonces {
   readonly #limits: Limits;
@@ -36,7 +36,7 @@ export class Nonces {
       if (!isNonceKey(key)) continue;
       const used = this.#usedIn(nonceBucketOf(key));
       used.add(nonceHash(key, namedAt));
-      // Keys without a time, as they were written before: which of the two this is cannot be seen, and both are safe.
+      // Older keys have no time. The two formats look alike, so both hashes are marked as used, which is safe.
       used.add(nonceHash(key, bucketBytes));
     }
   }
@@ -45,7 +45,10 @@ export class Nonces {
     return this.#isUsed(nonceHash(keyOf(agentId, nonce), namedAt));
   }
 
-  /** Its key, or undefined when it was there already. It counts as used at once, and is free again when the transaction is undone. */
+  /**
+   * Its key, or undefined when it was there already. It counts as used at once, and is free again when the
+   * transaction is undone.
+   */
   insert(tx: Transaction, agentId: string, nonce: string): Buffer | undefined {
     const bucket = this.#bucketAt(tx.nowMs);
     const key = keyOf(agentId, nonce);

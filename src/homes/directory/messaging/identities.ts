@@ -37,7 +37,7 @@ export function register(tx: Transaction, input: NewIdentity): { identity: Ident
   const known = tx.get(families.agentsByKey, keyBytes(input.publicKey));
   const existing = known === undefined ? undefined : readIdentity(tx, known);
   if (existing !== undefined) {
-    // The signature proves what was only claimed before.
+    // The signature proves a registration that was only claimed before.
     const proven =
       input.proven && !existing.proven ? updateProfile(tx, existing.id, { proven: true }) : undefined;
     return { identity: proven ?? existing, created: false };
@@ -71,7 +71,7 @@ export function keptBy(reader: Reader, owner: string): string | undefined {
   return value === undefined ? undefined : decode<KeptRow>(value).id;
 }
 
-/** One step of re-keying: so many rows after `after`; answers where to go on, or null at the end. */
+/** One step of re-keying: a number of rows after `after`. Returns where to continue, or null at the end. */
 export function resealStep(
   tx: Transaction,
   after: Buffer | null,

@@ -1,4 +1,4 @@
-/** Direct messages in the embedded store: an inbox ordered by time, and what is not acknowledged in it. */
+/** Direct messages in the directory: an inbox ordered by time, and the messages that are not acknowledged. */
 import { directReceived } from '../../../messaging/changes.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -26,7 +26,7 @@ export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMess
   return message;
 }
 
-/** Writes a direct message over the one that its inbox has at this time, and the timer that ends its life. */
+/** Writes a direct message over the one at this time of its inbox, and the timer that expires it. */
 export function storeDirect(
   tx: Transaction,
   limits: Limits,
@@ -38,7 +38,7 @@ export function storeDirect(
   scheduleExpiry(tx, 'inbox', uuidBytes(message.to), expiresAtMs);
 }
 
-/** Gives a direct message another time, with its id and its place among the others as they are. */
+/** Gives a direct message another time. Its id and its order among the others stay. */
 export function moveDirect(tx: Transaction, limits: Limits, message: DirectMessage, tsMs: number): void {
   directRecords.remove(tx, message);
   storeDirect(tx, limits, undefined, { ...message, tsMs });

@@ -1,11 +1,13 @@
-/** Which index rows follow from the keys of an identity, a room, a message and a direct message. The index of words is not declared: it is filed later. */
+/**
+ * Which index rows follow from the keys of an identity, a room, a message and a direct message. The index of
+ * words is not declared: it is filed later.
+ */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
 import { uuidBytes } from '../../../messaging/uuid.js';
 import { placeKey } from './places.js';
 import {
-  HotRow,
   type RoomRow,
   activityKey,
   encode,
@@ -17,7 +19,7 @@ import {
 } from './rows.js';
 import { timeOf } from './words.js';
 
-/** A key of an identity's history. Retired keys stay in the index: nobody may register them again. */
+/** A key of an identity's history. Retired keys stay in the index, so that nobody can register them again. */
 export interface IdentityKeyRecord {
   agent: Buffer;
   publicKey: string;
@@ -43,13 +45,10 @@ export function keyBytes(publicKey: string): Buffer {
   return Buffer.from(publicKey, 'base64');
 }
 
-/** The room that was posted to last stays decoded. */
-export const hotRoom = new HotRow<RoomRow>();
-
 export const roomRecords = new IndexedFamily<RoomRow>({
   family: families.rooms,
   keyOf: ({ id }) => uuidBytes(id),
-  encode: (room) => hotRoom.encode(room),
+  encode,
   indexes: [
     {
       family: families.roomsByActivity,

@@ -1,4 +1,4 @@
-/** The rows of messaging as readable JSON, for whoever looks into the store. */
+/** The rows of messaging as readable JSON, for `stoa inspect`. */
 import { ulidOfBytes } from '../../../messaging/ulid.js';
 import { uuidOfBytes } from '../../../messaging/uuid.js';
 import { nonceBucketOf, nonceOfKey } from './guards.js';
@@ -7,13 +7,15 @@ import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords }
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
-/** What a row says, or undefined for a family that is not messaging's. Throws for a row that cannot be read. */
+/**
+ * What a row says, or undefined for a family that is not messaging's. Throws for a row that cannot be read.
+ */
 export function decodeMessagingEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }
 
 /** The hash of a room's key is for checking keys, and for nothing else. */
-export function concealsMessaging(family: string): boolean {
+export function hidesMessagingValues(family: string): boolean {
   return family === families.roomKeys;
 }
 
@@ -69,7 +71,7 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.blocks]: json,
 };
 
-/** A row that is JSON by itself. */
+/** A row that is stored as JSON. */
 function json(_key: Buffer, value: Buffer): object {
   return decode<object>(value);
 }

@@ -1,4 +1,7 @@
-/** Rate windows over a restart and a crash: what has changed is written every few seconds and when the server stops. */
+/**
+ * Keeps rate-limit windows over a restart and a crash: changes are written every few seconds and when the
+ * server stops.
+ */
 import { keyBytesMax } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -15,12 +18,16 @@ interface KeptWindowsOptions {
   onError: (error: unknown, about: string) => void;
 }
 
-/** A write for each request would make every read a write: a crash forgets the requests of the last few seconds instead. */
+/**
+ * A write for each request would make every read a write: a crash forgets the requests of the last few
+ * seconds instead.
+ */
 export class KeptWindows {
   readonly #options: KeptWindowsOptions;
   /** Names of the rows that are there → when their windows count nothing any more. */
   readonly #rows = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
+  #keeping: Promise<void> = Promise.resolve();
 
   constructor(options: KeptWindowsOptions) {
     this.#options = options;
@@ -43,18 +50,24 @@ export class KeptWindows {
     }
     if (over.length > 0)
       await kernel.root.transact((tx) => over.forEach((key) => tx.delete(families.rateWindows, key)));
-    this.#timer = setInterval(() => void this.#keep(), kernel.limits.rateWindowsKeptEverySeconds * 1_000);
+    this.#timer = setInterval(() => this.#keepNext(), kernel.limits.rateWindowsKeptEverySeconds * 1_000);
     this.#timer.unref();
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#keep();
+    this.#keepNext();
+    await this.#keeping;
+  }
+
+  /** After the write that is under way, which has taken its changes already. */
+  #keepNext(): void {
+    this.#keeping = this.#keeping.then(() => this.#keep());
   }
 
   async #keep(): Promise<void> {
     const { kernel, kinds, onError } = this.#options;
-    // Whoever writes hears why writes are refused; that windows are not written either is nothing new.
+    // Writers get the error that refuses writes. That windows are not written either is not reported again.
     if (kernel.root.stopped !== undefined) return;
     const nowMs = kernel.nowMs();
     const changed = Object.entries(kinds).map(([kind, windows]) => ({
@@ -72,7 +85,7 @@ export class KeptWindows {
       });
     } catch (error) {
       for (const { windows, kept } of changed) windows.putBack(kept.map(({ key }) => key));
-      onError(error, 'writing the rate windows; it is tried again');
+      onError(error, 'writing the rate-limit windows (the server tries again)');
     }
   }
 

@@ -3,7 +3,6 @@ import { messageOf } from '../../../core/errors.js';
 import { type DirectoryStep, type Now, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Commit } from '../../../feed/port.js';
-import { RowCache } from '../kernel/row-cache.js';
 import { deliveryOwner, findAnswer, keepAnswer } from '../kept-answers.js';
 import { importNotice } from '../../../messaging/imports.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
@@ -44,7 +43,7 @@ import type {
 import { refuse } from '../../../messaging/refusals.js';
 import { everyEndpoint } from '../../../messaging/rate-limits.js';
 import { type RateDecision, SlidingWindows } from '../../../messaging/sliding-windows.js';
-import { globalRoomAlias, globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/uuid.js';
+import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/uuid.js';
 import { requireBasis } from './basis.js';
 import { Nonces } from './guards.js';
 import * as identities from './identities.js';
@@ -99,12 +98,12 @@ export class DirectoryMessaging implements MessagingPort {
     joinsCommits: true,
     sharedStore: false,
     about:
-      'Message, index, counters and change are one commit on disk. Rate windows live in memory and are written every few seconds: a crash forgets the last of them.',
+      'A message, its index rows, its counters and its change are one commit on disk. Rate-limit windows are kept in memory and written every few seconds: a crash loses the last seconds.',
   };
   readonly #kernel: Kernel;
   readonly #windows = new SlidingWindows({ isKept: true });
   readonly #violations = new SlidingWindows({ isKept: true });
-  /** All requests of an address: they shed load, which a new start does not bring along. */
+  /** Counters of all requests from an address. They shed load, so a restart may forget them. */
   readonly #loads = new SlidingWindows();
   readonly #keptWindows: KeptWindows;
   /** Few, and asked for with every request. */
@@ -112,8 +111,6 @@ export class DirectoryMessaging implements MessagingPort {
   readonly #revisions = new RoomRevisions();
   readonly #waitingWords: WaitingIndex;
   readonly #nonces: Nonces;
-  readonly #identities: RowCache<Identity>;
-  readonly #rooms: RowCache<Room>;
   readonly #listeners = new Set<(notice: Notice) => void>();
   readonly #stopFeed: () => void;
 
@@ -121,12 +118,6 @@ export class DirectoryMessaging implements MessagingPort {
     this.#kernel = kernel;
     this.#blocks = readBlocks(kernel.root);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
-    this.#identities = new RowCache([kernel.root], kernel.limits.identitiesCachedMax, ({ family, key }) =>
-      family === families.agents ? uuidOfBytes(key) : undefined,
-    );
-    this.#rooms = new RowCache([kernel.root], kernel.limits.roomsCachedMax, ({ family, key }) =>
-      family === families.rooms ? uuidOfBytes(key) : undefined,
-    );
     this.#waitingWords = new WaitingIndex(kernel.root, {
       retentionSeconds: kernel.limits.messageRetentionSeconds,
       onError,
@@ -182,11 +173,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   async identity(id: string): Promise<Identity | undefined> {
-    const known = this.#identities.get(id);
-    if (known !== undefined) return known;
-    const identity = identities.readIdentity(this.#kernel.root, uuidBytes(id));
-    if (identity !== undefined) this.#identities.set(id, identity);
-    return identity;
+    return identities.readIdentity(this.#kernel.root, uuidBytes(id));
   }
 
   async identities(ids: readonly string[]): Promise<Map<string, Identity>> {
@@ -216,11 +203,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   async room(id: string): Promise<Room | undefined> {
-    const known = this.#rooms.get(id);
-    if (known !== undefined) return known;
-    const room = rooms.readRoom(this.#kernel.root, uuidBytes(id));
-    if (room !== undefined) this.#rooms.set(id, room);
-    return room;
+    return rooms.readRoom(this.#kernel.root, uuidBytes(id));
   }
 
   async rooms(ids: readonly string[]): Promise<Map<string, Room>> {

@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto';
 import type { Hash } from '../../../core/hash-set.js';
 
-// Other beginnings in each process: nobody can prepare nonces that collide.
+// Random seeds for each process, so that nobody can prepare nonces that collide.
 const seedHigh = randomInt(2 ** 32);
 const seedLow = randomInt(2 ** 32);
 

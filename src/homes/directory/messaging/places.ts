@@ -1,6 +1,6 @@
 /**
- * Where a message lies whose id holds another time: one that an import brought from a server which reads
- * the clock twice, or one whose time `stoa doctor` has mended. All others lie at the time of their id.
+ * Where a message is stored if its id contains another time: an import brought it from a server that reads
+ * the clock twice, or `stoa doctor` repaired its time. All others are stored at the time of their id.
  */
 import type { Reader } from '../kernel/transaction.js';
 import { families, timeOfKey } from './rows.js';
@@ -10,7 +10,7 @@ export function placeKey(owner: Buffer, id: Buffer): Buffer {
   return Buffer.concat([owner, id]);
 }
 
-/** The times at which a message with this id may lie: its own first. */
+/** The times at which a message with this id may be stored, the time of the id first. */
 export function* placesOf(reader: Reader, owner: Buffer, id: Buffer): Generator<number> {
   yield timeOf(id);
   const place = reader.get(families.places, placeKey(owner, id));

@@ -1,18 +1,24 @@
-/** How often the messages of each room have changed, for those who keep what they read. */
+/** How often the messages of each room have changed, for readers that cache them. */
 
-/** Rooms that are told apart; beyond it all are forgotten, which is as if all had changed. */
-const roomsMax = 100_000;
+import { LRUCache } from 'lru-cache';
+
+/** Rooms that are told apart; one that is forgotten counts as changed, with all that were not known. */
+const roomsMax = 10_000;
 
 export class RoomRevisions {
-  readonly #byRoom = new Map<string, number>();
-  readonly #roomsMax: number;
+  readonly #byRoom: LRUCache<string, number>;
   /** Grows with every change, so that no room ever has a number twice. */
   #last = 0;
   /** The number of every room that is not known. */
   #unknown = 0;
 
   constructor(max: number = roomsMax) {
-    this.#roomsMax = max;
+    this.#byRoom = new LRUCache({
+      max,
+      dispose: (_revision, _roomId, reason) => {
+        if (reason === 'evict') this.#unknown = this.#last += 1;
+      },
+    });
   }
 
   of(roomId: string): number {
@@ -20,12 +26,6 @@ export class RoomRevisions {
   }
 
   change(roomId: string): void {
-    this.#last += 1;
-    if (this.#byRoom.size >= this.#roomsMax && !this.#byRoom.has(roomId)) {
-      this.#byRoom.clear();
-      this.#unknown = this.#last;
-      this.#last += 1;
-    }
-    this.#byRoom.set(roomId, this.#last);
+    this.#byRoom.set(roomId, (this.#last += 1));
   }
 }

@@ -1,4 +1,4 @@
-/** Rooms and their messages in the embedded store: a post is one commit with its index and its counters. */
+/** Rooms and their messages in the directory: a post is one commit with its index and its counters. */
 import { messageDeleted, messagePosted, roomCreated } from '../../../messaging/changes.js';
 import { randomUUID } from 'node:crypto';
 import type { Entry, RangeOptions } from '../kernel/engine.js';
@@ -13,12 +13,12 @@ import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js'
 import { uuidBytes } from '../../../messaging/uuid.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { scheduleExpiry } from './retention-timers.js';
-import { hotRoom, messageRecords, roomRecords } from './indexes.js';
+import { messageRecords, roomRecords } from './indexes.js';
 import {
-  HotRow,
   type RoomRow,
   decode,
   decodeMessage,
+  encode,
   endOfTimeMs,
   families,
   roomOfActivityKey,
@@ -57,7 +57,7 @@ export function createRoom(
   return room;
 }
 
-/** Rooms before an offset are skipped one by one: the index has no count of what lies behind a place. */
+/** Rooms before an offset are skipped one by one, because the index has no counts. */
 export async function publicRooms(reader: Reader, limit: number, offset: number): Promise<Room[]> {
   const keys: Buffer[] = [];
   const slices = new Slices();
@@ -84,13 +84,11 @@ export async function publicRooms(reader: Reader, limit: number, offset: number)
 }
 
 const roomsPerStep = 1_000;
-const spentBytes = new HotRow<ByteWindow>();
 
 export function postMessage(tx: Transaction, limits: Limits, input: NewMessage): Message {
   const roomKey = uuidBytes(input.roomId);
-  const roomValue = tx.get(families.rooms, roomKey);
-  if (roomValue === undefined) throw refuse('roomUnknown');
-  const room = hotRoom.decode(roomValue);
+  const room = readRoom(tx, roomKey);
+  if (room === undefined) throw refuse('roomUnknown');
   const parent =
     input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
   if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
@@ -128,7 +126,7 @@ export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, m
   if (room.lastTsMs < message.tsMs) roomRecords.rewrite(tx, { ...room, lastTsMs: message.tsMs });
 }
 
-/** Gives a message another time, with its id and its place among the others as they are. */
+/** Gives a message another time. Its id and its order among the others stay. */
 export function moveMessage(
   tx: Transaction,
   limits: Limits,
@@ -154,7 +152,7 @@ export function announceImported(tx: Transaction, room: Room, messageId: string)
   });
 }
 
-/** Writes a room as an export had it, over what is there. */
+/** Writes an imported room over an existing one. */
 export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
   const roomKey = uuidBytes(room.id);
   const before = readRoom(tx, roomKey);
@@ -190,12 +188,12 @@ function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number):
   const key = uuidBytes(agentId);
   const value = tx.get(families.bytes, key);
   const window = spendBytes(
-    value === undefined ? undefined : spentBytes.decode(value),
+    value === undefined ? undefined : decode<ByteWindow>(value),
     bytes,
     tx.nowMs,
     limits,
   );
-  tx.put(families.bytes, key, spentBytes.encode(window));
+  tx.put(families.bytes, key, encode(window));
 }
 
 export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs: number): number {
@@ -206,7 +204,7 @@ export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs
 function idBytesOf({ id }: Message): Buffer {
   const bytes = ulidBytes(id);
   if (bytes === undefined)
-    throw new StoaError('internal', `A stored message has the id "${id}", which is not a ULID.`);
+    throw new StoaError('internal', `The id "${id}" of a stored message is not a ULID.`);
   return bytes;
 }
 

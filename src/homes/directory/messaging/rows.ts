@@ -61,12 +61,12 @@ export function encode(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** What this backend wrote in that family is what it reads: the cast is the boundary. */
+/** This backend reads only what it wrote to the family: the cast is the boundary. */
 export function decode<T>(value: Buffer): T {
   return JSON.parse(value.toString()) as T;
 }
 
-/** Undefined where the row cannot be read: for those who go on without it. `stoa doctor` tells of it. */
+/** Undefined where the row cannot be read, for code that continues without it. `stoa doctor` reports it. */
 export function decodeOrUndefined<T extends object>(value: Buffer): T | undefined {
   try {
     const row = decode<T | null>(value);
@@ -76,33 +76,10 @@ export function decodeOrUndefined<T extends object>(value: Buffer): T | undefine
   }
 }
 
-/**
- * A row that one transaction after the other reads or writes. It stays decoded beside its bytes: until
- * the group is on disk, and longer in a hot family, the next one reads those very bytes. What comes
- * out is shared: nobody may change it.
- */
-export class HotRow<T> {
-  #value: Buffer | undefined;
-  #row: T | undefined;
-
-  decode(value: Buffer): T {
-    if (this.#row !== undefined && value === this.#value) return this.#row;
-    this.#row = decode<T>(value);
-    this.#value = value;
-    return this.#row;
-  }
-
-  encode(row: T): Buffer {
-    this.#row = row;
-    this.#value = encode(row);
-    return this.#value;
-  }
-}
-
 export interface RoomRow extends Room {
   /** The time of the newest message ever, deleted or not. */
   lastTsMs: number;
-  /** The time under which it stands among the active rooms; without it, that of its last activity. */
+  /** Its time in the index of active rooms; if missing, the time of its last activity. */
   listedAtMs?: number;
 }
 

@@ -39,7 +39,7 @@ export async function searchMessages(
     upper = end;
     await nextTurn();
   }
-  // It goes on at a whole millisecond, with what it has found of that one left to the next time.
+  // The next page begins at a whole millisecond and finds the messages of that millisecond again.
   const reachedMs = timeOf(upper);
   return { messages: messages.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
 }
@@ -83,7 +83,7 @@ class Walk {
     this.#upper = upper;
   }
 
-  /** Adds what it finds; answers where to go on, or undefined at the end. */
+  /** Adds what it finds. Returns where to continue, or undefined at the end. */
   run(wanted: number, found: Message[]): Buffer | undefined {
     let left = wanted;
     while (left > 0) {
@@ -146,7 +146,7 @@ class Walk {
     const value = this.#store.get(families.messages, messageKey);
     const message = value === undefined ? undefined : decodeMessage(messageKey, value);
     const found = ulidBytes(message?.id ?? '');
-    // Another message may have the time of one that is gone.
+    // Another message may have the time of a deleted one.
     return found !== undefined && indexedId(found, timeOf(id)).equals(id) ? message : undefined;
   }
 }

@@ -1,16 +1,16 @@
-/** The totals of `/stats`, changed in the commit of what they count. */
+/** The totals of `/stats`, changed in the same commit as the rows that they count. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Room, Totals } from '../../../messaging/model.js';
 import { byRank, topRoomsMax } from '../../../messaging/totals.js';
 import { uuidBytes } from '../../../messaging/uuid.js';
-import { HotRow, type RoomRow, decode, families } from './rows.js';
+import { type RoomRow, decode, encode, families } from './rows.js';
 
 export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined };
 
 /**
- * The busiest rooms, without their counts: those are read when somebody asks, so that a post in one
- * of them writes nothing here. Counts only grow and rooms do not go away: none of them ever has less
- * than `floor`, and a room with less than that is not one of them.
+ * The busiest rooms, without their counts. The counts are read on request, so that a post in one of these
+ * rooms writes nothing here. Counts only grow and rooms are never deleted, so each of these rooms has at
+ * least `floor` messages, and a room with fewer is not in the list.
  */
 export interface TopRow {
   ids: string[];
@@ -19,8 +19,6 @@ export interface TopRow {
 
 export const countsKey = Buffer.from('all');
 export const topKey = Buffer.from('top');
-const hotCounts = new HotRow<CountsRow>();
-const hotTop = new HotRow<TopRow>();
 
 export function readTotals(reader: Reader): Totals {
   const { newestRoom: _inside, ...counts } = readCounts(reader);
@@ -38,7 +36,7 @@ export function readCounts(reader: Reader): CountsRow {
   const value = reader.get(families.totals, countsKey);
   return value === undefined
     ? { agents: 0, publicRooms: 0, messages: 0, lastActivityAtMs: null }
-    : hotCounts.decode(value);
+    : decode<CountsRow>(value);
 }
 
 /** The public room that came or was posted to last. */
@@ -68,14 +66,14 @@ export function countMessage(tx: Transaction, room: Room): void {
   rankRoom(tx, room);
 }
 
-/** A message that an import brought: its room has the counts of its own. */
+/** An imported message: its room brings its own counts. */
 export function countImportedMessage(tx: Transaction): void {
   change(tx, ({ messages }) => ({ messages: messages + 1 }));
 }
 
 function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>): void {
   const counts = readCounts(tx);
-  tx.put(families.totals, countsKey, hotCounts.encode({ ...counts, ...next(counts) }));
+  tx.put(families.totals, countsKey, encode({ ...counts, ...next(counts) }));
 }
 
 /** After the room itself is written: makes it one of the busiest if it has become that. */
@@ -89,12 +87,12 @@ export function rankRoom(tx: Transaction, room: Room): void {
 function putTop(tx: Transaction, ids: readonly string[]): void {
   const top = topRooms(tx, ids).slice(0, topRoomsMax);
   const next: TopRow = { ids: top.map(({ id }) => id), floor: top.at(-1)?.messageCount ?? 0 };
-  tx.put(families.totals, topKey, hotTop.encode(next));
+  tx.put(families.totals, topKey, encode(next));
 }
 
 function readTop(reader: Reader): TopRow {
   const value = reader.get(families.totals, topKey);
-  return value === undefined ? { ids: [], floor: 0 } : hotTop.decode(value);
+  return value === undefined ? { ids: [], floor: 0 } : decode<TopRow>(value);
 }
 
 function topRooms(reader: Reader, ids: readonly string[]): Room[] {

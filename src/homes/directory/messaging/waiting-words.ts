@@ -1,4 +1,4 @@
-/** The words that wait to be filed, in memory as they are on disk: searches look here first. */
+/** The words that wait to be indexed, in memory and on disk. Searches look here first. */
 import type { WriteOperation } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
 import { families } from './rows.js';
@@ -7,11 +7,14 @@ import { WaitingWords, fileWords, readSegments, readWaiting } from './words.js';
 /** When so much waits, the older part of it is filed. */
 const messagesWaitingMax = 3_072;
 const wordBytesWaitingMax = 192 * 1024;
-/** The newest stay: what comes a little late still finds its place among them. */
+/** The newest messages stay, so that a message that comes a little late still gets its place among them. */
 const messagesLeft = 1_024;
-/** Filed in one transaction, which nobody else can write beside; posts by the thousand are not filed more slowly than they come. */
+/**
+ * Indexed in one transaction, which blocks other writes. The number is high enough to keep up with thousands
+ * of posts.
+ */
 const wordsPerFiling = 32_768;
-/** After a filing that failed: what waits is found all the same, so that there is no hurry. */
+/** Pause after a failure. Waiting messages are still found, so there is no hurry. */
 const retryMs = 1_000;
 
 export interface WaitingIndexOptions {
@@ -32,7 +35,7 @@ export class WaitingIndex {
   readonly #stop: () => void;
   #segments: readonly number[];
   #wordBytes = 0;
-  /** From the start of a filing to its end, and to the next attempt after one that failed. */
+  /** From the start of a run to its end, and until the next attempt after a failure. */
   #filing = false;
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
@@ -51,7 +54,7 @@ export class WaitingIndex {
     return this.#byWord.get(word) ?? [];
   }
 
-  /** The times at which segments of what is filed begin. */
+  /** The times at which segments of the index begin. */
   get segments(): readonly number[] {
     return this.#segments;
   }
@@ -96,12 +99,12 @@ export class WaitingIndex {
     }
   }
 
-  /** Nobody waits for a filing, so that its failure is told here; the words wait on, in memory as on disk. */
+  /** No caller waits for this work, so its failure is reported here. The words stay in memory and on disk. */
   #putOff(error: unknown): void {
     if (this.#closed) return;
     this.#options.onError(
       error,
-      'filing the words of messages for the search; they are found all the same, and it is tried again',
+      'indexing messages for the search (they are still found, and the server tries again)',
     );
     this.#retry = setTimeout(() => {
       this.#filing = false;
@@ -139,7 +142,9 @@ export class WaitingIndex {
     this.#unread.clear();
   }
 
-  /** All that a filing took away at once: the list of a word is gone through once, not once for each message. */
+  /**
+   * All that a filing took away at once: the list of a word is gone through once, not once for each message.
+   */
   #remove(gone: ReadonlySet<WaitingWords>): void {
     const words = new Set<string>();
     for (const waiting of gone) {

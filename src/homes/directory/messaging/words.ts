@@ -31,7 +31,7 @@ export interface MessageWords {
   readonly words: readonly string[];
 }
 
-/** The words of a message that are not filed yet: the row in which they wait, taken apart only when somebody asks. */
+/** The words of a message that are not indexed yet: the waiting row, decoded only when needed. */
 export class WaitingWords implements MessageWords {
   readonly id: Buffer;
   readonly row: Buffer;
@@ -65,7 +65,9 @@ export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, body: st
     tx.put(families.waitingWords, id, Buffer.concat([room, Buffer.from(words.join('\0'))]));
 }
 
-/** What is filed already stays there until its list goes: a search reads the message itself, and skips one that is gone. */
+/**
+ * Indexed words stay until their list is removed. A search reads the message itself and skips a deleted one.
+ */
 export function forgetMessage(tx: Transaction, id: Buffer): void {
   tx.delete(families.waitingWords, id);
 }
@@ -82,7 +84,10 @@ export function segmentKey(startMs: number): Buffer {
   return key;
 }
 
-/** The times at which segments begin, in order. A key that is no time is damage, and no reason to find nothing. */
+/**
+ * The times at which segments begin, in order. A key that is not a time is damage; the search continues
+ * without it.
+ */
 export function readSegments(reader: Reader): number[] {
   return Array.from(reader.range(families.wordSegments, {}), ({ key }) => key).flatMap((key) =>
     key.length === segmentBytes ? [timeOf(key)] : [],
@@ -125,11 +130,13 @@ export function lastNotAbove(entries: Buffer, count: number, id: Buffer): number
   return low - 1;
 }
 
-/** Files what waited, given oldest first, and remembers the lists that this made, so that they can go in time. */
+/**
+ * Files what waited, given oldest first, and remembers the lists that this made, so that they can go in time.
+ */
 export function fileWords(tx: Transaction, waiting: readonly MessageWords[], retentionSeconds: number): void {
   const newest = newestFiled(tx);
   const segments = readSegments(tx);
-  // After all that is filed, so that nothing in it overlaps with what is there.
+  // After everything that is indexed, so that segments do not overlap.
   const startMs =
     segments.length === 0
       ? 0
@@ -160,7 +167,7 @@ export function fileWords(tx: Transaction, waiting: readonly MessageWords[], ret
   rememberLists(tx, upTo, made, roundedExpiryMs(timeOf(last) + retentionSeconds * 1000));
 }
 
-/** A message that is older than what is filed: it joins the list of its time. */
+/** A message that is older than the indexed ones joins the list of its time. */
 function fileLate(tx: Transaction, prefix: Buffer, entry: Buffer, made: Buffer[]): void {
   const id = entry.subarray(0, idBytes);
   const list = listAt(tx, prefix, id);
@@ -196,7 +203,7 @@ export function newestFiled(reader: Reader): Buffer | undefined {
   return undefined;
 }
 
-/** A batch: the keys of lists that are looked at together when their time is over, each after its length. */
+/** A batch: the keys of lists that expire together, each after its length. */
 export function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buffer[], atMs: number): void {
   const parts = keys.flatMap((key) => {
     const length = Buffer.allocUnsafe(2);
@@ -221,7 +228,9 @@ export function batchedLists(value: Buffer): Buffer[] | undefined {
   return keys;
 }
 
-/** Drops the lists of a batch whose messages have all expired; late messages may have kept some of them alive. */
+/**
+ * Drops the lists of a batch whose messages have all expired; late messages may have kept some of them alive.
+ */
 export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: number): void {
   const value = tx.get(families.wordBatches, batch);
   if (value === undefined) return;

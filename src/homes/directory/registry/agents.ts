@@ -62,7 +62,7 @@ export class AgentVerbs {
     this.#leases = leases;
   }
 
-  /** The agent, or `not_found` where there is none or where it is another user's. */
+  /** The agent. Throws `not_found` where it does not exist or belongs to another user. */
   require(reader: Reader, user: Buffer | null, agentId: string): StoredAgent {
     const agent = findAgent(reader, user, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
@@ -73,7 +73,10 @@ export class AgentVerbs {
     return this.#add(tx, { ...input, agentId });
   }
 
-  /** Makes the agent or brings it to what is given; the table, the quota and the version hold for it as for any other way. */
+  /**
+   * Creates or updates the agent. The transition table, the quota and the version are checked as in other
+   * writes.
+   */
   put(tx: Transaction, input: PutAgent, guard: WriteGuard): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     const owner = tx.get(families.agentsById, idBytes(input.agentId));
@@ -86,7 +89,10 @@ export class AgentVerbs {
     return this.apply(tx, before, putChange(before, input));
   }
 
-  /** Writes an agent as an export had it, over what is there; a fencing number never falls. Quota and table of states were judged before. */
+  /**
+   * Writes an imported agent over an existing one. A fencing number never falls. Quota and state were checked
+   * before.
+   */
   restore(tx: Transaction, given: Pick<StoredAgent, 'record' | 'meta'>, fence: number | null): void {
     const user = this.#users.ensure(tx, given.meta.user);
     const before = findAgent(tx, user, given.record.agent_id);
@@ -121,7 +127,10 @@ export class AgentVerbs {
     return this.store(tx, before, moved(before, verb, this.#times(tx)));
   }
 
-  /** Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the ids of the sessions and of the identities that spoke for it. */
+  /**
+   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the
+   * ids of the sessions and of the identities that spoke for it.
+   */
   delete(
     tx: Transaction,
     user: Buffer | null,
@@ -191,7 +200,7 @@ export class AgentVerbs {
     if (agent !== undefined && outcome !== null) this.store(tx, agent, outcome);
   }
 
-  /** Under an id that was never used before there is no lease yet. */
+  /** An id that was never used has no lease. */
   #add(tx: Transaction, input: CreateAgent & { agentId: string }, lease: Lease | null = null): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     if (tx.get(families.agentsById, idBytes(input.agentId)) !== undefined) {

@@ -21,12 +21,12 @@ import {
 import { IndexedFamily } from '../indexed-family.js';
 import { registryFamilies as families } from './families.js';
 
-/** The key of a record in every family that goes by user and agent. */
+/** The key of a record in every family keyed by user and agent. */
 export function keyOfAgent({ user_id, agent_id }: Pick<AgentRecord, 'user_id' | 'agent_id'>): Buffer {
   return Buffer.from(user_id + agent_id, 'hex');
 }
 
-/** The labels are in the meta of an agent, which has a row of its own. */
+/** The labels are in the meta row of an agent. */
 export const agentRecords = new IndexedFamily<Pick<StoredAgent, 'record' | 'meta'>>({
   family: families.agents,
   keyOf: ({ record }) => keyOfAgent(record),
@@ -84,7 +84,10 @@ export const sessionRecords = new IndexedFamily<SessionRecord>({
   ],
 });
 
-/** An identity speaks for one agent: the record goes by the identity, and the agent's list of identities is its index. */
+/**
+ * An identity speaks for one agent. The record is keyed by the identity; the agent's list of identities is
+ * its index.
+ */
 export interface LinkRecord {
   agent: Buffer;
   identity: string;

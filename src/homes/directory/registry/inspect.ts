@@ -1,4 +1,4 @@
-/** The rows of the registry as readable JSON, for whoever looks into the store. */
+/** The rows of the registry as readable JSON, for `stoa inspect`. */
 import { decodeAgent, decodeSession, decodeUser } from '../../../registry/codec.js';
 import { sessionIdOf } from '../../../registry/ids.js';
 import { countKinds, linkKinds } from '../../../registry/keys.js';
@@ -8,7 +8,10 @@ import { decodeJson, decodeMeta } from './rows.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
-/** What a row says, or undefined for a family that is not the registry's. Throws for a row that cannot be read. */
+/**
+ * What a row says, or undefined for a family that is not the registry's. Throws for a row that cannot be
+ * read.
+ */
 export function decodeRegistryEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }

@@ -10,7 +10,9 @@ import { agentRecords } from './indexes.js';
 import { findAgent, writeLease } from './rows.js';
 import { setTimer } from './timers.js';
 
-/** Called in the transaction in which an agent's presence ends, so that other domains can take back what it held. */
+/**
+ * Called in the transaction that ends an agent's presence, so that other domains can release what it held.
+ */
 export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
 
 export const leaseTimer = 'registry.lease';
@@ -30,7 +32,7 @@ export class LeaseVerbs {
     return leaseTimesOf(this.#limits, this.#outages());
   }
 
-  /** Refuses a writer whose fencing number is below the lease's. */
+  /** Throws where the fencing number of a writer is out of date. */
   checkFence(tx: Transaction, agent: StoredAgent, fence: number | null): void {
     checkFence(agent.lease, fence, this.times(), tx.nowMs);
   }

@@ -13,7 +13,9 @@ interface AgentIndex {
   prefix: Buffer;
 }
 
-/** A key in the order of a list. One that is no match only says how far the search has come after its share of work. */
+/**
+ * A key in the order of a list. A key without a match only says how far the search got in its share of work.
+ */
 export interface ListKey {
   key: Buffer;
   isMatch: boolean;
@@ -21,7 +23,10 @@ export interface ListKey {
   value?: Buffer;
 }
 
-/** The keys (user and agent) of the agents that pass every filter, in order, after a key and of one user or all. */
+/**
+ * The keys (user and agent) of the agents that pass every filter, in order, after a key and of one user or
+ * all.
+ */
 export function matchingAgents(
   reader: Reader,
   filter: AgentFilter,
@@ -169,7 +174,10 @@ function boundsFrom(prefix: Buffer, user: Buffer | null, from: Buffer): RangeOpt
   return { ...(gte.length > 0 && { gte }), ...(lt !== undefined && { lt }) };
 }
 
-/** Each index in turn is asked for the next key at or after the candidate; a key that all of them have is a match. */
+/**
+ * Each index in turn is asked for the next key at or after the candidate; a key that all of them have is a
+ * match.
+ */
 function* intersection(
   reader: Reader,
   indexes: readonly AgentIndex[],

@@ -1,4 +1,7 @@
-/** The rows of the registry: reading an agent whole, and writing it with its index rows, its meta and the counts. */
+/**
+ * The rows of the registry: reading an agent whole, and writing it with its index rows, its meta and the
+ * counts.
+ */
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { WriteOperation } from '../kernel/engine.js';
 import { kernelFamilies } from '../kernel/families.js';
@@ -14,7 +17,7 @@ export function encodeJson(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** Rows of Stoa's own families are JSON that only this backend writes. */
+/** Rows of the families that Stoa adds are JSON that only this backend writes. */
 export function decodeJson<T>(bytes: Buffer, what: string): T {
   try {
     return JSON.parse(bytes.toString()) as T;
@@ -39,7 +42,10 @@ export function readAgent(reader: Reader, key: Buffer): StoredAgent | undefined 
     : agentOfRows(key, stored, reader.get(families.agentMeta, key), reader.get(families.leases, key));
 }
 
-/** Many at once, with their records where those are known: the rows of neighbours lie together in each family. */
+/**
+ * Many agents at once, with their records where those are known: neighbouring rows are stored together in
+ * each family.
+ */
 export function readAgents(
   reader: Reader,
   found: readonly { key: Buffer; value?: Buffer }[],
@@ -97,7 +103,7 @@ export function agentIdOfRow({ family, key }: WriteOperation): string | undefine
   }
 }
 
-/** The agent with this id, or undefined where there is none or (with a user) where it is somebody else's. */
+/** The agent with this id, or undefined where it does not exist or (with a user) belongs to another user. */
 export function findAgent(reader: Reader, user: Buffer | null, agentId: string): StoredAgent | undefined {
   const agent = idBytes(agentId);
   // With its owner the agent's own row is found at once; the index is for those who know only the id.
@@ -133,7 +139,10 @@ export function writeLease(tx: Transaction, record: AgentRecord, lease: Lease): 
   tx.put(families.leases, keyOfAgent(record), encodeJson(lease));
 }
 
-/** A fencing number only grows, also over the deletion of its agent: one whose id is used again goes on from there. */
+/**
+ * A fencing number only grows, even after its agent was deleted: an agent with the same id continues from
+ * there.
+ */
 function keepFence(tx: Transaction, user: Buffer, lease: Lease | null): void {
   const key = deletedFenceKey(user);
   if (lease !== null && lease.fence > readCount(tx, key)) writeCount(tx, key, lease.fence);

@@ -51,7 +51,7 @@ export class UserVerbs {
     return after;
   }
 
-  /** Writes a user as an export had it, over what is there. */
+  /** Writes an imported user over an existing one. */
   restore(
     tx: Transaction,
     user: string,
@@ -94,7 +94,7 @@ export class UserVerbs {
     const user = this.read(reader, key);
     if (user === undefined)
       throw new StoaError('not_found', 'There is no such user.', {
-        fix: 'A user exists from its first write.',
+        fix: 'Check the user id. A user is created by its first write.',
       });
     return user;
   }
@@ -107,8 +107,8 @@ export function keyOfUser(reader: Reader, user: string): Buffer {
 }
 
 /**
- * Whether the user has been written. Refuses a second spelling of a known one: 64 hex digits that
- * are the hash of a readable id would otherwise open that user's things to somebody else.
+ * Whether the user exists. Throws for a second spelling of a known user: 64 hex digits that are the hash of a
+ * readable id would otherwise give access to that user's data.
  */
 export function isKnownUser(reader: Reader, user: string): boolean {
   const known = reader.get(families.userNames, userKey(user))?.toString();

@@ -1,11 +1,13 @@
-/** Identities, rooms, messages and direct messages, as exports have them. All of it lies in shard 00. */
+/**
+ * Identities, rooms, messages and direct messages in exports and imports. All of them are stored in shard 00.
+ */
 import { prefixRange } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/uuid.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
-import { erased, orphan } from '../../../transfer/judging.js';
+import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities.js';
 import { announceDirectImported, storeDirect } from '../messaging/inboxes.js';
@@ -115,7 +117,7 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
               : orphan(`The identity ${to}`),
           put: (tx, line) => {
             const inbox = uuidBytes(line.to);
-            // The schema has looked at the line; a proof is stored as it was sent.
+            // The schema has checked the line. A proof is stored unchanged.
             storeDirect(tx, limits, storedDirect(tx, line.to, line.tsMs), directOf(line));
             const clock = tx.get(families.inboxClocks, inbox);
             if (clock === undefined || timeOfKey(clock) < line.tsMs)
@@ -146,7 +148,7 @@ function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: Identi
 
 function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine): void {
   const before = room.id === globalRoomId ? readRoom(tx, uuidBytes(room.id)) : undefined;
-  // Counts of the global room never fall, and a second import of the same file leaves them as they are.
+  // Counts of the global room never fall, and a second import of the same file does not change them.
   const merged =
     before === undefined
       ? room
@@ -186,7 +188,7 @@ function keyRows(reader: Reader, id: Buffer): IdentityKeyRow[] {
 function roomLine(reader: Reader, key: Buffer, withSecrets: boolean): RoomLine | undefined {
   const room = readRoom(reader, key);
   if (room === undefined) return undefined;
-  // Where it stands in the list of this store is of no use in another.
+  // The position in this store's list is meaningless in another store.
   const { listedAtMs: _inside, ...told } = room;
   return {
     type: 'messaging.room',
@@ -223,7 +225,7 @@ function directOf({ type: _type, ...message }: DirectLine): DirectMessage {
   return message as unknown as DirectMessage;
 }
 
-/** A proof is an object of its own type in the store and plain JSON in a line; between the two nothing changes. */
+/** A proof is a typed object in the store and plain JSON in a line, with the same content. */
 function lineOf<Line>(fields: object): Line {
   return fields as Line;
 }

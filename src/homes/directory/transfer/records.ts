@@ -4,22 +4,28 @@ import type { Entry } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { type Verdict, isSame, ofAnotherUser, outcomeOf, verdictOf } from '../../../transfer/judging.js';
+import {
+  type Verdict,
+  isSame,
+  ofAnotherUser,
+  outcomeOf,
+  verdictOf,
+} from '../../../transfer/compare-records.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 
-/** How one kind of record lies in its family. */
+/** How one kind of record is stored in its family. */
 export interface FamilyKind<Kind extends TransferRecord> {
   family: string;
   /** Only keys that begin with this byte. */
   firstByte?: number;
-  /** The record of an entry; undefined for one that is not exported. */
+  /** The record of an entry; undefined for an entry that is not exported. */
   read(reader: Reader, entry: Entry, withSecrets: boolean): Kind | undefined;
-  /** Whose shard it lies in; null is shard 00. */
+  /** The user whose shard stores it; null is shard 00. */
   userOf(record: Kind): string | null;
   /** What is stored under the record's id, without secrets. */
   stored(reader: Reader, record: Kind): Kind | undefined;
-  /** What stands in the way beside another record under the same id. `coming` is undefined when it is about to be written. */
+  /** A conflict other than a record with the same id. `coming` is undefined right before the write. */
   obstacle?(reader: Reader, record: Kind, coming: Coming | undefined): Conflict | null;
   /** The part of a record that two must have in common to be the same. */
   essence?(record: Kind): unknown;

@@ -8,7 +8,7 @@ import { idBytes, sessionBytes } from '../../../registry/ids.js';
 import { agentCountKey, linkKinds } from '../../../registry/keys.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
-import { erased, ofAnotherUser, orphan } from '../../../transfer/judging.js';
+import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,

@@ -3,7 +3,7 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../../transfer/kinds.js';
-import { erased, orphan } from '../../../transfer/judging.js';
+import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import {
   projectEssence,
@@ -104,7 +104,7 @@ export function workspacesRecords(
             const holder = holdsSlot(status) ? activeSession(reader, project_id) : undefined;
             return holder === undefined || holder.id === id
               ? null
-              : { kind: 'name_taken', detail: `The session ${holder.id} is the active one of the project.` };
+              : { kind: 'name_taken', detail: `The project already has an active session, ${holder.id}.` };
           },
           put: (tx, { type: _type, user, ...session }) => {
             sessionRecords.put(tx, readRecord(tx, 'session', session.id), session);
@@ -166,7 +166,7 @@ function putTask(
   const isReady = addTask(tx, task, home);
   if (lease !== null)
     storeLease(tx, task.id, readLease(tx, task.id), { ...lease, fence: Math.max(lease.fence, fence) });
-  // Read again: the workspace counts what was taken away above.
+  // Read again, because the removal above has changed the counts of the workspace.
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
   announce(tx, 'task', task, user, { project: home.projectId, session: task.session_id });
@@ -195,7 +195,7 @@ function nameObstacle(
   const holder = deletedAt === null ? holderOfName(reader, entity, parent, name) : undefined;
   return holder === undefined || holder === id
     ? null
-    : { kind: 'name_taken', detail: `The ${entity} ${holder} has the name "${name}".` };
+    : { kind: 'name_taken', detail: `The name "${name}" is taken by the ${entity} ${holder}.` };
 }
 
 function ownerOfProject(reader: Reader, id: string): string | undefined {
@@ -210,7 +210,7 @@ function withLine<Stored, Line>(
   return stored === undefined ? undefined : lineOf(stored);
 }
 
-/** What is being purged has lost what stands above it, and is not exported. */
+/** A record that is being purged has no parents any more, and is not exported. */
 function ownedProject(reader: Reader, project: Project, sealer: Sealer | null): ProjectLine | undefined {
   const user = readRecord(reader, 'workspace', project.workspace_id)?.owner_id;
   return user === undefined ? undefined : projectLine(project, user, sealer);

@@ -1,4 +1,7 @@
-/** Work too large for one transaction: a mark says what is to do, and steps follow until the mark is gone, also after a restart. */
+/**
+ * Work that is too large for one transaction. A mark says what to do, and steps follow until the mark is
+ * removed, also after a restart.
+ */
 import { prefixRange } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -6,7 +9,10 @@ import { buckets, metaKey } from './keys.js';
 
 export type BulkKind = 'purge' | 'dependants' | 'reseal';
 
-/** One bounded step of what the mark's value says. Answers the value for the next step, or null when all is done. */
+/**
+ * One bounded step of what the mark's value says. Answers the value for the next step, or null when all is
+ * done.
+ */
 export type BulkStep = (tx: Transaction, value: string) => string | null;
 
 const prefix = Buffer.from('meta:work:');
@@ -16,7 +22,7 @@ export function bulkKey(kind: BulkKind, name: string): Buffer {
   return metaKey('work', kind, name);
 }
 
-/** Marks what is to do. The transaction that needs it done writes it. */
+/** Marks the work in the transaction that needs it. */
 export function markBulk(tx: Transaction, kind: BulkKind, name: string, value: string): void {
   tx.put(buckets.metadata, bulkKey(kind, name), Buffer.from(value));
 }

@@ -1,4 +1,4 @@
-/** What follows for the tasks that depend on one that has ended: they become ready, or are cancelled. */
+/** Updates the tasks that depend on a task that has ended: they become ready, or are cancelled. */
 import type { Transaction } from '../kernel/transaction.js';
 import type { Project, Task, Workspace } from '../../../workspaces/model.js';
 import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
@@ -11,7 +11,7 @@ import { dropIndex, readRecord } from './rows.js';
 import { changeHeld, dependants, placedTask, readHeld } from './task-rows.js';
 import { countOpenTasks, sessionPath } from './tree.js';
 
-/** `completed` lets dependants go on; `never` ends them. */
+/** `completed` makes dependants ready; `never` cancels them. */
 export type DependencyOutcome = 'completed' | 'never';
 
 export interface DependantsContext {
@@ -44,7 +44,7 @@ export function settleDependants(
   }
 }
 
-/** A further step of one that was full. */
+/** The next step after a full one. */
 export function dependantsStep(tx: Transaction, context: DependantsContext, value: string): string | null {
   const [outcome, taskId] = value.split(' ');
   if (taskId === undefined) return null;

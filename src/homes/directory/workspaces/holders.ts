@@ -45,7 +45,7 @@ export function updateWorkspace(
   return after;
 }
 
-/** One mark hides all that is below it, in this one commit, however much that is. */
+/** One mark hides everything below it in this one commit. */
 export function deleteWorkspace(
   tx: Transaction,
   owner: Owner,
@@ -185,7 +185,7 @@ function checkNameFree(
   if (holder !== undefined && holder !== id) throw nameTaken(entity, name, holder);
 }
 
-/** The id of the live one that has the name. */
+/** The id of the record with this name that is not deleted. */
 export function holderOfName(
   reader: Reader,
   entity: 'workspace' | 'project',

@@ -1,4 +1,7 @@
-/** Which index rows follow from each record of workspaces. Their value is always the record's id: a reader of the seed finds it there. */
+/**
+ * Which index rows follow from each record of workspaces. Their value is always the record's id: a reader of
+ * the seed finds it there.
+ */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import {
   type Entity,
@@ -42,7 +45,7 @@ export interface TaskHome {
   ownerId: string;
 }
 
-/** A task with what its index rows follow from beside the task itself. */
+/** A task with the other data that its index rows depend on. */
 export interface PlacedTask extends TaskHome {
   task: Task;
   /** The unfinished tasks that a pending task depends on. */

@@ -1,4 +1,4 @@
-/** The rows of workspaces as whoever looks into the store reads them: keys are text, values JSON or text. */
+/** The rows of workspaces for `stoa inspect`: keys are text, values JSON or text. */
 import { workspacesFamilies } from './keys.js';
 
 /** Undefined for a family that is not of workspaces. */

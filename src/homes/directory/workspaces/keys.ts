@@ -22,7 +22,7 @@ export const bucketOf = {
   task: buckets.tasks,
 } as const satisfies Record<Entity, string>;
 
-/** A longer part would make a key longer than the engines take; its hash stands for it. */
+/** A longer part would make the key too long for the engines, so its hash is used instead. */
 const indexedPartBytesMax = 600;
 const priorityOffset = 1_000_000;
 
@@ -67,7 +67,9 @@ export function indexPrefix(entity: Entity, type: string, ...parts: string[]): B
   return Buffer.from(`${indexKey(entity, type, ...parts)}:`);
 }
 
-/** Without this, owner `u` would list the rows of owner `u:1`. Ids without `:` and `%` look as in the seed. */
+/**
+ * Without this, owner `u` would list the rows of owner `u:1`. Ids without `:` and `%` look as in the seed.
+ */
 export function escapePart(part: string): string {
   return part.includes(':') || part.includes('%') ? part.replaceAll('%', '%25').replaceAll(':', '%3A') : part;
 }
@@ -82,7 +84,7 @@ export function indexedText(text: string): string {
   return `#${createHash('sha256').update(text).digest('hex')}`;
 }
 
-/** Sorts as `readyOrder` does: the highest priority first, then the oldest. The id comes after it. */
+/** The order in which ready tasks are claimed: the highest priority first, then the oldest. The id comes after it. */
 export function readyRank(task: Task): string {
   const urgency = (priorityOffset - task.priority).toString(16).padStart(6, '0');
   return `${urgency}-${Date.parse(task.created_at).toString(16).padStart(12, '0')}`;

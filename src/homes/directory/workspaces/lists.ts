@@ -15,7 +15,7 @@ import type { ListRequest, Listed, NamedListRequest } from '../../../workspaces/
 import { buckets, indexPrefix, indexedText } from './keys.js';
 import { readRecord } from './rows.js';
 
-/** Entries looked at for one page when a filter beside the index drops most of them. */
+/** Entries read for one page when a filter besides the index drops most of them. */
 const scannedPerItem = 50;
 
 export function listWorkspacesOf(
@@ -111,7 +111,7 @@ function listNamed<Kind extends 'workspace' | 'project'>(
   );
 }
 
-/** The narrowest index for what is asked. */
+/** The narrowest index for the filters. */
 function namedPrefix(entity: Entity, parentType: string, parent: string, request: NamedListRequest): Buffer {
   if (request.deleted) return indexPrefix(entity, 'deleted', parent);
   if (request.name !== undefined) return indexPrefix(entity, 'name', parent, request.name);
@@ -133,7 +133,7 @@ function matches(
   );
 }
 
-/** `after` is what follows the prefix in the key that the page before ended with. */
+/** `after` is the part after the prefix in the last key of the page before. */
 function listRecords<Kind extends Entity>(
   reader: Reader,
   entity: Kind,

@@ -1,4 +1,6 @@
-/** Versions of the stored layout: ordered, recorded with the change itself, refused when the data is newer. */
+/**
+ * Versions of the stored layout: ordered, recorded with the change itself, refused when the data is newer.
+ */
 import { StoaError } from '../../../core/errors.js';
 import type { Store } from '../kernel/store.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -21,7 +23,7 @@ export const workspaceMigrations: readonly Migration[] = [
 
 const versionKey = metaKey('schema_version');
 const nameKey = metaKey('last_migration');
-/** Where a migration in progress has come to; a crash goes on from there. */
+/** How far a migration has come. After a crash it continues from there. */
 const progressKey = metaKey('migrating');
 
 export async function migrateWorkspaces(
@@ -33,8 +35,8 @@ export async function migrateWorkspaces(
   if (stored > newest) {
     throw new StoaError(
       'newer_data',
-      `The workspaces are stored in version ${stored}; this program knows version ${newest}.`,
-      { fix: 'Use the program that wrote them, or a newer one.' },
+      `The workspaces have version ${stored}. This program reads version ${newest}.`,
+      { fix: 'Use the version of Stoa that wrote the data, or a newer version.' },
     );
   }
   for (const migration of migrations) if (migration.version > stored) await runMigration(store, migration);

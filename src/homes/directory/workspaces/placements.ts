@@ -39,7 +39,9 @@ export function workspaceDirectoryIds(family: string, key: Buffer): readonly str
   return isRecord ? [idOfKey(key)] : [];
 }
 
-/** An entry whose workspace is gone, and is not being purged, stays in shard 00, where `stoa doctor` finds it. */
+/**
+ * An entry whose workspace is gone, and is not being purged, stays in shard 00, where `stoa doctor` finds it.
+ */
 function placeOf(source: Reader, id: string): Buffer | 'root' {
   const owner = ownerOf(source, id);
   return owner === undefined ? 'root' : userKey(owner);

@@ -1,4 +1,7 @@
-/** Removing what hangs below a purged workspace, project or deleted session, in bounded steps that survive a restart. */
+/**
+ * Removes everything below a purged workspace, project or deleted session, in bounded steps that survive a
+ * restart.
+ */
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { type Entity, isOpen } from '../../../workspaces/model.js';
@@ -9,7 +12,7 @@ import { buckets, indexPrefix } from './keys.js';
 import { forgetOpenTasks, readRecord } from './rows.js';
 import { removeTask } from './task-rows.js';
 
-/** Each removed task settles this many dependants in the step; the rest follows in steps of their own. */
+/** Each removed task updates this many dependants in the step. Further steps update the rest. */
 const dependantsEachMax = 10;
 
 /** What is being removed. Its own record is gone already; the mark stays until all below it is, too. */
@@ -17,7 +20,7 @@ export interface PurgeMark {
   entity: Exclude<Entity, 'task'>;
   id: string;
   ownerId: string;
-  /** The project that the tasks below stand in; empty for a workspace, which has many. */
+  /** The project of the tasks below; empty for a workspace, which has many. */
   projectId: string;
 }
 

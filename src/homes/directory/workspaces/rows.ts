@@ -1,4 +1,4 @@
-/** Records of workspaces in the embedded store as they are read, their leases and their counters. */
+/** The stored records of workspaces, their leases and their counters. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Entity, Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
 import { bucketOf, buckets, leaseKey, metaKey, recordKey } from './keys.js';

@@ -88,8 +88,11 @@ export function wakeSession(tx: Transaction, path: ProjectPath, session: WorkSes
   return session.status === 'idle' ? moveTo(tx, path, session, 'active', {}) : session;
 }
 
-/** The timer rings at the deadline that the session had then; activity since has moved it. */
-export function sessionTimerRang(tx: Transaction, reference: Buffer, outages: readonly Outage[]): void {
+/**
+ * The timer fires at the deadline that the session had when it was set. Later activity has moved the
+ * deadline.
+ */
+export function onSessionTimer(tx: Transaction, reference: Buffer, outages: readonly Outage[]): void {
   const path = sessionPath(tx, reference.toString());
   const deadline = path === undefined ? undefined : sessionDeadline(path.session);
   if (path === undefined || deadline === undefined) return;

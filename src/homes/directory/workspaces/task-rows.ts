@@ -11,7 +11,7 @@ export const leaseTimer = 'workspaces.lease';
 
 const waitsForNothing: readonly string[] = [];
 
-/** A task with its lease as it is stored. */
+/** A task with its stored lease. */
 export interface StoredTask extends HeldTask {
   lease: StoredLease | undefined;
 }
@@ -43,7 +43,10 @@ export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask,
   if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
 
-/** Only a new holder and a lost one touch the timer; a heartbeat leaves it, and it looks again when it rings. */
+/**
+ * Only a new holder and a lost one change the timer. A heartbeat leaves it, and its handler checks again when
+ * it fires.
+ */
 export function storeLease(
   tx: Transaction,
   taskId: string,

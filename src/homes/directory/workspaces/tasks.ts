@@ -16,7 +16,6 @@ import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../
 import { activeNow, afterTask, checkTakesTasks } from '../../../workspaces/sessions.js';
 import * as rules from '../../../workspaces/tasks.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
-import { rememberingAbove } from './ancestors.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
 import { type TaskHome, isReady, sessionRecords } from './indexes.js';
 import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from './keys.js';
@@ -54,7 +53,6 @@ export class TaskVerbs {
   readonly #limits: Limits;
   readonly #context: DependantsContext;
   readonly #lines: ReadyLines;
-  readonly #above = rememberingAbove();
   readonly #outages: () => readonly Outage[];
 
   constructor(options: TaskVerbsOptions) {
@@ -65,7 +63,7 @@ export class TaskVerbs {
   }
 
   create(tx: Transaction, owner: Owner, sessionId: string, id: string, input: NewTask): Task {
-    const path = findSession(tx, owner, sessionId, this.#above);
+    const path = findSession(tx, owner, sessionId);
     checkTakesTasks(path.session);
     const task = rules.newTask(id, sessionId, input, this.#limits, tx.nowMs);
     for (const dependency of task.depends_on) this.#checkDependency(tx, path, dependency);
@@ -78,7 +76,7 @@ export class TaskVerbs {
   }
 
   update(tx: Transaction, owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     checkVersion(path.task, ifVersion);
     const before = readHeld(tx, path.task);
     const task = rules.changeTask(path.task, patch, tx.nowMs);
@@ -90,7 +88,7 @@ export class TaskVerbs {
   }
 
   delete(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     checkVersion(path.task, ifVersion);
     removeTask(tx, path.task, homeOf(path));
     if (isOpen(path.task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
@@ -106,14 +104,14 @@ export class TaskVerbs {
     holder: string,
     leaseSeconds: number,
   ): ClaimOutcome {
-    const path = findProject(tx, owner, projectId, false, this.#above);
+    const path = findProject(tx, owner, projectId);
     // What is taken out of the line below is back when nothing of this is kept.
     tx.onUndone(() => this.#lines.forget(projectId));
     for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
       const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
       if (entry === undefined) return 'none';
       const task = readRecord(tx, 'task', entry.taskId);
-      const session = task === undefined ? undefined : this.#above(tx, 'session', task.session_id);
+      const session = task === undefined ? undefined : readRecord(tx, 'session', task.session_id);
       if (
         task !== undefined &&
         session !== undefined &&
@@ -127,7 +125,8 @@ export class TaskVerbs {
           leaseSeconds,
         );
       }
-      // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not come to it yet.
+      // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not
+      // come to it yet.
       dropIndex(tx, entry.key);
     }
     return 'again';
@@ -136,14 +135,14 @@ export class TaskVerbs {
   #lookForMore(tx: Transaction, projectId: string): ReadyEntry | undefined {
     const { after } = this.#lines.start(projectId, tx.nowMs);
     const found = after === undefined ? [] : readyEntries(tx, projectId, after);
-    // Nothing behind the front that is believed in: only a look from the beginning tells that there is nothing at all.
+    // The index has nothing after the cached position. The cache may be wrong, so read from the beginning.
     if (found.length > 0) this.#lines.found(projectId, { after }, found, tx.nowMs);
     else this.#lines.found(projectId, { after: undefined }, readyEntries(tx, projectId, undefined), tx.nowMs);
     return this.#lines.take(projectId, tx.nowMs);
   }
 
   heartbeat(tx: Transaction, owner: Owner, id: string, fence: number, by: Reporter): TaskLease {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf, by);
     storeLease(tx, id, held.lease, lease);
@@ -152,25 +151,25 @@ export class TaskVerbs {
   }
 
   complete(tx: Transaction, owner: Owner, id: string, input: CompleteRequest, by: Reporter): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.completeTask(held, input, tx.nowMs, this.#endOf, by));
   }
 
   fail(tx: Transaction, owner: Owner, id: string, input: FailRequest, by: Reporter): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.failTask(held, input, tx.nowMs, this.#endOf, by));
   }
 
   cancel(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
-    const path = findTask(tx, owner, id, this.#above);
+    const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);
     return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
   }
 
-  /** The timer rings when the lease of the claim would have ended; heartbeats since then are seen here. */
-  leaseTimerRang(tx: Transaction, reference: Buffer): void {
+  /** The timer fires when the lease of the claim would have ended. The handler sees later heartbeats. */
+  onLeaseTimer(tx: Transaction, reference: Buffer): void {
     const id = reference.toString();
     const lease = readLease(tx, id);
     const task = readRecord(tx, 'task', id);
@@ -182,7 +181,7 @@ export class TaskVerbs {
       writeLease(tx, id, { ...lease, timerAtMs: endsAtMs });
       return;
     }
-    const path = sessionPath(tx, task.session_id, this.#above);
+    const path = sessionPath(tx, task.session_id);
     if (path !== undefined)
       this.#end(
         tx,
@@ -192,7 +191,10 @@ export class TaskVerbs {
       );
   }
 
-  /** Takes back what an agent had claimed, under its id or its name: its presence is lost. What is more than one step holds lapses by itself. */
+  /**
+   * Releases the tasks that an agent had claimed, under its id or its name, because its presence is lost.
+   * Tasks beyond one step end with their own leases.
+   */
   releaseClaims(tx: Transaction, ownerId: string, holders: readonly string[]): void {
     for (const holder of holders) {
       const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
@@ -202,7 +204,7 @@ export class TaskVerbs {
       );
       for (const id of ids) {
         const task = readRecord(tx, 'task', id);
-        const path = task === undefined ? undefined : sessionPath(tx, task.session_id, this.#above);
+        const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
         if (task === undefined || path === undefined || task.status !== 'running') continue;
         const held = readHeld(tx, task);
         this.#end(
@@ -249,9 +251,13 @@ export class TaskVerbs {
     const session = dependency === undefined ? undefined : readRecord(tx, 'session', dependency.session_id);
     if (dependency === undefined || session?.project_id !== path.project.id) throw notFound('task', id);
     if (rules.endsWithoutResult(dependency)) {
-      throw new StoaError('conflict', `${id} is ${dependency.status}, so nothing can depend on it.`, {
-        details: { depends_on: id, status: dependency.status },
-      });
+      throw new StoaError(
+        'conflict',
+        `The dependency ${id} is ${dependency.status} and will never be completed.`,
+        {
+          details: { depends_on: id, status: dependency.status },
+        },
+      );
     }
   }
 

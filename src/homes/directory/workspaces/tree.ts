@@ -4,7 +4,7 @@ import type { Project, Task, WorkSession, Workspace } from '../../../workspaces/
 import type { Owner } from '../../../workspaces/port.js';
 import { notFound } from '../../../workspaces/workspaces.js';
 import { workspaceRecords } from './indexes.js';
-import { type Records, addOpenTasks, readRecord } from './rows.js';
+import { addOpenTasks, readRecord } from './rows.js';
 
 export interface ProjectPath {
   workspace: Workspace;
@@ -19,13 +19,6 @@ export interface TaskPath extends SessionPath {
   task: Task;
 }
 
-/** How the records above a task are read: one by one, or from those that are remembered. */
-export type ReadAbove<Kind extends keyof Records = keyof Records> = <K extends Kind>(
-  reader: Reader,
-  entity: K,
-  id: string,
-) => Records[K] | undefined;
-
 /** With `deleted`, a deleted one is found too. */
 export function findWorkspace(reader: Reader, owner: Owner, id: string, deleted = false): Workspace {
   const workspace = readRecord(reader, 'workspace', id);
@@ -35,15 +28,9 @@ export function findWorkspace(reader: Reader, owner: Owner, id: string, deleted 
 }
 
 /** A project of a deleted workspace is hidden with it, whatever is asked. */
-export function findProject(
-  reader: Reader,
-  owner: Owner,
-  id: string,
-  deleted = false,
-  read: ReadAbove = readRecord,
-): ProjectPath {
-  const project = read(reader, 'project', id);
-  const workspace = project === undefined ? undefined : read(reader, 'workspace', project.workspace_id);
+export function findProject(reader: Reader, owner: Owner, id: string, deleted = false): ProjectPath {
+  const project = readRecord(reader, 'project', id);
+  const workspace = project === undefined ? undefined : readRecord(reader, 'workspace', project.workspace_id);
   if (project === undefined || workspace === undefined || !isOwner(owner, workspace))
     throw notFound('project', id);
   if (workspace.deleted_at !== null || (project.deleted_at !== null && !deleted))
@@ -51,40 +38,34 @@ export function findProject(
   return { workspace, project };
 }
 
-export function findSession(
-  reader: Reader,
-  owner: Owner,
-  id: string,
-  read: ReadAbove = readRecord,
-): SessionPath {
-  const path = sessionPath(reader, id, read);
+export function findSession(reader: Reader, owner: Owner, id: string): SessionPath {
+  const path = sessionPath(reader, id);
   if (path === undefined || !isOwner(owner, path.workspace) || isHidden(path)) throw notFound('session', id);
   return path;
 }
 
-export function findTask(reader: Reader, owner: Owner, id: string, read: ReadAbove = readRecord): TaskPath {
+export function findTask(reader: Reader, owner: Owner, id: string): TaskPath {
   const task = readRecord(reader, 'task', id);
-  const path = task === undefined ? undefined : sessionPath(reader, task.session_id, read);
+  const path = task === undefined ? undefined : sessionPath(reader, task.session_id);
   if (task === undefined || path === undefined || !isOwner(owner, path.workspace) || isHidden(path))
     throw notFound('task', id);
   return { ...path, task };
 }
 
 /** What stands above a session, hidden or not; undefined while it is being purged. */
-export function sessionPath(
-  reader: Reader,
-  id: string,
-  read: ReadAbove = readRecord,
-): SessionPath | undefined {
-  const session = read(reader, 'session', id);
-  const project = session === undefined ? undefined : read(reader, 'project', session.project_id);
-  const workspace = project === undefined ? undefined : read(reader, 'workspace', project.workspace_id);
+export function sessionPath(reader: Reader, id: string): SessionPath | undefined {
+  const session = readRecord(reader, 'session', id);
+  const project = session === undefined ? undefined : readRecord(reader, 'project', session.project_id);
+  const workspace = project === undefined ? undefined : readRecord(reader, 'workspace', project.workspace_id);
   return session === undefined || project === undefined || workspace === undefined
     ? undefined
     : { session, project, workspace };
 }
 
-/** Counts a change of open tasks in the session, the project, and the workspace while the project is live. `workspace` is as it stands now. */
+/**
+ * Counts a change of open tasks in the session, the project, and the workspace while the project is not
+ * deleted. `workspace` is its current state.
+ */
 export function countOpenTasks(
   tx: Transaction,
   path: ProjectPath & { sessionId: string },

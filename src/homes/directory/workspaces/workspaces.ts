@@ -107,11 +107,11 @@ export class DirectoryWorkspaces implements WorkspacesPort {
       context: this.#context,
       outages: () => kernel.outages,
     });
-    kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.leaseTimerRang(tx, reference));
+    kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.onLeaseTimer(tx, reference));
     kernel.handleTimer(sessions.sessionTimer, (tx, reference) =>
-      sessions.sessionTimerRang(tx, reference, kernel.outages),
+      sessions.onSessionTimer(tx, reference, kernel.outages),
     );
-    // What a crash has left unfinished goes on.
+    // Continues the work that a crash has left unfinished.
     this.bulk.kick();
   }
 
@@ -370,7 +370,10 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     return next;
   }
 
-  /** Makes an id findable in the write that makes its record. The owner is looked up only where there are several shards. */
+  /**
+   * Makes an id findable in the write that makes its record. The owner is looked up only where there are
+   * several shards.
+   */
   #enter(root: Transaction, id: string, ownerOf: () => string): void {
     if (this.#kernel.stores.length > 1) this.#kernel.enterIn(root, id, userKey(ownerOf()));
   }

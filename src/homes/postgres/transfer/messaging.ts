@@ -2,7 +2,7 @@
 import type { Change } from '../../../core/change.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/uuid.js';
-import { erased, orphan } from '../../../transfer/judging.js';
+import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';

@@ -1,5 +1,5 @@
 /** Records of one kind in PostgreSQL, paged out and written back in one transaction a step. */
-import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/judging.js';
+import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/compare-records.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 

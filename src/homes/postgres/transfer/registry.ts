@@ -1,5 +1,5 @@
 /** Users, agents, their sessions and their links in PostgreSQL, as exports have them. */
-import { erased, ofAnotherUser, orphan } from '../../../transfer/judging.js';
+import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
 import type { Conflict } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';

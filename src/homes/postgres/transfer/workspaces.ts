@@ -1,6 +1,6 @@
 /** Workspaces, projects, sessions and tasks in PostgreSQL, as exports have them. */
 import type { Sealer } from '../../../secrets/sealer.js';
-import { erased, orphan } from '../../../transfer/judging.js';
+import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../../transfer/kinds.js';
 import type { Conflict } from '../../../transfer/model.js';
 import type { ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';

@@ -47,7 +47,7 @@ describe.each([
 ] as const)('the data store on %s with %i shard(s)', (engine, shards) => {
   let shared: Promise<Documents> | undefined;
   dataStoreConformance(test, {
-    // One process owns a directory, so that a second service stands on the same store.
+    // One process owns a directory, so a second service uses the same store.
     open: ({ nowMs }) => (shared ??= open(engine, { shards, clock: nowMs }).then(documentsIn)),
   });
 });
@@ -151,7 +151,7 @@ test('a batch with one refusal writes nothing', async () => {
   await data.set(caller, 'n', 'c', 5);
 });
 
-test('a document read right after a commit shows each read once, also those that were written in it', async () => {
+test('a document read right after a commit shows each read once, also reads that the commit wrote', async () => {
   const kernel = await openKernel({
     dataDir: 'unused',
     engine: 'memory',
@@ -189,7 +189,7 @@ test('quotas of bytes and namespaces are kept exactly, and shrinking is always a
   await data.set(operatorCaller('somebody else'), 'x', 'k', '1234');
 });
 
-test('an expired document is swept by its timer, and one that was written anew is not', async () => {
+test('an expired document is swept by its timer, and one that was written again is not', async () => {
   let now = 1_700_000_000_000;
   const kernel = await open('memory', { clock: () => now });
   const data = await service(kernel);
@@ -213,7 +213,7 @@ test('an expired document is swept by its timer, and one that was written anew i
   ]);
 });
 
-test('a large value stands apart, and leaves with its document', async () => {
+test('a large value is stored separately and deleted with its document', async () => {
   const kernel = await open('memory');
   const data = await service(kernel);
   const large = 'x'.repeat(100_000);
@@ -260,7 +260,7 @@ test('limits that would make keys too long for the engines are refused at start'
   expect(() => new DirectoryDataStore({ kernel })).toThrow(/dataKeyBytesMax/);
 });
 
-test('a caller that may only read, or only in some namespaces, is held to it', async () => {
+test('a read-only or namespace-limited caller is refused beyond its scopes', async () => {
   const data = await service(await open('memory'));
   await data.setMany(caller, 'open', { k: 1 });
   await data.setMany(caller, 'closed', { k: 1 });
@@ -273,7 +273,7 @@ test('a caller that may only read, or only in some namespaces, is held to it', a
   expect((await data.listNamespaces(narrow)).items.map(({ namespace }) => namespace)).toEqual(['open']);
 });
 
-test('agents of a namespace are listed and forgotten in bounded steps, however many there are', async () => {
+test('many agents of a namespace are listed and deleted in bounded steps', async () => {
   const limits = { clearStepMax: 2, namespaceAgentsListedMax: 3, namespacePageAgentsMax: 4 };
   const kernel = await open('memory', { limits });
   const writer = new DirectoryWriter(kernel);

@@ -1,4 +1,4 @@
-/** The doctor over the families that are not the registry's or the workspaces': tokens, data, messaging. */
+/** The doctor over the families of tokens, data and messaging. */
 import { kernelOf } from '../../../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -95,7 +95,7 @@ function dump(): string[] {
 
 const keysIn = (family: string) => Array.from(store.range(family, {}), ({ key }) => key);
 
-it('a sound store has nothing to mend', async () => {
+it('an undamaged store has no findings', async () => {
   for (const family of families) expect(keysIn(family), family).not.toEqual([]);
   expect(await findings()).toEqual([]);
 });
@@ -135,7 +135,7 @@ describe('every row that is lost and follows from others is found and written ag
   });
 });
 
-describe('every row that does not belong is found and taken out', () => {
+describe('every surplus row is found and deleted', () => {
   it.each([
     ['dangling', tokenFamilies.tokensByUser, Buffer.concat([nobody, nobody.subarray(0, 10)]), none],
     ['dangling', tokenFamilies.tokenUses, nobody.subarray(0, 10), Buffer.from('1')],
@@ -180,7 +180,7 @@ describe('every row that does not belong is found and taken out', () => {
   });
 });
 
-it('counts that are wrong are counted anew', async () => {
+it('wrong counts are counted again', async () => {
   const before = dump();
   const [notes] = keysIn(dataFamilies.namespaces) as [Buffer];
   await store.transact((tx) =>
@@ -197,7 +197,7 @@ it('counts that are wrong are counted anew', async () => {
   expect(dump()).toEqual(before);
 });
 
-it('what only a backup brings back is told and left alone', async () => {
+it('damage that needs a backup is reported and not changed', async () => {
   const [value] = keysIn(dataFamilies.values) as [Buffer];
   const [token] = keysIn(tokenFamilies.tokens) as [Buffer];
   await store.transact((tx) => {
@@ -213,8 +213,8 @@ it('what only a backup brings back is told and left alone', async () => {
   ]);
 });
 
-describe('an identity that was linked before agents knew who speaks for them', () => {
-  it('stays unknown to another agent that was made under the same id since', async () => {
+describe('an identity whose agent lacks the entry of the link', () => {
+  it('is not added to a new agent with the same id', async () => {
     const opened = await openStoa({ data: 'unused', engine: 'memory' });
     try {
       const { registry, messaging } = opened;
@@ -245,7 +245,7 @@ describe('an identity that was linked before agents knew who speaks for them', (
     }
   });
 
-  it.each([1, 4])('becomes known to its agent, in %i shards', async (shards) => {
+  it.each([1, 4])('is added to its agent, in %i shards', async (shards) => {
     const opened = await openStoa({ data: 'unused', engine: 'memory', shards });
     try {
       for (const user of ['ada', 'bob', 'cleo']) {

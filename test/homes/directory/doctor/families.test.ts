@@ -1,4 +1,7 @@
-/** The doctor over every family: each index and each kept count is damaged on purpose, found, mended, and no record is touched. */
+/**
+ * The doctor over every family: each index and kept count is damaged, found and repaired, and no record
+ * changes.
+ */
 import type { Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { kernelOf } from '../../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -34,9 +37,9 @@ function timeBytes(timeMs: number): Buffer {
 interface Rule {
   /** Every row that is lost comes back: byte for byte, or in another form that means the same. */
   lost?: 'same' | 'otherwise';
-  /** A row with other bytes in it is written anew, or taken out where nothing says what it was. */
+  /** A row with wrong bytes is written again, or deleted if nothing defines its content. */
   spoiled?: 'same' | 'otherwise' | 'removed';
-  /** Rows that do not belong, which are taken out. */
+  /** Surplus rows, which the doctor deletes. */
   extra?: readonly (readonly [Buffer, Buffer])[];
 }
 
@@ -171,7 +174,10 @@ const derived: Readonly<Record<string, Rule>> = {
   },
 };
 
-/** What nothing else repeats: told where it cannot be read, and never touched. Rows of nobody are taken out all the same. */
+/**
+ * Rows that nothing else repeats: reported if unreadable, and never changed. Rows without an owner are
+ * deleted.
+ */
 const records: Readonly<Record<string, Rule>> = {
   'identity/tokens': {},
   'data/agent_data_store': {},
@@ -203,12 +209,12 @@ const records: Readonly<Record<string, Rule>> = {
   'messaging/blocks': {},
 };
 
-/** Only where there are several shards; they have tests of their own. */
+/** Only with several shards; separate tests cover them. */
 const elsewhere: readonly string[] = [kernel.directory, kernel.intents, kernel.finishedIntents];
 const everyFamily = [...Object.values(kernel), ...embeddedFamilies];
 const examined = everyFamily.filter((family) => !(family in unexaminedFamilies));
 
-it('every family has a rule, or a reason to have none', () => {
+it('every family has a rule, or a stated reason for having none', () => {
   const checked = new Set(checkedFamilies());
   for (const family of everyFamily)
     expect([family, checked.has(family)]).toEqual([family, !(family in unexaminedFamilies)]);
@@ -244,7 +250,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
     sound = rowsOfAll();
     totals = await stoa.messaging.port.totals();
   });
-  /** Each test begins with the same rows, whatever became of the one before it. */
+  /** Each test starts with the same rows. */
   afterEach(() => makeSound());
   afterAll(async () => {
     await stoa.close();
@@ -269,7 +275,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
       key: Buffer.from(key),
       value: Buffer.from(value),
     }));
-  /** Row after row on one engine; the other only has to keep what it is given, so that the ends are enough. */
+  /** Every row on one engine; on the other, the first and last rows are enough. */
   const victimsOf = (family: string) =>
     engine === 'lmdb'
       ? rowsOf(family)
@@ -295,7 +301,9 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
   const write = (family: string, key: Buffer, value: Buffer | undefined) =>
     store.transact((tx) => (value === undefined ? tx.delete(family, key) : tx.put(family, key, value)));
 
-  /** Finds the damage in its family, mends all of it, finds nothing more, and has left the records alone. */
+  /**
+   * Finds the damage in its family, repairs all of it, finds nothing more, and has not changed the records.
+   */
   async function mend(family: string, kept: readonly string[]): Promise<void> {
     const found = await findings();
     expect(found.map((finding) => finding.family)).toContain(family);
@@ -319,7 +327,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
       await stoa.messaging.port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 10 })
     ).messages.map(({ body }) => body);
 
-  it('finds nothing wrong with a sound store that has rows in every family', async () => {
+  it('finds nothing in an undamaged store with rows in every family', async () => {
     for (const family of everyFamily.filter((each) => !elsewhere.includes(each)))
       expect([family, rowsOf(family).length > 0]).toEqual([family, true]);
     expect(await findings()).toEqual([]);
@@ -371,7 +379,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
     },
   );
 
-  it('tells of records that cannot be read, and leaves them as they are', async () => {
+  it('reports unreadable records and does not change them', async () => {
     for (const family of Object.keys(records)) {
       const [first] = rowsOf(family) as [{ key: Buffer; value: Buffer }];
       if (family === 'messaging/room_keys') continue;
@@ -398,7 +406,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
   });
 });
 
-it('the directory of several shards leads to everything that is looked for by its id alone', async () => {
+it('with several shards, the directory of ids has every record that is looked up by id', async () => {
   const stoa = await openStoa({
     data: 'unused',
     engine: 'memory',

@@ -1,4 +1,4 @@
-/** The doctor while others write: what is on its way is no damage, and repairs harm nobody. */
+/** The doctor during writes: a write in progress is not damage, and repairs do no harm. */
 import { kernelOf } from '../../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -77,7 +77,7 @@ async function keepBusy(stoa: Stoa): Promise<void> {
     await registry.stop(ada, agent.agent_id);
     await registry.updateAgent(ada, agent.agent_id, { status: 'stopped' });
     await registry.deleteAgent(ada, agent.agent_id);
-    // Filing also happens by itself, after thousands of messages.
+    // Indexing also runs automatically, after thousands of messages.
     if (index % 4 === 0)
       await kernelOf(stoa).root.transact((tx) =>
         fileWords(tx, readWaiting(tx).slice(0, 6), stoa.limits.messageRetentionSeconds),

@@ -77,7 +77,7 @@ async function populate() {
 
 type Damaged = { store: Store; agent: Buffer; session: Buffer };
 
-/** Rows that can be lost and come back as they were. */
+/** Rows that can be lost and restored exactly. */
 const losses: [string, (at: Damaged) => [string, Buffer]][] = [
   ['the status of an agent', ({ agent }) => [f.agentsByStatus, statusKey('running', user, agent)]],
   ['the name of an agent', ({ agent }) => [f.agentsByName, nameKey('scout', user, agent)]],
@@ -182,7 +182,7 @@ const surpluses: [string, Finding['kind'], (at: Damaged) => [string, Buffer, Buf
   ['a link of nobody', 'dangling', () => [f.identityLinks, linkByIdentityKey('key-9'), stranger]],
 ];
 
-/** Damages a store, has it mended, and answers what was found before. */
+/** Damages a store, repairs it, and returns the findings. */
 async function damage(store: Store, body: (tx: Transaction) => void) {
   await store.transact(body);
   const found = await findings();
@@ -205,7 +205,7 @@ describe.each([
     return at;
   }
 
-  it.each(losses)('finds and brings back %s', async (_what, rowOf) => {
+  it.each(losses)('finds and restores %s', async (_what, rowOf) => {
     const at = await prepared();
     const before = dump(at.store);
     const [family, key] = rowOf(at);
@@ -215,7 +215,7 @@ describe.each([
     expect(dump(at.store)).toEqual(before);
   });
 
-  it.each(surpluses)('finds and takes away %s', async (_what, kind, rowOf) => {
+  it.each(surpluses)('finds and deletes %s', async (_what, kind, rowOf) => {
     const at = await prepared();
     const before = dump(at.store);
     const [family, key, value] = rowOf(at);
@@ -227,7 +227,7 @@ describe.each([
     expect(dump(at.store)).toEqual(before);
   });
 
-  it('removes the sessions of an agent that is gone', async () => {
+  it('deletes the sessions of a deleted agent', async () => {
     const at = await prepared();
     await damage(at.store, (tx) => {
       tx.delete(f.agents, agentKey(user, at.agent));
@@ -237,7 +237,7 @@ describe.each([
     expect((await opened.registry.listAgents(alice)).items).toHaveLength(1);
   });
 
-  it('counts the sessions of an agent anew', async () => {
+  it('counts the sessions of an agent again', async () => {
     const at = await prepared();
     const before = dump(at.store);
     const key = agentKey(user, at.agent);
@@ -249,13 +249,13 @@ describe.each([
     expect(dump(at.store)).toEqual(before);
   });
 
-  it('blames a lost owner alone, and not what is linked to the agent', async () => {
+  it('reports only the lost owner, not the links of the agent', async () => {
     const at = await prepared();
     const found = await damage(at.store, (tx) => tx.delete(f.agentsById, at.agent));
     expect(found.map(({ family, kind }) => [family, kind])).not.toContainEqual([f.identityLinks, 'dangling']);
   });
 
-  it('gives an agent without meta a new one, under a version that nobody has seen', async () => {
+  it('gives an agent without metadata new metadata, with an unused version', async () => {
     const at = await prepared();
     const seen = await opened.registry.getAgent(alice, at.agent.toString('hex'));
     await damage(at.store, (tx) => tx.delete(f.agentMeta, agentKey(user, at.agent)));
@@ -264,7 +264,7 @@ describe.each([
     expect(mended.version).toBeGreaterThan(seen.version);
   });
 
-  it('reports what only a backup can help with, and leaves it', async () => {
+  it('reports damage that needs a backup, and does not change it', async () => {
     const at = await prepared();
     const key = agentKey(user, at.agent);
     await at.store.transact((tx) => tx.put(f.agents, key, Buffer.from('junk')));
@@ -295,7 +295,7 @@ describe.each([
 });
 
 describe('the doctor of the directory', () => {
-  it('enters what is missing and removes what leads nowhere', async () => {
+  it('adds missing entries and deletes entries without a record', async () => {
     opened = await openRegistry({ shards: 4 });
     const { agent, session } = await populate();
     const { root } = opened.kernel;
@@ -317,7 +317,7 @@ describe('the doctor of the directory', () => {
     expect(await findings()).toEqual([]);
   });
 
-  it('finds nothing where others, of the same shard and of another, were refused under ids that are taken', async () => {
+  it('finds nothing after creations were refused because their ids are in use', async () => {
     opened = await openRegistry({ shards: 2 });
     const { registry, kernel } = opened;
     const { agent, session } = await populate();
@@ -345,7 +345,7 @@ describe('the doctor of the directory', () => {
     expect(await findings()).toEqual([]);
   });
 
-  it('finds nothing where users of different shards wanted the same id at the same time', async () => {
+  it('finds nothing after users of different shards requested the same id at once', async () => {
     opened = await openRegistry({ shards: 4 });
     const { registry, kernel } = opened;
     const names = Array.from({ length: 40 }, (_, index) => `user-${index}`);

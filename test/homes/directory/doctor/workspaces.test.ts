@@ -1,4 +1,6 @@
-/** The doctor finds and mends every kind of damage to workspaces; a sound store has none. */
+/**
+ * The doctor finds and repairs every kind of damage to workspaces, and reports none in an undamaged store.
+ */
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { workspaceChecks } from '../../../../src/homes/directory/doctor/workspaces.js';
 import { buckets } from '../../../../src/homes/directory/workspaces/keys.js';
@@ -30,7 +32,7 @@ async function findings(repair = false): Promise<string[]> {
   return found;
 }
 
-it('a sound store has nothing to mend', async () => {
+it('an undamaged store has no findings', async () => {
   expect(await findings()).toEqual([]);
 });
 
@@ -47,7 +49,7 @@ it('every single index entry that is lost is found and written again', async () 
   expect(await bench.dump()).toBe(before);
 });
 
-it('an entry that speaks of nothing, or of another status, is removed', async () => {
+it('an index entry without a record, or with another status, is deleted', async () => {
   const before = await bench.dump();
   const task = Array.from(bench.kernel.root.range(buckets.tasks, {}), ({ key }) =>
     key.toString().slice('task:'.length),
@@ -83,7 +85,7 @@ it('wrong counters are counted again', async () => {
   expect(await bench.dump()).toBe(before);
 });
 
-it('a running task that nobody holds goes back; a lease without a timer gets one', async () => {
+it('a running task without a holder returns; a lease without a timer gets one', async () => {
   const timers = Array.from(bench.kernel.root.range(kernelFamilies.timers, {}), ({ key }) => key).filter(
     (key) => key.toString('latin1').includes('workspaces.lease'),
   );

@@ -1,4 +1,7 @@
-/** Kills a writing process again and again, and looks each time at what is left. `npm run crash -- --rounds 1000 --engine lmdb`. */
+/**
+ * Kills a writing process again and again, and looks each time at what is left. `npm run crash -- --rounds
+ * 1000 --engine lmdb`.
+ */
 import { strict as assert } from 'node:assert';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -70,7 +73,9 @@ export async function crashRounds(options: CrashOptions): Promise<CrashFacts> {
   return facts;
 }
 
-/** Starts the writer, kills it at a random moment, and answers what it had acknowledged: number and writer. */
+/**
+ * Starts the writer, kills it at a random moment, and answers what it had acknowledged: number and writer.
+ */
 async function killedWhileWriting(
   { compiled, child: script, engine }: CrashOptions,
   directory: string,
@@ -101,7 +106,7 @@ async function killedWhileWriting(
   return { lines, ready };
 }
 
-/** Opens what is left and checks all that must hold; answers how many transfers nobody was told of. */
+/** Opens the remaining data and checks all invariants; returns the number of unacknowledged transfers. */
 async function checkDirectory(
   directory: string,
   engine: CrashOptions['engine'],

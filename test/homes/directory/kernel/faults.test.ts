@@ -48,7 +48,7 @@ function oneTo(last: number): number[] {
   return Array.from({ length: last }, (_, index) => index + 1);
 }
 
-describe.each(engines)('a commit that fails for want of space on %s', (engine) => {
+describe.each(engines)('a commit that fails because of a full disk on %s', (engine) => {
   it('fails every transaction in it and all on top of it; nothing of them is seen, and no number is lost', async () => {
     const opened = await openStore({ engine });
     const { store } = opened;
@@ -78,7 +78,7 @@ describe.each(engines)('a commit that fails for want of space on %s', (engine) =
     await store.close();
   });
 
-  it('is refused as long as there is no room and succeeds by itself when there is', async () => {
+  it('is refused while the disk is full and succeeds when there is space', async () => {
     const opened = await openStore({ engine });
     const heard: number[] = [];
     opened.store.onCommit((commits) => heard.push(...commits.map(({ seq }) => seq)));
@@ -93,7 +93,7 @@ describe.each(engines)('a commit that fails for want of space on %s', (engine) =
   });
 });
 
-describe.each(engines)('a commit whose outcome nobody knows on %s', (engine) => {
+describe.each(engines)('a commit with an unknown outcome on %s', (engine) => {
   it.each(['before', 'after'] as const)(
     'stops writes for good (it failed %s it was applied), and reads go on',
     async (fault) => {
@@ -105,7 +105,7 @@ describe.each(engines)('a commit whose outcome nobody knows on %s', (engine) => 
       for (const outcome of outcomes) {
         expect(outcome).toMatchObject({
           status: 'rejected',
-          reason: { code: 'writes_stopped', fix: expect.stringContaining('Reads go on') },
+          reason: { code: 'writes_stopped', fix: expect.stringContaining('Reads still work') },
         });
       }
       await expect(announce(store, 'c')).rejects.toMatchObject({ code: 'writes_stopped' });
@@ -130,7 +130,7 @@ describe.each(engines)('a commit whose outcome nobody knows on %s', (engine) => 
 });
 
 describe('a store that is stopped from outside', () => {
-  it('hands nothing more to the engine, also not what waits already, and gives the reason', async () => {
+  it('commits nothing more, not even waiting transactions, and reports the reason', async () => {
     const { store, engine } = await openStore();
     const waiting = announce(store, 'a');
     const reason = new StoaError('writes_stopped', 'Another process has the directory.');
@@ -141,7 +141,7 @@ describe('a store that is stopped from outside', () => {
   });
 });
 
-describe('a record of a log that makes no sense', () => {
+describe('a log record that cannot be decoded', () => {
   it.each([
     ['feed', kernelFamilies.changes, bytes('[1,0,[{')],
     ['redo log', kernelFamilies.redo, Buffer.from([1, 0, 0, 0])],
@@ -158,7 +158,7 @@ describe('a record of a log that makes no sense', () => {
 });
 
 describe('a slow disk', () => {
-  it('acknowledges nothing early, shows nothing early, and holds up no reader', async () => {
+  it('acknowledges and shows nothing early, and does not block readers', async () => {
     const { store, engine } = await openStore({ engine: 'lmdb' });
     await announce(store, 'before');
     const release = engine.holdCommits();
@@ -210,14 +210,14 @@ async function smallDisk(
   };
 }
 
-/** RocksDB wants to be opened anew after its log could not be written; LMDB goes on by itself. */
+/** RocksDB must be opened again after its log could not be written; LMDB recovers without that. */
 const fullDisks = [
   { engine: 'lmdb', goesOnAlone: true },
   { engine: 'rocksdb', goesOnAlone: false },
 ] as const;
 
 describe.each(fullDisks)('a disk that is really full under $engine', ({ engine, goesOnAlone }) => {
-  it('refuses what does not fit, keeps all that it acknowledged, and goes on when there is room', async (context) => {
+  it('refuses writes that do not fit, keeps acknowledged ones, and continues when there is space', async (context) => {
     const disk = await smallDisk(64);
     await context.annotate(
       disk === undefined

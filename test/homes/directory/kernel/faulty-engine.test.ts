@@ -21,7 +21,7 @@ function commit(value: string): Promise<void> {
   return engine.commit([{ family: 'documents', key, value: Buffer.from(value) }]);
 }
 
-it('fails the next commits as it is told, and then no more', async () => {
+it('fails the requested number of commits', async () => {
   engine.failNext('before', 'disk_full', 'after');
   await expect(commit('1')).rejects.toMatchObject({ code: 'engine' });
   await expect(commit('2')).rejects.toMatchObject({ code: 'disk_full' });
@@ -32,7 +32,7 @@ it('fails the next commits as it is told, and then no more', async () => {
   expect([engine.commits, engine.committed.length]).toEqual([4, 2]);
 });
 
-it('holds commits back until it is told to let them go', async () => {
+it('delays commits until they are released', async () => {
   const release = engine.holdCommits();
   let done = false;
   const held = commit('1').then(() => {

@@ -1,4 +1,4 @@
-/** An engine that fails and dawdles on command, around any real one. */
+/** A wrapper around a real engine that can fail or delay commits. */
 import { EventEmitter, once } from 'node:events';
 import { StoaError } from '../../../../src/core/errors.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
@@ -11,7 +11,7 @@ import type {
   WriteOperation,
 } from '../../../../src/homes/directory/kernel/engine.js';
 
-/** How a commit goes wrong: before anything is applied, after all of it is, or for want of space. */
+/** How a commit fails: before anything is applied, after all of it, or because of a full disk. */
 export type Fault = 'before' | 'after' | 'disk_full';
 
 export class FaultyEngine implements Engine {

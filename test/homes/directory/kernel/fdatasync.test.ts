@@ -12,7 +12,7 @@ const syncs = ['fdatasync', 'fsync', 'msync'];
 /** One system call that matters here, in the order of the trace. */
 type Step = 'data written' | 'data synced' | 'acknowledged';
 
-/** A call by one thread may be cut in two where another thread's stands between: it counts when it returns. */
+/** strace may split a call when another thread's call comes between; it counts when it returns. */
 function stepsOf(calls: readonly string[], dataFile: RegExp): Step[] {
   const unfinished = new Map<string, string>();
   const steps: Step[] = [];

@@ -29,7 +29,7 @@ async function manifestIn(directory: string): Promise<Record<string, unknown>> {
 }
 
 describe('a new directory', () => {
-  it('is made with its parents, on lmdb with one shard, and says so in its manifest', async () => {
+  it('is created with its parent directories, on lmdb with one shard, as its manifest says', async () => {
     const directory = join(await temporaryDirectory(), 'deep', 'data');
     const kernel = await open(directory);
     expect(kernel.stores).toHaveLength(1);
@@ -43,7 +43,7 @@ describe('a new directory', () => {
     expect(await readdir(join(directory, 'shard-00', 'db'))).toContain('data.mdb');
   });
 
-  it('has as many shards as asked for, fixed from then on', async () => {
+  it('has the requested number of shards, which cannot change', async () => {
     const directory = await temporaryDirectory();
     const kernel = await open(directory, { shards: 3 });
     await Promise.all(
@@ -96,7 +96,7 @@ describe('an existing directory', () => {
     });
   });
 
-  it('written by a newer program is refused and left as it is', async () => {
+  it('written by a newer program is refused and not changed', async () => {
     const directory = await temporaryDirectory();
     await (await open(directory)).close();
     const newer = JSON.stringify({ ...(await manifestIn(directory)), format: 3 });
@@ -135,14 +135,14 @@ describe('an existing directory', () => {
     });
   });
 
-  it('that lost a shard is not taken for an empty one', async () => {
+  it('that lost a shard is refused, not treated as empty', async () => {
     const directory = await temporaryDirectory();
     await (await open(directory, { shards: 2 })).close();
     await rm(join(directory, 'shard-01'), { recursive: true });
     await expect(open(directory)).rejects.toMatchObject({ code: 'damaged_data' });
   });
 
-  it('that lost its manifest is not taken for a new one, whichever engine is asked for', async () => {
+  it('that lost its manifest is refused with every engine, not treated as new', async () => {
     const directory = await temporaryDirectory();
     const kernel = await open(directory, { engine: 'rocksdb' });
     await kernel.root.transact((tx) => tx.change(change('a')));
@@ -156,7 +156,7 @@ describe('an existing directory', () => {
     }
   });
 
-  it('whose manifest tells of fewer shards than it has is refused, but not for what an attempt to make it left', async () => {
+  it('whose manifest names fewer shards than exist is refused, except for the rest of an unfinished creation', async () => {
     const directory = await temporaryDirectory();
     await (await open(directory, { shards: 3 })).close();
     const manifest = await manifestIn(directory);
@@ -164,7 +164,7 @@ describe('an existing directory', () => {
       await writeFile(join(directory, 'stoa.json'), JSON.stringify({ ...manifest, shards }));
       await expect(open(directory)).rejects.toMatchObject({
         code: 'damaged_data',
-        message: expect.stringContaining(`tells of ${shards} shard(s)`),
+        message: expect.stringContaining(`names ${shards} shard(s)`),
       });
     }
     await rm(join(directory, 'stoa.json'));
@@ -172,7 +172,7 @@ describe('an existing directory', () => {
     await (await open(directory)).close();
   });
 
-  it('is open in one place only', async () => {
+  it('can be opened only once', async () => {
     const directory = await temporaryDirectory();
     const kernel = await open(directory);
     await expect(open(directory)).rejects.toMatchObject({
@@ -209,7 +209,7 @@ describe('the store of a user', () => {
 });
 
 describe('outages', () => {
-  it('between closing and opening are remembered; a new directory has none', async () => {
+  it('between closing and opening are recorded; a new directory has none', async () => {
     const directory = await temporaryDirectory();
     let nowMs = Date.now() + 1_000_000;
     const clock = () => nowMs;
@@ -227,7 +227,7 @@ describe('outages', () => {
     await third.close();
   });
 
-  it('up to a time that a wrong clock showed count only as long as it shows it', async () => {
+  it("that end at a wrong clock's time count only while the clock shows that time", async () => {
     const directory = await temporaryDirectory();
     let nowMs = Date.now() + 1_000_000;
     const clock = () => nowMs;
@@ -240,7 +240,7 @@ describe('outages', () => {
     await ahead.close();
   });
 
-  it('lengthen what was alive when they began, and nothing else', () => {
+  it('lengthen only leases that were alive when they began', () => {
     const outages = [
       { fromMs: 1_000, toMs: 1_500 },
       { fromMs: 2_000, toMs: 2_100 },
@@ -253,7 +253,7 @@ describe('outages', () => {
 });
 
 describe('a kernel', () => {
-  it('sweeps every shard by itself once it is started', async () => {
+  it('sweeps every shard after its start', async () => {
     const kernel = await open('', { engine: 'memory', shards: 2, sweepIntervalMs: 1 });
     const fired: string[] = [];
     kernel.handleTimer('note', (_tx, reference) => fired.push(reference.toString()));

@@ -31,14 +31,14 @@ type Step =
 type Action =
   | { do: 'transact'; steps: Step[] }
   | { do: 'read'; family: string; range: Range }
-  /** Lets the commits that are under way go on for some turns of the event loop. */
+  /** Lets running commits continue for some turns of the event loop. */
   | { do: 'turns'; count: number }
   | { do: 'flush' }
   | { do: 'fail'; how: 'disk_full' | 'before' | 'after' }
   | { do: 'reopen' };
 
 const family = fc.constantFrom(...families);
-/** Few and awkward: neighbours, a prefix of another, the first and the last byte. */
+/** A few difficult keys: neighbours, a prefix of another, the first and the last byte. */
 const key = fc.constantFrom('\0', 'a', 'a\0', 'aa', 'b', 'c', 'c\xff', 'd', '\xff', '\xff\xff');
 const range: fc.Arbitrary<Range> = fc.record({
   lower: fc.option(key, { nil: undefined }),
@@ -238,7 +238,8 @@ class Comparison {
     if (error instanceof Thrown) return;
     // An assertion that failed inside a body comes this way too.
     expect(error).toMatchObject({ code: expect.stringMatching(/^(disk_full|writes_stopped)$/) });
-    // With the group that had no room, all on top of it failed: the next transaction starts from what is on disk.
+    // With the group that had no room, all on top of it failed: the next transaction starts from what is on
+    // disk.
     if (error instanceof StoaError && error.code === 'disk_full')
       this.#states.length = this.#acknowledged + 1;
   }

@@ -1,4 +1,4 @@
-/** A store on a real engine that can be made to fail, in a directory of its own. */
+/** A store on a real engine that can be made to fail, in a separate directory. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,8 +38,6 @@ export async function openStore(options: OpenStoreOptions = {}): Promise<OpenSto
   const store = new Store({
     engine,
     families,
-    // One with its rows in memory and one without: no difference may be seen.
-    hotFamilies: [others],
     limits: limitsWith(options.limits),
     ...(options.clock && { clock: options.clock }),
     ...(options.onGroup && { onGroup: options.onGroup }),
@@ -81,7 +79,7 @@ export async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Lets the event loop go round, for what must not have happened by then. */
+/** Waits some turns of the event loop, to show that something does not happen. */
 export async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }

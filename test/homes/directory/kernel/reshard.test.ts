@@ -65,7 +65,7 @@ const run = (from: string, to: string, shards: number) =>
   });
 
 describe('re-sharding', () => {
-  it('spreads one shard over four, and gathers them again, with nothing lost', async () => {
+  it('splits one shard into four and joins them again without a loss', async () => {
     const kernel = await open('one');
     await fill(kernel);
     await kernel.close();
@@ -92,7 +92,7 @@ describe('re-sharding', () => {
 });
 
 describe('a data directory that has lost something', () => {
-  it('a database file cut to nothing is not taken for an empty store', async () => {
+  it('an empty database file is refused, not treated as an empty store', async () => {
     const kernel = await open('data');
     await fill(kernel);
     await kernel.close();
@@ -100,7 +100,7 @@ describe('a data directory that has lost something', () => {
     await expect(open('data')).rejects.toMatchObject({ code: 'damaged_data' });
   });
 
-  it('data without its stoa.json is not taken for a new directory', async () => {
+  it('data without its stoa.json is refused, not treated as a new directory', async () => {
     const kernel = await open('data');
     await fill(kernel);
     await kernel.close();

@@ -12,7 +12,7 @@ import { limitsWith } from '../../../../src/core/settings/limits.js';
 const family = 'test/values';
 let dataDir: string;
 let kernel: Kernel;
-/** What stands in the way of a commit, by shard. */
+/** What delays or fails a commit, by shard. */
 let obstacles: ((operations: readonly WriteOperation[]) => Promise<void> | void)[];
 
 async function open(): Promise<Kernel> {
@@ -79,7 +79,7 @@ async function rowsLeft(): Promise<number> {
 }
 
 describe('a write over two shards', () => {
-  it('that is refused leaves both shards free for the next, while writes before it are on their way', async () => {
+  it('that is refused does not block later writes of both shards', async () => {
     const before = putBoth('before');
     const outcomes = await Promise.allSettled([before, refuse(), refuse(), putBoth('after', 'kept')]);
     expect(
@@ -125,7 +125,7 @@ describe('a write over two shards', () => {
     expect(order.slice(0, 2)).toEqual(['other shard', 'answered']);
   });
 
-  it('is in neither when shard 00 has no room, and both write again afterwards', async () => {
+  it('is in neither when the disk of shard 00 is full, and both shards can write afterwards', async () => {
     obstacles[0] = () => {
       throw new StoaError('disk_full', 'no room');
     };
@@ -152,7 +152,7 @@ describe('a write over two shards', () => {
     expect(await rowsLeft()).toBe(0);
   });
 
-  it('is carried out once, also when the start that finishes it is cut off', async () => {
+  it('is carried out once, also when the start that finishes it is interrupted', async () => {
     obstacles[2] = () => {
       throw new StoaError('disk_full', 'no room');
     };
@@ -193,7 +193,7 @@ describe('a write over two shards', () => {
     expect(order).toEqual(['looked', 'written']);
   });
 
-  it('mixes with many others, and every one is whole', async () => {
+  it('is complete among many concurrent writes', async () => {
     await Promise.all(
       Array.from({ length: 200 }, (_, index) =>
         index % 3 === 0

@@ -1,6 +1,6 @@
 /** A real file system of a few megabytes that a test can fill to the last byte and empty again. */
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, rmdirSync, writeSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, rmdirSync, statSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -21,6 +21,8 @@ export function mountSmallDisk(megabytes: number): SmallDisk {
   return {
     path,
     fill: () => {
+      // A test that ran out of time is unmounted while it goes on: it must not fill the machine's own disk.
+      if (statSync(path).dev === statSync(tmpdir()).dev) throw new Error(`${path} is not mounted any more.`);
       const file = openSync(filler, 'a');
       try {
         for (const block of [Buffer.alloc(1024 * 1024), Buffer.alloc(4096), Buffer.alloc(1)])

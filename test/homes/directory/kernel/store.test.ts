@@ -63,7 +63,7 @@ describe('groups', () => {
     ]);
   });
 
-  it('share commits when 64 writers each go on as soon as they are answered', async () => {
+  it('share commits when 64 writers continue as soon as they have their answer', async () => {
     const { store, engine } = await openStore();
     await Promise.all(
       Array.from({ length: 64 }, async () => {
@@ -114,7 +114,7 @@ describe('groups', () => {
     ]);
   });
 
-  it('write a key once however often it changed', async () => {
+  it('write a key once, also if it changed often', async () => {
     const { store, engine } = await openStore();
     await Promise.all(Array.from({ length: 10 }, () => store.transact((tx) => increment(tx))));
     expect(engine.committed[0]?.filter(({ family }) => family === items)).toMatchObject([
@@ -122,13 +122,13 @@ describe('groups', () => {
     ]);
   });
 
-  it('leave the memory once they are on disk, also while there is always another on its way', async () => {
+  it('are freed once they are on disk, also under a constant load', async () => {
     const { store, engine } = await openStore();
     let release = engine.holdCommits();
     const values: WeakRef<Buffer>[] = [];
     const answers: Promise<void>[] = [];
     for (let round = 1; round <= 5; round += 1) {
-      // Each runs while the one before it is on its way, and so reads from it.
+      // Each runs while the one before is being committed, and reads from it.
       answers.push(
         store.transact((tx) => {
           const value = Buffer.alloc(1_000, round);
@@ -184,7 +184,7 @@ describe('waiting for the disk', () => {
     expect(text(store, 'a')).toBe('v');
   });
 
-  it('a transaction that only read, or threw, waits for what it may have seen', async () => {
+  it('a transaction that only read, or threw, waits for the writes that it may have seen', async () => {
     const { store, engine, release, settled, note } = await heldBack();
     const waiting = [note('write', put(store, 'a'))];
     await until(() => engine.commits === 1);
@@ -215,7 +215,7 @@ describe('waiting for the disk', () => {
     expect(engine.commits).toBe(1);
   });
 
-  it('flush ends although others go on writing', async () => {
+  it('flush ends although others continue to write', async () => {
     const { store } = await openStore();
     const stop = new AbortController();
     const writer = (async () => {
@@ -226,7 +226,7 @@ describe('waiting for the disk', () => {
     await writer;
   });
 
-  it('past the limits new transactions are refused, and taken again when there is room', async () => {
+  it('past the limits new transactions are refused, and accepted again later', async () => {
     const { store, engine } = await openStore({
       limits: { transactionsWaitingMax: 5, transactionBytesWaitingMax: 1000 },
     });
@@ -247,7 +247,7 @@ describe('waiting for the disk', () => {
     await Promise.all(large);
   });
 
-  it('what a body wrote before it failed takes no room', async () => {
+  it('the writes of a failed body do not count against the limits', async () => {
     const { store, engine } = await openStore({ limits: { transactionBytesWaitingMax: 1000 } });
     const release = engine.holdCommits();
     const writing = [put(store, 'first')];
@@ -262,7 +262,7 @@ describe('waiting for the disk', () => {
     await Promise.all(writing);
   });
 
-  it('close lets everything that was taken become durable, then refuses', async () => {
+  it('close makes all accepted transactions durable, then refuses new ones', async () => {
     const { store, settled, note, release } = await heldBack();
     const waiting = [note('a', put(store, 'a')), note('b', put(store, 'b')), note('close', store.close())];
     await expect(put(store, 'c')).rejects.toMatchObject({ code: 'closed' });
@@ -273,7 +273,7 @@ describe('waiting for the disk', () => {
 });
 
 describe('listeners', () => {
-  it('hear of each commit in order, when it is durable and before its caller', async () => {
+  it('get each commit in order, when it is durable and before its caller continues', async () => {
     const { store } = await openStore();
     const heard: string[] = [];
     const stop = store.onCommit((commits) =>

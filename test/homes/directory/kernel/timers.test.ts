@@ -52,7 +52,7 @@ describe('timers', () => {
     expect(left()).toHaveLength(1);
   });
 
-  it('can be taken back, and set twice without firing twice', async () => {
+  it('can be cancelled, and set twice without firing twice', async () => {
     await schedule([1000, 'a'], [1000, 'a'], [1000, 'b']);
     await store.transact((tx) => tx.unschedule({ atMs: 1000, kind: 'note', reference: bytes('b') }));
     await sweeper.sweep();
@@ -86,7 +86,7 @@ describe('timers', () => {
 });
 
 describe('a handler', () => {
-  it('that throws holds up no other timer, leaves nothing behind, and is tried again later', async () => {
+  it('that throws delays no other timer, keeps no write, and is retried later', async () => {
     let broken = true;
     sweeper.handle('fragile', (tx, reference) => {
       tx.put(items, reference, bytes('touched'));
@@ -117,7 +117,7 @@ describe('a handler', () => {
     expect(fired).toContain('a@1000');
   });
 
-  it('that finds itself early sets another timer', async () => {
+  it('that runs early sets another timer', async () => {
     const late: TimerHandler = (tx, reference, atMs) => {
       fired.push(`${reference.toString()}@${atMs}`);
       if (atMs < 3000) tx.schedule({ atMs: 3000, kind: 'late', reference });
@@ -132,7 +132,7 @@ describe('a handler', () => {
     expect(left()).toEqual([]);
   });
 
-  it('that sets its timer in the past does not hold the sweeper for ever', async () => {
+  it('that sets its timer in the past does not block the sweeper', async () => {
     sweeper.handle('loop', (tx, reference, atMs) => {
       fired.push(reference.toString());
       tx.schedule({ atMs, kind: 'loop', reference });
@@ -142,7 +142,7 @@ describe('a handler', () => {
     expect(fired).toEqual(['again', 'a@600']);
   });
 
-  it('may take back a timer of the same step', async () => {
+  it('may cancel a timer of the same step', async () => {
     sweeper.handle('first', (tx) => tx.unschedule({ atMs: 901, kind: 'note', reference: bytes('second') }));
     await schedule([900, 'first', 'first'], [901, 'second']);
     await sweeper.sweep();
@@ -151,7 +151,7 @@ describe('a handler', () => {
 });
 
 describe('a sweeper', () => {
-  it('works by itself between start and stop', async () => {
+  it('works between start and stop', async () => {
     sweeper.start();
     await schedule([1000, 'a']);
     await until(() => fired.length === 1);
@@ -160,7 +160,7 @@ describe('a sweeper', () => {
     expect(fired).toEqual(['a@1000']);
   });
 
-  it('goes on after the store refused for a while', async () => {
+  it('continues after the store refused writes for a while', async () => {
     await schedule([1000, 'a']);
     engine.failNext('disk_full', 'disk_full');
     sweeper.start();
@@ -169,7 +169,7 @@ describe('a sweeper', () => {
     await sweeper.stop();
   });
 
-  it('says how far it is behind', async () => {
+  it('reports its delay', async () => {
     expect(sweeper.backlogMs()).toBe(0);
     await schedule([400, 'a'], [2000, 'b']);
     expect(sweeper.backlogMs()).toBe(600);

@@ -1,4 +1,4 @@
-/** Runs the commit loop under strace, which sees or spoils its system calls. */
+/** Runs the commit loop under strace, which records its system calls or makes them fail. */
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ export interface TracedRun {
   readonly calls: string[];
 }
 
-/** Fails where there is no strace: without it nothing is known about durability. */
+/** Fails without strace, which is needed to see the syncs. */
 export async function commitTraced(
   compiled: string,
   engine: string,

@@ -89,7 +89,7 @@ describe('ranges inside a transaction', () => {
     await Promise.all([writing, collecting, own]);
   }
 
-  it('take every pair of bounds in both directions with every limit over all layers', async () => {
+  it('accept every pair of bounds in both directions with every limit over all layers', async () => {
     await layered((tx, expected) => {
       const lower: RangeOptions[] = [
         {},
@@ -126,7 +126,7 @@ describe('ranges inside a transaction', () => {
     });
   });
 
-  it('show the state at their start while the body writes on', async () => {
+  it('show the state at their start while the body writes more', async () => {
     const { store } = await openStore();
     await Promise.all(['a', 'b', 'c'].map((key) => put(store, key)));
     await store.transact((tx) => {
@@ -197,7 +197,7 @@ const rows = (reader: Reader) =>
   Array.from(reader.range(items, {}), ({ key, value }) => `${key.toString()}=${value.toString()}`);
 
 describe('a body that fails', () => {
-  it('leaves nothing behind: no write, no timer, no change, no number', async () => {
+  it('leaves no write, no timer, no change and no number', async () => {
     const { store, engine } = await openStore();
     await put(store, 'a', 'before');
     const failing = store.transact((tx) => {
@@ -218,7 +218,7 @@ describe('a body that fails', () => {
     expect(engine.commits).toBe(2);
   });
 
-  it('leaves what others wrote before it as it was, in reads and in order, on disk and in the redo log', async () => {
+  it('does not affect earlier writes of others, in reads, on disk and in the redo log', async () => {
     const { store, engine } = await openStore();
     const neighbours = store.transact((tx) => {
       tx.put(items, bytes('b'), bytes('first'));
@@ -293,7 +293,7 @@ describe('a body that fails', () => {
     ]);
   });
 
-  it('refuses a change that no log could hold and takes nobody with it', async () => {
+  it('refuses a change that the log cannot hold, without affecting others', async () => {
     const { store } = await openStore();
     const neighbour = store.transact((tx) => tx.change(change('neighbour')));
     const failing = store.transact((tx) => tx.change(change('mine', { version: 1n as unknown as number })));
@@ -311,7 +311,7 @@ describe('a body that fails', () => {
       });
     await write(3);
     await expect(write(4)).rejects.toMatchObject({ code: 'too_large' });
-    // Also where the body goes on after the refusal.
+    // Also if the body continues after the refusal.
     await store.transact((tx) => {
       for (const key of ['a', 'b', 'c']) tx.put(items, bytes(key), bytes('v'));
       expect(() => tx.put(items, bytes('d'), bytes('v'))).toThrow(
@@ -333,7 +333,7 @@ describe('what a body must not do', () => {
     });
     await expect(failing).rejects.toMatchObject({
       code: 'internal',
-      message: expect.stringContaining('asynchronous'),
+      message: expect.stringContaining('returned a promise'),
     });
     await store.flush();
     expect([text(store, 'a'), text(store, 'b')]).toEqual([undefined, undefined]);
@@ -357,7 +357,7 @@ describe('what a body must not do', () => {
     ]);
   });
 
-  it('hand its transaction out', async () => {
+  it('use its transaction after the body has ended', async () => {
     const { store } = await openStore();
     await put(store, 'a');
     await put(store, 'b');

@@ -37,7 +37,7 @@ describe('a set of nonces', () => {
   const name = fc.integer({ min: 0, max: 3_000 }).map((number) => Buffer.from(`nonce-${number}`));
   const action = fc.record({ do: fc.constantFrom('add', 'add', 'add', 'delete', 'has'), name });
 
-  it('is a set, whatever is added and taken out, also when it grows', () => {
+  it('behaves as a set under insertions and deletions, also when it grows', () => {
     fc.assert(
       fc.property(fc.array(action, { maxLength: 4_000, size: 'max' }), (actions) => {
         const model = new Set<string>();
@@ -64,7 +64,7 @@ describe('a set of nonces', () => {
     );
   });
 
-  it('does not take one nonce for another', () => {
+  it('distinguishes all nonces', () => {
     const set = new HashSet();
     for (let number = 0; number < 200_000; number += 1) set.add(nonceHash(Buffer.from(`a${number}`), 0));
     for (let number = 0; number < 200_000; number += 1)
@@ -72,7 +72,7 @@ describe('a set of nonces', () => {
   });
 });
 
-it('takes a nonce again when the commit of the first request failed, and only then', async () => {
+it('accepts a nonce again only if the commit of the first request failed', async () => {
   await open();
   const port = new DirectoryMessaging(kernel, (error) => expect.fail(String(error)));
   engine.failNext('disk_full');

@@ -1,4 +1,7 @@
-/** Search in the embedded store against a plain list of messages, while words are filed, come late, expire. */
+/**
+ * Compares the search of the data directory with a plain list of messages, while words are indexed, arrive
+ * late and expire.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,10 +29,10 @@ afterEach(async () => {
   for (const library of open.splice(0)) await library.close();
 });
 
-/** The disk is full for as long as the test wants, for filings alone: posts go on. */
+/** Makes only the indexing fail with a full disk; posts continue. */
 class FilingFaults extends FaultyEngine {
   fail = false;
-  /** Lists of words that were looked for. */
+  /** Lists of words that were read. */
   seeks = 0;
 
   override range(family: string, options: RangeOptions): Iterable<Entry> {
@@ -54,7 +57,7 @@ class Library {
   kernel!: Kernel;
   port!: WrittenPort;
   engine!: FilingFaults;
-  /** What was reported to whoever runs the server. */
+  /** Errors reported to the operator. */
   readonly errors: string[] = [];
 
   static async open(limits: Partial<Limits> = {}): Promise<Library> {
@@ -183,7 +186,7 @@ async function expectAllFound(library: Library): Promise<void> {
   }
 }
 
-/** The doctor goes by the same rules as the search. */
+/** The doctor uses the same rules as the search. */
 async function expectSound({ kernel }: Library): Promise<void> {
   const found: unknown[] = [];
   for await (const finding of examine(kernel.root, messagingChecks(kernel)))
@@ -191,13 +194,13 @@ async function expectSound({ kernel }: Library): Promise<void> {
   expect(found).toEqual([]);
 }
 
-it('finds every message whether its words wait or are filed, also after a restart', async () => {
+it('finds every message, indexed or not yet indexed, also after a restart', async () => {
   const library = await Library.open();
   for (let round = 0; round < 4; round += 1) {
     await library.post(1_400, bodyOf, (index) => (library.nowMs += index % 7 === 0 ? 1 : 0));
     await expectAllFound(library);
   }
-  // Both kinds are there: otherwise this would prove half of it.
+  // Both kinds exist, so both are tested.
   expect(library.rowsIn('word_lists')).toBeGreaterThan(0);
   expect(library.rowsIn('waiting_words')).toBeGreaterThan(0);
   await library.stop();
@@ -219,7 +222,7 @@ it('finds messages of a room whose time lags far behind the others', async () =>
   await expectSound(library);
 });
 
-it('never returns what was deleted, filed or not', async () => {
+it('never returns deleted messages, indexed or not', async () => {
   const library = await Library.open();
   await library.post(4_000, bodyOf);
   await Promise.all(
@@ -233,7 +236,7 @@ it('never returns what was deleted, filed or not', async () => {
   await expectSound(library);
 });
 
-it('forgets what has expired at once, and its lists soon after', async () => {
+it('hides expired messages at once, and deletes their lists soon after', async () => {
   const library = await Library.open({ messageRetentionSeconds: 3_600 });
   await library.post(3_200, bodyOf);
   library.nowMs += hourMs / 2;
@@ -254,7 +257,7 @@ it('forgets what has expired at once, and its lists soon after', async () => {
   expect(library.rowsIn('word_segments')).toBe(1);
 });
 
-it('stops at its bound and goes on from there without losing or repeating a message', async () => {
+it('stops at its limit and continues from there without losing or repeating a message', async () => {
   const library = await Library.open({ searchStepsMax: 500 });
   await library.post(6_000, (index) => (index % 1_999 === 0 ? 'odd even' : bodyOf(index)));
   const found: string[] = [];
@@ -276,12 +279,12 @@ it('stops at its bound and goes on from there without losing or repeating a mess
   expect(found).toEqual(library.expected(['odd', 'even']));
 });
 
-it('takes bounded steps for a rare word among very many segments, and lets others have their turn', async () => {
+it('takes bounded steps for a rare word in very many segments, and lets other requests run', async () => {
   const library = await Library.open({ searchStepsMax: 6_000 });
   await library.post(3_100, (index) => (index === 5 ? 'needle here' : bodyOf(index)));
   await vi.waitUntil(() => library.rowsIn('word_lists') > 0, patience);
   const needle = library.expected(['needle']);
-  // Segments that have other words only, as days of busy rooms would make them.
+  // Segments without the word, like those of busy days.
   const segments = 20_000;
   await library.kernel.root.transact((tx) => {
     for (let index = 1; index <= segments; index += 1) {
@@ -321,11 +324,11 @@ it('takes bounded steps for a rare word among very many segments, and lets other
   expect(turnsOfOthers).toBeGreaterThanOrEqual(segments / 2_000);
 });
 
-it('reports a filing that fails, finds what waits all the same, and files it once the disk takes it', async () => {
+it('reports failed indexing, still finds the messages, and indexes them when the disk works again', async () => {
   const library = await Library.open();
   library.engine.fail = true;
   await library.post(3_000, bodyOf);
-  // Its group fails with the filing in it, and whoever posted hears of it; what was there before stays.
+  // Its group fails together with the indexing, and the author gets the error; earlier rows stay.
   const more = await Promise.allSettled(
     Array.from({ length: 400 }, () =>
       library.port.post({

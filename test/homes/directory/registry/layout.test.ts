@@ -14,7 +14,7 @@ const agentId = 'b0eb0adc4c9a5cf4daed7ec7b5f033b085590ae339a920af277e56272bde5af
 const sessionId = '550e8400-e29b-41d4-a716-446655440000';
 const sessionKey = sessionId.replaceAll('-', '');
 
-describe.each(['memory', 'lmdb', 'rocksdb'] as const)("what lies in the seed's families on %s", (engine) => {
+describe.each(['memory', 'lmdb', 'rocksdb'] as const)("the rows of the seed's families on %s", (engine) => {
   it("is exactly the vectors, under exactly the seed's keys", async () => {
     const opened = await openRegistry({ engine });
     try {
@@ -43,7 +43,7 @@ describe.each(['memory', 'lmdb', 'rocksdb'] as const)("what lies in the seed's f
 });
 
 describe.each(['lmdb', 'rocksdb'] as const)('a registry on %s over three shards', (engine) => {
-  it('survives closing and opening', async () => {
+  it('is unchanged after closing and opening', async () => {
     const opened = await openRegistry({ engine, shards: 3 });
     try {
       const { agent_id } = await opened.registry.createAgent(userCaller('alice'), {

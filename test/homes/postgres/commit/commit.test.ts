@@ -111,7 +111,7 @@ describe('a commit in PostgreSQL', () => {
     stoa = await open({ postgres: url });
   });
 
-  it('refuses a caller whose lease has passed on, and so do messages by themselves', async () => {
+  it('refuses a caller whose lease passed to another holder, also for single messages', async () => {
     const { agent_id } = await stoa.registry.createAgent(ada, { name: 'worker' });
     const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
     const worker: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
@@ -195,7 +195,7 @@ describe('a commit in PostgreSQL', () => {
 
   describe('does nothing of all when', () => {
     let ids: Awaited<ReturnType<typeof project>>;
-    /** Something of each kind that would be seen if it were done. */
+    /** One operation of each kind whose effect would be visible. */
     const operations = (): CommitInput['operations'] => [
       { op: 'data.set', key: 'free', value: 1 },
       { op: 'task.create', session_id: ids.sessionId, command: 'never' },
@@ -239,7 +239,7 @@ describe('a commit in PostgreSQL', () => {
       expect(await stoa.data.get(bob, 'default', 'free')).toBeUndefined();
     });
 
-    it('a claim has another number, or there is none', async () => {
+    it('a claim has another fence, or does not exist', async () => {
       const [task_id = ''] = ids.taskIds;
       const attempt = (fence: number) =>
         commit({ checks: [{ check: 'claim', task_id, fence }], operations: operations() });
@@ -261,7 +261,7 @@ describe('a commit in PostgreSQL', () => {
       ).toMatchObject({ ok: false, failed: { operation: 3, code: 'fenced' } });
     });
 
-    it('an operation could never be right', async () => {
+    it('an operation is invalid in any state', async () => {
       await expect(
         commit({ operations: [...operations(), { op: 'data.set', key: '', value: 2 }] }),
       ).rejects.toMatchObject({ code: 'invalid_request', details: { operation: 3 } });
@@ -292,7 +292,7 @@ describe('a commit in PostgreSQL', () => {
     });
   });
 
-  it('racing for one version, exactly one wins', async () => {
+  it('of concurrent commits for one version, exactly one succeeds', async () => {
     const { projectId } = await project(stoa);
     const race = Array.from({ length: 20 }, (_, index) =>
       commit({
@@ -319,7 +319,7 @@ describe('a commit in PostgreSQL', () => {
     expect(await saidIn(stoa)).toEqual([`${String(await stoa.data.get(ada, 'default', 'leader'))} leads`]);
   });
 
-  it('racing over crossed names, none sees half of another', async () => {
+  it('concurrent commits over the same names never see half of another', async () => {
     const race = Array.from({ length: 20 }, (_, index) => {
       const [mine, other] = index % 2 === 0 ? (['a', 'b'] as const) : (['b', 'a'] as const);
       return commit({
@@ -333,7 +333,7 @@ describe('a commit in PostgreSQL', () => {
     expect(outcomes.filter(({ ok }) => ok)).toHaveLength(10);
   });
 
-  it('that only adds up loses nothing, however many come at once', async () => {
+  it('that only increments loses nothing under concurrency', async () => {
     const many = Array.from({ length: 40 }, (_, index) =>
       commit({
         operations: [
@@ -352,7 +352,7 @@ describe('a commit in PostgreSQL', () => {
     );
   });
 
-  it('lives beside single writes of the same documents, and nothing is lost', async () => {
+  it('can run beside single writes of the same documents without losing one', async () => {
     const work = Array.from({ length: 20 }, (_, index) => [
       commit({
         operations: [
@@ -379,7 +379,7 @@ describe('a commit in PostgreSQL', () => {
     ]);
   });
 
-  it('holds quotas, which count over all of its operations', async () => {
+  it('respects quotas over all of its operations', async () => {
     const strict = await open({ postgres: url, limits: { dataDocumentsPerUserMax: 3 } });
     expect(await strict.commit.commit(ada, { operations: sets('a', 4) })).toMatchObject({
       ok: false,
@@ -392,7 +392,7 @@ describe('a commit in PostgreSQL', () => {
     expect((await strict.data.listKeys(ada, 'default')).items).toHaveLength(2);
   });
 
-  it('that fails leaves the counts of reads as they are', async () => {
+  it('that fails does not change read counts', async () => {
     await stoa.data.set(ada, 'default', 'read', 1);
     await stoa.data.get(ada, 'default', 'read');
     expect(
@@ -431,7 +431,7 @@ describe('a commit in PostgreSQL', () => {
     });
   });
 
-  it('keeps private rooms shut, and takes the signature of an agent of its own', async () => {
+  it('refuses private rooms without their key, and accepts the signature of an agent', async () => {
     const token: Caller = { ...ada, kind: 'user' };
     const room = await stoa.messaging.rooms.create(
       token,
@@ -526,7 +526,7 @@ describe('a commit in PostgreSQL', () => {
       await expect(commit({ operations: [post] })).rejects.toThrow('nonce already used');
     });
 
-    it('is not in the way of the second attempt after a conflict in the database', async () => {
+    it('can be used by the retry after a conflict in the database', async () => {
       const database = await openPostgres(new URL(url), { connectionsMax: 1 });
       try {
         await query(database, 'CREATE SEQUENCE attempts');
@@ -633,9 +633,9 @@ describe('the outbox', () => {
   });
   afterEach(() => sql.end());
 
-  /** Holds the global room's place as a server would that is stuck in the middle of a delivery. */
+  /** Holds the lock of the global room, like a server that hangs in a delivery. */
   async function holdRoom(): Promise<() => Promise<void>> {
-    // The driver hands out a connection that is open; of one that it would have to open, it never tells.
+    // The driver returns an open connection; it does not report one that it would have to open.
     await sql.unsafe('SELECT 1');
     const held = await sql.reserve();
     await held.unsafe('SELECT pg_advisory_lock(hashtextextended($1, 6))', [`room ${globalRoomId}`]);
@@ -645,7 +645,7 @@ describe('the outbox', () => {
     };
   }
 
-  it('says what is queued, and delivers it in order when it can', async () => {
+  it('reports queued messages, and delivers them in order', async () => {
     const stoa = await open({ postgres: url, limits: { commitDeliveryWaitSeconds: 0.2 } });
     const idempotency = { scope: 'ada', key: 'k', fingerprint: 'f', seconds: 60 };
     const release = await holdRoom();
@@ -666,7 +666,7 @@ describe('the outbox', () => {
     await release();
     await until(async () => (await stoa.commit.outbox()).waiting === 0);
     expect(await saidIn(stoa)).toEqual(['later', 'second', 'third']);
-    // The repeat tells what has become of it.
+    // The repeat shows the state of the message.
     const [message] = (await stoa.messaging.port.messages(globalRoomId, { afterMs: 0, limit: 1 })).items;
     expect(await stoa.commit.commit(ada, both, idempotency)).toMatchObject({
       ok: true,
@@ -674,7 +674,7 @@ describe('the outbox', () => {
     });
   });
 
-  it('is emptied by another server when the one that committed is gone', async () => {
+  it('is emptied by another server if the server that committed is gone', async () => {
     await flushRedis();
     const options = {
       postgres: url,
@@ -719,7 +719,7 @@ describe('the outbox', () => {
     );
   });
 
-  it('tries again while messaging is away; what is behind waits for its turn', async () => {
+  it('retries while messaging is unavailable; later messages wait', async () => {
     await migrateCommitsUp(sql);
     await migrateAnswers(sql);
     const taken: string[] = [];
@@ -776,7 +776,7 @@ describe('the outbox', () => {
     );
   });
 
-  it('gives up after its time, and forgets what is long done', async () => {
+  it('gives up after the configured time, and deletes old rows', async () => {
     await migrateCommitsUp(sql);
     await migrateAnswers(sql);
     const port = {
@@ -807,7 +807,7 @@ describe('the outbox', () => {
     expect(await impatient.facts()).toMatchObject({ waiting: 0, undeliverable: 0 });
   });
 
-  it('forgets many of them in small steps', async () => {
+  it('deletes many old rows in small steps', async () => {
     await migrateCommitsUp(sql);
     await migrateAnswers(sql);
     for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
@@ -842,7 +842,7 @@ describe('the outbox', () => {
     ).toEqual([{ messages: 0, answers: 0 }]);
   });
 
-  it('records what can never be delivered, and goes on behind it', async () => {
+  it('marks undeliverable messages and continues with the next', async () => {
     const stoa = await open({ postgres: url });
     const outcome = await stoa.commit.commit(ada, both);
     expect(outcome).toMatchObject({ ok: true });
@@ -904,7 +904,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('waits no longer for a server that hangs inside a commit than the database lets it', async () => {
+  it('stops waiting for a server that hangs inside a commit when the database ends its transaction', async () => {
     const stoa = await open({ postgres: url });
     const hanging = await openPostgres(new URL(url), { connectionsMax: 1, idleTransactionSecondsMax: 0.5 });
     let committed: Promise<unknown> | undefined;

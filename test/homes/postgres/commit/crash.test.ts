@@ -34,7 +34,7 @@ async function bodiesIn(stoa: Stoa): Promise<number[]> {
   }
 }
 
-/** A project with tasks for everybody. */
+/** A project with tasks for all workers. */
 async function makeProject(
   stoa: Stoa,
 ): Promise<{ workspaceId: string; projectId: string; sessionId: string }> {
@@ -64,7 +64,7 @@ async function workAndKill(servers: readonly RunningServer[], story: Writing): P
   await Promise.all(writing);
 }
 
-/** Documents, count, claims and messages all tell of the same commits, and of every acknowledged one. */
+/** Documents, count, claims and messages show the same commits, including every acknowledged one. */
 async function expectWhole(
   stoa: Stoa,
   { workspaceId, sessionId }: { workspaceId: string; sessionId: string },
@@ -109,12 +109,12 @@ function newStory(projectId: string): Writing {
   };
 }
 
-it('two servers that are killed leave every acknowledged commit whole, no part of any, and every message once', async () => {
+it('killed servers leave every acknowledged commit complete, no partial commit, and every message once', async () => {
   const { url } = await sharedPostgres();
   const secretKeys = 'cd'.repeat(32);
   const places = ['--postgres', url, '--redis', redis.url];
   const environment = { STOA_SECRET_KEYS: secretKeys, STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy };
-  /** A third server, which commits nothing: it keeps the promises of the others. */
+  /** A third server that commits nothing and delivers the messages of the others. */
   const stoa = await openStoa({
     postgres: url,
     redis: redis.url,

@@ -102,7 +102,7 @@ test('quotas hold against writers in parallel', async () => {
   expect((await one.listKeys(user, 'n')).items).toHaveLength(5);
 });
 
-test('what is kept about namespaces is exact while many write, delete and list, also for rows of another program', async () => {
+test('counts of namespaces are exact during concurrent writes, deletions and lists, also for rows of another program', async () => {
   const [one, two] = [await open(), await open()];
   const user = operatorCaller('counted', 'agent');
   await Promise.all(
@@ -162,7 +162,7 @@ test('documents that have expired and are not swept yet count nowhere', async ()
   expect((await data.listNamespaces(user)).items).toEqual(before);
 });
 
-test('a database that falls silent is a clear error in time for every verb, and serves again when it speaks', async () => {
+test('a silent database is a clear error in time for every verb, and works again when it answers', async () => {
   const quiet = await startGate((await sharedPostgres()).url);
   const options = {
     limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }),

@@ -39,7 +39,7 @@ async function found(desk: Desk, word: string): Promise<string[]> {
   return results.map(({ id }: { id: string }) => id);
 }
 
-it('on a cluster, what must lie together has its id in braces, and every key a time to live', async () => {
+it('on a cluster, keys that belong together have their id in braces, and every key has a time to live', async () => {
   const desk = await open();
   const client = new Cluster(redis.url.split(','));
   try {
@@ -82,7 +82,7 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
   };
   const client = new Cluster(redis.url.split(','));
   const postUnindexed = async (desk: Desk, word: string): Promise<string> => {
-    // A list of a word that is none keeps Redis from adding to it, as a node would that is away.
+    // A key of another type makes Redis refuse the list of the word, like an unreachable node.
     await client.set(`search:words:${word}`, 'no list', 'EX', 60);
     const { id } = await (await desk.agent()).post('global', `${word} of mine`);
     await client.del(`search:words:${word}`);

@@ -68,7 +68,7 @@ function at(desk: Desk, agent: Agent): Agent {
   return same;
 }
 
-/** Cuts off whoever listens to news, again and again, until the work is done. */
+/** Disconnects all subscribers repeatedly until the work is done. */
 async function unheard(nodes: readonly Redis[], work: () => Promise<unknown>): Promise<void> {
   const done = new AbortController();
   const cut = () => Promise.all(nodes.map((node) => node.call('CLIENT', 'KILL', 'TYPE', 'pubsub')));
@@ -156,7 +156,7 @@ describe('what one server changes, the other knows', () => {
     },
   );
 
-  it('at once for wrong room keys: who guesses on both servers guesses no faster', async () => {
+  it('at once for wrong room keys: guessing on both servers is not faster', async () => {
     await withTwo(
       redis.url,
       async (one, two) => {
@@ -190,7 +190,7 @@ describe('what one server changes, the other knows', () => {
           ann.ask('POST', `/who/${ann.id}/key`, { body: { public_key: next.publicKey, proof } }),
         ]);
         const { id } = registered.json;
-        // Whoever was first: the key is the new identity's, or it leads to the one that rotated.
+        // Depending on the order, the key belongs to the new identity or to the one that rotated.
         expect([registered.status, rotated.status, id === ann.id]).toEqual(
           rotated.status === 200 ? [200, 200, true] : [201, 409, false],
         );
@@ -200,8 +200,8 @@ describe('what one server changes, the other knows', () => {
   });
 });
 
-describe('news that get lost', () => {
-  it('with the connection are made up for: streams have no gap', async () => {
+describe('lost notifications', () => {
+  it('with the connection leave no gap in streams', async () => {
     await withTwo(redis.url, async (one, two) => {
       const ann = await one.agent();
       const room = await one.room(ann);
@@ -211,7 +211,7 @@ describe('news that get lost', () => {
       const texts = Array.from({ length: 12 }, (_, index) => `n${index}`);
       for (const [index, text] of texts.entries()) {
         await unheard([client], () => ann.post(room, text));
-        // Nothing that comes later may bring it along.
+        // No later commit may contain it.
         await stream.until(index + 1);
       }
       client.disconnect();
@@ -220,7 +220,7 @@ describe('news that get lost', () => {
     });
   });
 
-  it('on a cluster too, where the driver changes its node without a word', async () => {
+  it('on a cluster leave no gap, although the driver changes its node silently', async () => {
     const cluster = await startCluster();
     await noteServer(cluster.describe);
     try {
@@ -245,7 +245,7 @@ describe('news that get lost', () => {
 });
 
 describe('Redis', () => {
-  it('killed in the middle of posts: what was acknowledged is there once it is back, and nothing twice', async () => {
+  it('killed during posts has every acknowledged message exactly once after its restart', async () => {
     const own = await startRedis();
     const desk = await open((await sharedPostgres()).url, own.url);
     try {
@@ -288,7 +288,7 @@ describe('Redis', () => {
     }
   });
 
-  it('that became a replica takes nothing, and is used again when it is a master', async () => {
+  it('that became a replica is refused, and is used again when it is a master', async () => {
     const own = await startRedis();
     const client = new Redis(own.url);
     const desk = await open((await sharedPostgres()).url, own.url);
@@ -308,7 +308,7 @@ describe('Redis', () => {
     }
   });
 
-  it('without room for more refuses, and nothing is accepted unchecked', async () => {
+  it('that is full refuses writes, and nothing is accepted without its checks', async () => {
     const own = await startRedis();
     const client = new Redis(own.url);
     const desk = await open((await sharedPostgres()).url, own.url);
@@ -330,9 +330,9 @@ describe('Redis', () => {
 });
 
 describe('PostgreSQL', () => {
-  it('that falls silent is told of by the health check in time, and is well again when it speaks', async () => {
+  it('that stops answering is reported by the health check in time, until it answers again', async () => {
     const gate = await startGate((await sharedPostgres()).url);
-    // Statements may take as long as they like: nobody who probes waits for them.
+    // Statements have no time limit here: the health check must not wait for them.
     const desk = await open(gate.url, redis.url, { statementSecondsMax: 3_600, healthSecondsMax: 0.2 });
     const health = async () => (await desk.ask('GET', '/health')).json;
     const silent = {
@@ -353,7 +353,7 @@ describe('PostgreSQL', () => {
     }
   });
 
-  it('that became a standby takes no registration and no room, and is used again when it is the primary', async () => {
+  it('that became a standby refuses registrations and rooms, and is used again when it is the primary', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);
     const admin = await openPostgres(new URL(own.url), { connectionsMax: 1 });
@@ -373,7 +373,8 @@ describe('PostgreSQL', () => {
         (await desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey } })).status;
       for (let count = 0; count < 3; count += 1) expect(await register()).toBe(503);
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
-      // A standby can be read, so that signatures are checked; Redis takes the message, its count is brought over later.
+      // A standby can be read, so that signatures are checked; Redis takes the message, its count is brought
+      // over later.
       await until(
         async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201,
       );

@@ -34,7 +34,7 @@ function open(postgres: string, redisUrl: string): Promise<Desk> {
   });
 }
 
-/** Rooms are to begin with no messages, the global one among them. */
+/** All rooms start without messages, also the global one. */
 async function emptyRedis(): Promise<void> {
   const client = new Redis(redis.url);
   await client.flushall();
@@ -47,7 +47,7 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 }
 
 describe('messages that another AICQ server wrote', () => {
-  it('are found, answered, searched, deleted and acknowledged by id, whatever time the id holds', async () => {
+  it('are found, answered, searched, deleted and acknowledged by id, also if the id contains another time', async () => {
     await emptyRedis();
     const desk = await open((await sharedPostgres()).url, redis.url);
     const client = new Redis(redis.url);
@@ -95,7 +95,7 @@ describe('messages that another AICQ server wrote', () => {
       stream.close();
       expect((await ann.ask('DELETE', `/room/${room}/${ids[0]}`)).status).toBe(204);
       expect((await desk.ask('GET', `/room/${room}/${ids[1]}`)).status).toBe(200);
-      // A message of ours comes after the newest, whoever wrote that.
+      // A new message comes after the newest, also if another server wrote that one.
       await write('foreign ahead', nowMs, Date.now() + 30_000);
       const { ts } = await ann.post(room, 'after it');
       expect(ts).toBeGreaterThan(Date.now() + 20_000);
@@ -182,7 +182,7 @@ describe('the stored layout', () => {
     }
   });
 
-  it('keeps its statistics, whoever writes the tables, and reads none of them whole', async () => {
+  it('keeps its statistics for every writer of the tables, without reading whole tables', async () => {
     await emptyRedis();
     const { url } = await sharedPostgres();
     const sql = await openPostgres(new URL(url));
@@ -318,7 +318,7 @@ describe('the stored layout', () => {
       ];
       for (const [key, type, lifeMs] of expected) {
         const life = await client.pttl(key);
-        // What took long on a busy machine is gone from the life of the key.
+        // On a busy machine, the time that passed reduces the life of the key.
         expect([key, await client.type(key), life <= lifeMs && life > lifeMs - 50_000]).toEqual([
           key,
           type,
@@ -366,7 +366,7 @@ describe('the stored layout', () => {
     }
   });
 
-  it('makes the list of pending letters anew where it is missing, and finds the only one among many without reading them', async () => {
+  it('rebuilds a missing list of pending messages, and finds one pending message among many without reading them', async () => {
     const client = new Redis(redis.url);
     const desk = await open((await sharedPostgres()).url, redis.url);
     try {
@@ -414,7 +414,7 @@ describe('the stored layout', () => {
     }
   });
 
-  it('promises no more durability than Redis is set to give', async () => {
+  it('reports the durability that Redis is configured for', async () => {
     const client = new Redis(redis.url);
     const warnings: string[] = [];
     const durable = async () => {
@@ -517,7 +517,7 @@ describe('several servers on one pair', () => {
 });
 
 describe('a search that stops at its bound', () => {
-  it('goes on from its cursor without losing or repeating a message', async () => {
+  it('continues from its cursor without losing or repeating a message', async () => {
     const desk = await Desk.open({
       limits: { ...roomy, searchStepsMax: 200 },
       postgres: (await sharedPostgres()).url,
@@ -608,8 +608,8 @@ describe('a search while others post', () => {
   });
 });
 
-describe('a database that is away', () => {
-  it('Redis: signed calls and writes are 503, nothing is accepted, and it comes back by itself', async () => {
+describe('an unreachable database', () => {
+  it('Redis: signed calls and writes are 503, nothing is accepted, and it works again without a restart', async () => {
     const own = await startRedis();
     const port = new URL(own.url).port;
     const desk = await open((await sharedPostgres()).url, own.url);
@@ -659,7 +659,7 @@ describe('a database that is away', () => {
     }
   });
 
-  it('PostgreSQL: comes back without a restart, with what was said meanwhile in its counters', async () => {
+  it('PostgreSQL: works again without a restart, and its counters include the messages of the meantime', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);
     try {

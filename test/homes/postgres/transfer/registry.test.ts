@@ -141,6 +141,10 @@ const openBoth = async (limits: Partial<Limits> = {}): Promise<[postgres: Home, 
   await openDirectory(limits),
 ];
 
+function scopeOf(user: string): ExportScope {
+  return { user, withSecrets: false };
+}
+
 describe('records of the registry in PostgreSQL', () => {
   it('are those of a data directory after an import, page by page, with the same changes', async () => {
     expect(records).toHaveLength(2 + 3 + 3 + 4);
@@ -162,7 +166,6 @@ describe('records of the registry in PostgreSQL', () => {
   it('of one user are exported alone, and under no other spelling', async () => {
     const targets = await openBoth();
     await both(targets, (home) => writeAll(home, records));
-    const scopeOf = (user: string): ExportScope => ({ user, withSecrets: false });
     const bobs = await both(targets, (home) => recordsOf(home, scopeOf('bob')));
     expect(bobs.map(({ type }) => type)).toEqual(['registry.user', 'registry.agent', 'registry.link']);
     for (const user of ['nobody', userKey('ada').toString('hex')])

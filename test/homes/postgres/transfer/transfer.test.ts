@@ -77,7 +77,7 @@ describe('an import into PostgreSQL and Redis', () => {
     target = await openPostgres();
   });
 
-  it('brings everything, and exports the same lines again', async () => {
+  it('stores everything, and exports the same lines again', async () => {
     const report = await run(target, whole);
     expect(report).toMatchObject({ replaced: 0, skipped: 0, conflicts_total: 0, bad_total: 0 });
     expect(comparable(await linesOf(target, { withSecrets: true }))).toEqual(
@@ -120,7 +120,7 @@ describe('an import into PostgreSQL and Redis', () => {
     }
   }, 60_000);
 
-  it('brings what works: secrets, counters, leases, dependencies, threads, search, inboxes', async () => {
+  it('stores working secrets, counters, leases, dependencies, threads, search and inboxes', async () => {
     await run(target, whole);
     const [workspace] = (await target.workspaces.listWorkspaces(ada)).items;
     expect(workspace).toMatchObject({ name: 'site', active_tasks: 2 });
@@ -129,7 +129,7 @@ describe('an import into PostgreSQL and Redis', () => {
     const [session] = (await target.workspaces.listSessions(ada, project?.id as string)).items;
     const tasks = (await target.workspaces.listTasks(ada, session?.id as string)).items;
     const running = tasks.find(({ status }) => status === 'running');
-    // The claim goes on: its holder completes it here, and what waited for it is ready.
+    // The claim is still valid: its holder completes the task here, and its dependants are ready.
     await target.workspaces.completeTask(operatorCaller('ada', 'worker'), running?.id as string, {
       fence: 1,
     });
@@ -177,7 +177,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(comparable(await linesOf(target))).toEqual(before);
   });
 
-  it('with new ids makes a second copy that holds together', async () => {
+  it('with new ids makes a second, consistent copy', async () => {
     await run(target, plain, { ids: 'map' });
     const [original] = (await source.workspaces.listWorkspaces(ada)).items;
     const [copy] = (await target.workspaces.listWorkspaces(ada)).items;
@@ -223,7 +223,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
   });
 
-  it('into the same database from two files at once leaves whole records', async () => {
+  it('of two files at once leaves complete records', async () => {
     await Promise.all([
       run(target, plain, { onConflict: 'skip' }),
       run(target, plain, { onConflict: 'skip' }),
@@ -231,7 +231,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(comparable(await linesOf(target))).toEqual(comparable(await linesOf(source)));
   });
 
-  it('of one user exports that user alone', async () => {
+  it('of one user exports only that user', async () => {
     await run(target, plain);
     const text = (await linesOf(target, { user: 'bob' })).join('');
     expect(text).toContain('"other"');

@@ -1,4 +1,4 @@
-/** What PostgreSQL shows to a transaction that waited for another: each pair meets in the order that the test wants. */
+/** What a PostgreSQL transaction sees after it waited for another: the test fixes the order of each pair. */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import {
   type PostgresSql,
@@ -23,7 +23,7 @@ afterAll(async () => {
   await bench.close();
 });
 
-/** Waits until so many transactions of this database stand still for a lock. */
+/** Waits until the given number of transactions of this database wait for a lock. */
 async function standStill(count: number): Promise<void> {
   await expect
     .poll(
@@ -39,7 +39,7 @@ async function standStill(count: number): Promise<void> {
     .toBe(count);
 }
 
-it('a holder that waited while its task was given to another is refused', async () => {
+it('a former holder that waited while its task passed to another is refused', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);
   const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
@@ -124,7 +124,7 @@ it.each(['complete', 'cancel', 'create'] as const)(
   },
 );
 
-it('what is made below something that goes at the same moment finds nothing to be made in', async () => {
+it('a creation below a record that is deleted at the same moment is not found', async () => {
   const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
   const makers: [table: string, id: string, make: () => Promise<unknown>][] = [
     ['sessions', sessionId, () => bench.service.createTask(ada, sessionId, { command: 'late' })],

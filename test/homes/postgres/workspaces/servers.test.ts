@@ -1,4 +1,7 @@
-/** Eight server processes on one PostgreSQL: their claimers get each task once, also when one of them is killed. */
+/**
+ * Eight server processes on one PostgreSQL: their claimers get each task once, also when one of them is
+ * killed.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { type RunningServer, useProgram } from '../../../cli/program.js';
@@ -86,7 +89,7 @@ it(
         });
         if (claim === undefined) return;
         if (claim.body === null) {
-          // The rest is in others' hands, or comes back when a lease lapses.
+          // Other workers have the rest, or it returns when a lease ends.
           if (await everythingEnded(others[0] as RunningServer, session.id)) return;
           await sleep(50);
           continue;

@@ -32,7 +32,7 @@ describe('workspaces of several servers on one PostgreSQL', () => {
     expect((await waiting)?.task.id).toBe(task.id);
   });
 
-  it('the tables are real: a foreign key holds what the records say', async () => {
+  it('the tables have foreign keys that PostgreSQL enforces', async () => {
     await makePlace(first, userCaller('eve'));
     const sql = await openPostgres(benches[0]!.url, { connectionsMax: 1 });
     try {
@@ -81,7 +81,7 @@ it('what a lost agent had claimed comes back in the transaction that loses it, a
   }
 });
 
-it('tables of a newer program are refused, and stay as they are', async () => {
+it('tables of a newer program are refused and not changed', async () => {
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
   try {
@@ -97,7 +97,7 @@ it('tables of a newer program are refused, and stay as they are', async () => {
   }
 });
 
-it('a second version is made of tables of the first, once, whoever opens them, and not at all where it fails', async () => {
+it('tables of the first version are migrated once, and not at all if the migration fails', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
@@ -139,7 +139,7 @@ it('a second version is made of tables of the first, once, whoever opens them, a
   }
 });
 
-it('a second version that changes rows does it step by step, goes on where it was cut off, and keeps older programs out meanwhile', async () => {
+it('a migration of rows runs in steps, continues after an interruption, and refuses older programs meanwhile', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
@@ -171,7 +171,8 @@ it('a second version that changes rows does it step by step, goes on where it wa
     await makeTasks(bench.service, ada, sessionId, 20);
     await bench.close();
     const limits = { migrationStepRowsMax: 3 };
-    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is killed.
+    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is
+    // killed.
     await query(sql, 'ALTER TABLE workspaces.tasks ADD COLUMN stuck integer NOT NULL DEFAULT 1');
     await query(
       sql,
@@ -202,7 +203,7 @@ it('a second version that changes rows does it step by step, goes on where it wa
   }
 });
 
-it('a purge that the end of a server cuts off goes on at the next one', async () => {
+it('a purge that a stopped server interrupted continues on the next server', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench({ workspaceStepRowsMax: 3 });
   const { projectId, sessionId } = await makePlace(bench.service, ada);
@@ -230,7 +231,7 @@ it('a purge that the end of a server cuts off goes on at the next one', async ()
   }
 });
 
-it('a server of before that still runs reads on and writes nothing more, once a newer one has changed the tables', async () => {
+it('an older server that still runs can read but not write after a newer one changed the tables', async () => {
   const ada = userCaller('ada');
   const faults: unknown[] = [];
   const older = await openPostgresBench({}, undefined, undefined, (error) => faults.push(error));
@@ -266,7 +267,7 @@ function sealedTexts(dump: string): string[] {
 }
 
 describe('a re-keying on PostgreSQL that is cut off', () => {
-  it('leaves every secret readable, and goes on by itself where it was', async () => {
+  it('leaves every secret readable, and continues automatically', async () => {
     const bench = await openPostgresBench({ workspaceStepRowsMax: 10 });
     try {
       const { service, sealer } = bench;
@@ -297,7 +298,7 @@ describe('a re-keying on PostgreSQL that is cut off', () => {
       ).rejects.toBe(cut);
       expect((await keysInUse()).size).toBe(2);
       await allReadable();
-      // Another server, with another key of its own, leaves it alone; so does one that starts later.
+      // Another server with a different key does not continue it; neither does one that starts later.
       const stranger = await openPostgresBench({ workspaceStepRowsMax: 10 }, bench.url);
       await stranger.sweep();
       expect((await keysInUse()).size).toBe(2);
@@ -305,7 +306,7 @@ describe('a re-keying on PostgreSQL that is cut off', () => {
       const key = sealer.ring.currentId;
       const { resealed } = await sealedFrom(bench, () => bench.sweep());
       expect([...(await keysInUse())]).toEqual([key]);
-      // Two steps were done before: it did not begin anew.
+      // Two steps were done before: it did not start again.
       expect(resealed).toBe(35 + 1 - 2 * 10);
       await allReadable();
       await bench.rekey();

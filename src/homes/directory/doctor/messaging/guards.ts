@@ -1,4 +1,7 @@
-/** What `stoa doctor` checks of messaging's guards: that nonces, windows and blocks can be read and are forgotten in time. */
+/**
+ * What `stoa doctor` checks of messaging's guards: that nonces, windows and blocks can be read and are
+ * forgotten in time.
+ */
 import { type Check, type Damage, beyondRepair, surplusRow } from '../../kernel/inspect/doctor.js';
 import type { Entry } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
@@ -34,7 +37,7 @@ function* inspectNonce(
   store: Store,
 ): Generator<Damage> {
   if (!isNonceKey(key)) {
-    yield surplusRow(families.nonces, key, 'wrong', 'The key is not that of a nonce.');
+    yield surplusRow(families.nonces, key, 'wrong', 'The key is not the key of a nonce.');
     return;
   }
   const bucket = nonceBucketOf(key);
@@ -46,7 +49,7 @@ function* inspectNonce(
     reader,
     store,
     nonceTimer(limits, key),
-    'Nonces would not be forgotten when their time is over.',
+    'The timer that deletes expired nonces is missing.',
     { orAny: true },
   );
 }
@@ -54,9 +57,14 @@ function* inspectNonce(
 function* inspectBytes(reader: Reader, { key, value }: Entry): Generator<Damage> {
   const window = decodeOrUndefined<ByteWindow>(value);
   if (typeof window?.bytes !== 'number' || typeof window.fromMs !== 'number')
-    yield surplusRow(families.bytes, key, 'wrong', 'The row does not say how much was posted since when.');
+    yield surplusRow(families.bytes, key, 'wrong', 'The byte count or the start of the window is invalid.');
   else if (reader.get(families.agents, key) === undefined)
-    yield surplusRow(families.bytes, key, 'dangling', 'The identity that posted is not there.');
+    yield surplusRow(
+      families.bytes,
+      key,
+      'dangling',
+      'The row counts the bytes of an identity that does not exist.',
+    );
 }
 
 /** A row that cannot be read is a window that would begin empty. */
@@ -80,7 +88,7 @@ function* inspectBlock(
       families.blocks,
       key,
       'unreadable',
-      `The block of ${key.toString()} cannot be read, and blocks nobody.`,
+      `The block of ${key.toString()} cannot be read and has no effect.`,
     );
     return;
   }
@@ -88,7 +96,7 @@ function* inspectBlock(
     reader,
     store,
     { atMs: block.expiresAtMs, kind: expiryTimers.block, reference: key },
-    `The block of ${block.address} would stay in the store when its time is over.`,
+    `The expiry timer of the block of ${block.address} is missing.`,
     { orAny: false },
   );
 }

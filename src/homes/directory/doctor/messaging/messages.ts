@@ -1,4 +1,7 @@
-/** What `stoa doctor` checks of messages: threads and inboxes by their messages, and the clocks that keep times apart. */
+/**
+ * What `stoa doctor` checks of messages: threads and inboxes by their messages, and the clocks that keep
+ * times apart.
+ */
 import {
   type Check,
   type Damage,
@@ -71,8 +74,8 @@ export function* inspectExpiry(
     kind: expiryTimers[kind],
     reference: id,
   };
-  // What is due is taken away in steps, each with a timer of its own.
-  yield* timers.inspect(reader, store, timer, 'Messages would stay in the store when their time is over.', {
+  // Expired messages are removed in steps, each with its own timer.
+  yield* timers.inspect(reader, store, timer, 'The timer that deletes expired messages is missing.', {
     orAny: timer.atMs <= store.nowMs(),
   });
 }
@@ -101,13 +104,18 @@ function* inspectMessage(
   }
   yield* inspectRows(reader, messageRecords.rowsOf({ message, id }), `the message ${message.id}`);
   if (room === undefined)
-    yield beyondRepair(families.messages, key, 'missing', `The room of the message ${message.id} is gone.`);
-  // The lists of what has expired may go before the message itself.
+    yield beyondRepair(
+      families.messages,
+      key,
+      'missing',
+      `The room of the message ${message.id} does not exist.`,
+    );
+  // The word lists of an expired message may be removed before the message.
   if (room?.isPrivate === false && !isExpired(message.tsMs, limits.messageRetentionSeconds, store.nowMs()))
     yield* words.findable(reader, message, indexedId(id, message.tsMs), roomKey);
 }
 
-/** Of a room or of an inbox: either may have the message. */
+/** The message may be in a room or in an inbox. */
 function* inspectPlaceRow(reader: Reader, { key, value }: Entry): Generator<Damage> {
   const owner = key.subarray(0, idBytes);
   const messageKey = timedKey(owner, value.length === timeBytes ? timeOfKey(value) : 0);
@@ -118,12 +126,17 @@ function* inspectPlaceRow(reader: Reader, { key, value }: Entry): Generator<Dama
     sent === undefined ? undefined : readable(() => decodeDirect(messageKey, sent)),
   ].some((message) => ulidBytes(message?.id ?? '')?.equals(key.subarray(idBytes)) === true);
   if (!found)
-    yield surplusRow(families.places, key, 'dangling', 'The message of the row is not at its time.');
+    yield surplusRow(
+      families.places,
+      key,
+      'dangling',
+      'The row names a message that is not stored at that time.',
+    );
 }
 
 function* inspectThread(reader: Reader, { key }: Entry): Generator<Damage> {
   if (key.length !== idBytes + 2 * timeBytes) {
-    yield surplusRow(families.threads, key, 'wrong', 'The key is not that of a message in a thread.');
+    yield surplusRow(families.threads, key, 'wrong', 'The key is not the key of a message in a thread.');
     return;
   }
   const messageKey = timedKey(key.subarray(0, idBytes), timeOfKey(key));
@@ -167,9 +180,9 @@ function* inspectDirect(
       families.inboxes,
       key,
       'missing',
-      `The identity that the direct message ${message.id} is for is gone.`,
+      `The recipient of the direct message ${message.id} does not exist.`,
     );
-  // One that is there is judged in its own family; told once, with the first message of the inbox.
+  // An existing clock is checked in its own family. A missing one is reported once, with the first message.
   if (
     reader.get(families.inboxClocks, agent) === undefined &&
     isFirst(reader, families.inboxes, agent, key)
@@ -177,7 +190,7 @@ function* inspectDirect(
     yield missingRow(
       families.inboxClocks,
       agent,
-      'The next direct message could take the place of another.',
+      'The clock of an inbox is missing: the next direct message could overwrite another.',
       (tx) => tx.put(families.inboxClocks, agent, timedKey(nothing, newestTsMs(tx, families.inboxes, agent))),
     );
   }
@@ -200,15 +213,23 @@ function* inspectClock(
   store: Store,
 ): Generator<Damage> {
   if (reader.get(families.agents, key) === undefined) {
-    yield surplusRow(families.inboxClocks, key, 'dangling', 'The identity of the inbox is not there.');
+    yield surplusRow(
+      families.inboxClocks,
+      key,
+      'dangling',
+      'The inbox belongs to an identity that does not exist.',
+    );
     return;
   }
   const newestMs = newestTsMs(reader, families.inboxes, key);
   const clockMs = value.length === timeBytes ? timeOfKey(value) : -1;
-  // Ahead of its messages it may be: the newest of them were swept.
+  // The clock may be ahead of the stored messages, because the newest may have expired.
   if (clockMs < newestMs || clockMs > Math.max(newestMs, latestTsMs(limits, store.nowMs()))) {
-    yield wrongRow(families.inboxClocks, key, 'The clock of an inbox does not fit its messages.', (tx) =>
-      tx.put(families.inboxClocks, key, timedKey(nothing, newestMs)),
+    yield wrongRow(
+      families.inboxClocks,
+      key,
+      'The clock of an inbox is behind its newest message or too far ahead.',
+      (tx) => tx.put(families.inboxClocks, key, timedKey(nothing, newestMs)),
     );
   }
   yield* inspectExpiry(timers, reader, store, 'inbox', key, newestMs, limits.directRetentionSeconds);

@@ -1,4 +1,7 @@
-/** What `stoa doctor` checks of messaging: identities by their keys, rooms by their activity and their clock; the rest stands in the files beside this one. */
+/**
+ * What `stoa doctor` checks in messaging: the keys of identities, the activity and the clock of rooms. The
+ * other files of this folder check the rest.
+ */
 import {
   type Check,
   type Damage,
@@ -75,7 +78,7 @@ function* inspectIdentity(totals: TotalsDoctor, reader: Reader, { key, value }: 
   yield missingRow(
     families.agentKeys,
     timedKey(key, fromMs),
-    `The key of the identity ${id} is not in its history.`,
+    `The current key of the identity ${id} is missing in its key history.`,
     (tx) => identityKeyRecords.put(tx, undefined, { agent: key, publicKey, fromMs, proof: null }),
   );
 }
@@ -112,7 +115,7 @@ function* inspectKept(reader: Reader, { key, value }: Entry): Generator<Damage> 
       families.keptAgents,
       key,
       'dangling',
-      'The identity that is kept for a user is not there.',
+      'The server-held identity of a user does not exist.',
     );
 }
 
@@ -143,7 +146,10 @@ function* inspectRoom(
   if (ahead.length === 0) yield* inspectRows(reader, roomRecords.rowsOf(room), `the room ${room.id}`);
 }
 
-/** Behind its messages, the clock would let the next one take the place of another; far ahead, it would let none in. */
+/**
+ * A clock behind the messages would let the next one overwrite another; one far ahead would refuse every
+ * message.
+ */
 function* inspectRoomClock(
   limits: Limits,
   reader: Reader,
@@ -154,14 +160,17 @@ function* inspectRoomClock(
   const newestMs = newestTsMs(reader, families.messages, key);
   if (room.lastTsMs >= newestMs && room.lastTsMs <= Math.max(newestMs, latestTsMs(limits, store.nowMs())))
     return;
-  yield wrongRow(families.rooms, key, `The clock of the room ${room.id} does not fit its messages.`, (tx) =>
-    roomRecords.rewrite(tx, { ...room, lastTsMs: newestMs }),
+  yield wrongRow(
+    families.rooms,
+    key,
+    `The clock of the room ${room.id} is behind its newest message or too far ahead.`,
+    (tx) => roomRecords.rewrite(tx, { ...room, lastTsMs: newestMs }),
   );
 }
 
 function* inspectRoomKey(reader: Reader, { key }: Entry): Generator<Damage> {
   if (reader.get(families.rooms, key) === undefined)
-    yield surplusRow(families.roomKeys, key, 'dangling', 'The room of a key is not there.');
+    yield surplusRow(families.roomKeys, key, 'dangling', 'The key belongs to a room that does not exist.');
 }
 
 function* inspectActivity(reader: Reader, entry: Entry): Generator<Damage> {

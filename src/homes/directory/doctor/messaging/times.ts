@@ -39,7 +39,7 @@ export function* inspectMessageTime(
     ...wrongRow(
       families.messages,
       key,
-      `The message ${message.id} has a time ahead of the clock: ${isoTime(message.tsMs)}.`,
+      `The message ${message.id} has a time in the future: ${isoTime(message.tsMs)}.`,
       (tx) => {
         const roomKey = uuidBytes(message.roomId);
         const room = readRoom(tx, roomKey);
@@ -64,7 +64,7 @@ export function* inspectDirectTime(
     ...wrongRow(
       families.inboxes,
       key,
-      `The direct message ${message.id} has a time ahead of the clock: ${isoTime(message.tsMs)}.`,
+      `The direct message ${message.id} has a time in the future: ${isoTime(message.tsMs)}.`,
       (tx) => {
         const agent = uuidBytes(message.to);
         moveDirect(tx, limits, message, freeTsMs(tx, limits, families.inboxes, agent));
@@ -89,7 +89,7 @@ export function* inspectActivityTime(
     ...wrongRow(
       families.rooms,
       key,
-      `The last activity of the room ${room.id} is ahead of the clock: ${isoTime(lastActiveAtMs)}.`,
+      `The last activity of the room ${room.id} is in the future: ${isoTime(lastActiveAtMs)}.`,
       (tx) => relist(tx, key),
     ),
     repair: 'set it to the current time',
@@ -102,7 +102,10 @@ function relist(tx: Transaction, key: Buffer): void {
   roomRecords.put(tx, room, { ...room, lastActiveAtMs: tx.nowMs, listedAtMs: tx.nowMs });
 }
 
-/** Messages are mended oldest first: each comes after all that are not ahead of the clock, or no longer are. */
+/**
+ * Messages are repaired oldest first: each gets a time after all messages that are not in the future, or no
+ * longer are.
+ */
 function freeTsMs(tx: Transaction, limits: Limits, family: string, id: Buffer): number {
   return nextTsMs(newestTsMs(tx, family, id, latestTsMs(limits, tx.nowMs)), tx.nowMs);
 }

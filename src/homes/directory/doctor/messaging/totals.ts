@@ -16,7 +16,7 @@ import { uuidBytes } from '../../../../messaging/uuid.js';
 import { type RoomRow, decodeOrUndefined, encode, families } from '../../messaging/rows.js';
 import { type CountsRow, type TopRow, countsKey, topKey } from '../../messaging/totals.js';
 
-/** What the rows come to, but for those that cannot be read: their own family tells of them. */
+/** The totals of the rows. Unreadable rows are left out; their own family reports them. */
 interface Counted {
   agents: number;
   publicRooms: number;
@@ -38,12 +38,12 @@ const nothingCounted: Counted = {
 };
 
 /**
- * Counts along while others walk the rows. While somebody writes that can be off by theirs, so that it
- * only clears the totals of suspicion; where they differ, all is counted anew in one step.
+ * Counts during the walk over the rows. Concurrent writes can make the counts wrong, so a match only proves
+ * that the totals are right; if they differ, everything is counted again in one transaction.
  */
 export class TotalsDoctor {
   #walked = { ...nothingCounted };
-  /** A page with damage is looked through twice. */
+  /** A page with damage is walked twice. */
   readonly #through = new Map<string, Buffer>();
 
   sawIdentity(key: Buffer): void {
@@ -64,7 +64,7 @@ export class TotalsDoctor {
       inspect: (_reader, { key }) =>
         key.equals(countsKey) || key.equals(topKey)
           ? []
-          : [surplusRow(families.totals, key, 'wrong', 'The row counts nothing that is known.')],
+          : [surplusRow(families.totals, key, 'wrong', 'Unknown counter.')],
       conclude: (reader, store) => (isHere(store) ? this.#inspectTotals(reader) : []),
     };
   }
@@ -78,13 +78,13 @@ export class TotalsDoctor {
       yield damageOf(
         reader,
         countsKey,
-        'The totals of all rooms and identities do not fit them.',
-        mendedCounts(counts, counted),
+        'The totals of all rooms and identities are wrong.',
+        repairedCounts(counts, counted),
       );
     const { top: rooms } = counted;
     const right: TopRow = { ids: rooms.map(({ id }) => id), floor: rooms.at(-1)?.messageCount ?? 0 };
     if (!isTop(reader, top, counted))
-      yield damageOf(reader, topKey, 'The list of the busiest rooms is not right.', right);
+      yield damageOf(reader, topKey, 'The list of the busiest rooms is wrong.', right);
   }
 
   #isNew(family: string, key: Buffer): boolean {
@@ -141,7 +141,7 @@ function isRight(
   );
 }
 
-function mendedCounts(
+function repairedCounts(
   counts: CountsRow | undefined,
   { agents, publicRooms, stored, posted, lastActivityAtMs }: Counted,
 ): CountsRow {
@@ -152,7 +152,7 @@ function mendedCounts(
   return { agents, publicRooms, messages, lastActivityAtMs };
 }
 
-/** Among rooms with as many messages any may stand in the list. */
+/** Among rooms with the same number of messages any may be in the list. */
 function isTop(reader: Reader, row: TopRow | undefined, { top }: Counted): boolean {
   if (row === undefined) return top.length === 0;
   if (!Array.isArray(row.ids) || row.ids.length !== top.length || new Set(row.ids).size !== top.length)

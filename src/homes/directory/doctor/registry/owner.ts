@@ -8,7 +8,10 @@ import { readCount, writeCount } from '../../registry/rows.js';
 
 /** Knows agents by their id alone, for one examination. */
 export class AgentOwners {
-  /** Agents that were seen and that the row by id does not lead to. It is mended, or reported; what speaks of them is right. */
+  /**
+   * Existing agents that their row by id does not lead to. That row is repaired or reported; rows that name
+   * these agents are right.
+   */
   readonly #unlisted = new Set<string>();
 
   remember(agent: Buffer): void {
@@ -28,7 +31,7 @@ export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Foun
   const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
   const counted = yield* countRows(reader, families.agents, user);
   if (kept !== counted)
-    yield wrongRow(families.counts, key, `The count says ${kept} agents; there are ${counted}.`, (tx) =>
+    yield wrongRow(families.counts, key, `The count of agents is ${kept}. Expected ${counted}.`, (tx) =>
       writeCount(tx, key, counted),
     );
 }

@@ -48,7 +48,7 @@ export function registryChecks(kernel: Kernel): Check[] {
   ];
 }
 
-/** An agent whose record and meta both can be read, or what stands in the way. */
+/** An agent with a readable record and meta, or the reason why not. */
 function readBoth(
   reader: Reader,
   key: Buffer,
@@ -82,11 +82,16 @@ function* inspectAgent(
     return;
   }
   if (key.length !== agentKeyBytes || record.user_id + record.agent_id !== key.toString('hex')) {
-    yield beyondRepair(families.agents, key, 'wrong', 'The record has other ids than its key.');
+    yield beyondRepair(
+      families.agents,
+      key,
+      'wrong',
+      'The ids in the record differ from the ids in its key.',
+    );
     return;
   }
   if (kernel.storeOf(user) !== store)
-    yield beyondRepair(families.agents, key, 'wrong', "The agent lies in a shard that is not its user's.");
+    yield beyondRepair(families.agents, key, 'wrong', 'The agent is stored in the wrong shard.');
   if (!reader.get(families.agentsById, agent)?.equals(user)) owners.remember(agent);
   yield* inspectMeta(reader, record, key);
   if (
@@ -97,7 +102,7 @@ function* inspectAgent(
     yield missingRow(
       kernelFamilies.directory,
       id,
-      'The agent is not in the directory.',
+      'The agent is missing in the directory of ids.',
       (tx) => tx.put(kernelFamilies.directory, id, user),
       kernel.root,
     );
@@ -118,7 +123,7 @@ function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Ge
     yield missingRow(
       families.agentMeta,
       agentKey,
-      'The agent has no readable meta; its labels are lost.',
+      'The meta row of the agent is missing or invalid. Its labels are lost.',
       (tx) => {
         const known =
           tx.get(families.userNames, agentKey.subarray(0, userKeyBytes))?.toString() ?? record.user_id;
@@ -144,7 +149,7 @@ function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Ge
     yield wrongRow(
       families.agentMeta,
       agentKey,
-      `The row says ${kept} active sessions; there are ${activeSessions}.`,
+      `The count of active sessions is ${kept}. Expected ${activeSessions}.`,
       (tx) => writeMeta(tx, { record, meta, activeSessions }),
     );
   }
@@ -155,7 +160,7 @@ function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Ge
     yield missingRow(
       kernelFamilies.timers,
       timerKey(timer),
-      `The timer of idleness of ${record.agent_id} is not set.`,
+      `The idle timer of ${record.agent_id} is missing.`,
       (tx) => tx.schedule(timer),
     );
   }
@@ -169,7 +174,7 @@ function* inspectOwner(
 ): Generator<Damage> {
   if (reader.get(families.users, user) === undefined) {
     const times = { created_at: record.created_at, last_seen_at: record.created_at };
-    yield missingRow(families.users, user, 'The owner of an agent has no record.', (tx) =>
+    yield missingRow(families.users, user, 'The record of the owner of an agent is missing.', (tx) =>
       tx.put(families.users, user, encodeUser({ user_id: record.user_id, email: '', ...times })),
     );
   }
@@ -181,7 +186,7 @@ function* inspectOwner(
     yield missingRow(
       families.userNames,
       user,
-      'The readable id of a user is lost; an agent of the user knows it.',
+      'The readable id of a user is missing. It can be restored from an agent of the user.',
       (tx) => tx.put(families.userNames, user, name),
     );
   }
@@ -193,7 +198,7 @@ function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Fou
   if (first?.key.equals(key) === true) yield* inspectAgentCount(reader, user);
 }
 
-/** The rows of an index, each judged by the agent that it names. */
+/** Compares each row of an index with the agent that it names. */
 function indexCheck(family: string, agentKeyOf: (entry: Entry) => Buffer): Check {
   return {
     family,
@@ -214,7 +219,7 @@ function indexCheck(family: string, agentKeyOf: (entry: Entry) => Buffer): Check
 function inspectOfAgent(family: string): Check['inspect'] {
   return function* (reader, { key }) {
     if (reader.get(families.agents, key) === undefined)
-      yield surplusRow(family, key, 'dangling', 'The agent is not there.');
+      yield surplusRow(family, key, 'dangling', 'The agent does not exist.');
   };
 }
 
@@ -237,7 +242,7 @@ function* inspectLease(reader: Reader, entry: Entry, store: Store): Generator<Fo
   yield missingRow(
     kernelFamilies.timers,
     timerKey(timer),
-    `The timer of the lease of ${agent.toString('hex')} is not set.`,
+    `The timer of the lease of ${agent.toString('hex')} is missing.`,
     (tx) => {
       tx.schedule(timer);
       tx.put(families.leases, key, encodeJson(timed));

@@ -36,16 +36,26 @@ function* inspectSession(kernel: Kernel, reader: Reader, { key, value }: Entry):
     return;
   }
   if (session.session_id !== sessionIdOf(key)) {
-    yield beyondRepair(families.sessions, key, 'wrong', 'The record has another id than its key.');
+    yield beyondRepair(
+      families.sessions,
+      key,
+      'wrong',
+      'The id in the record differs from the id in its key.',
+    );
     return;
   }
   const user = idBytes(session.user_id);
   if (reader.get(families.agents, agentKey(user, idBytes(session.agent_id))) === undefined) {
-    const orphan = surplusRow(families.sessions, key, 'dangling', 'The agent of the session is not there.');
+    const orphan = surplusRow(
+      families.sessions,
+      key,
+      'dangling',
+      'The session belongs to an agent that does not exist.',
+    );
     yield {
       ...orphan,
       repair: 'delete the session and its index entries',
-      mend: (tx) => sessionRecords.remove(tx, session),
+      applyRepair: (tx) => sessionRecords.remove(tx, session),
     };
     return;
   }
@@ -55,7 +65,7 @@ function* inspectSession(kernel: Kernel, reader: Reader, { key, value }: Entry):
     yield missingRow(
       kernelFamilies.directory,
       id,
-      'The session is not in the directory.',
+      'The session is missing in the directory of ids.',
       (tx) => tx.put(kernelFamilies.directory, id, user),
       kernel.root,
     );

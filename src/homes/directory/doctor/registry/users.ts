@@ -40,20 +40,21 @@ export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
 function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Found> {
   const id = key.subarray(1);
   if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
-  else if (value.length !== 8) yield surplusRow(families.counts, key, 'wrong', 'The row is not a count.');
+  else if (value.length !== 8)
+    yield surplusRow(families.counts, key, 'wrong', 'The row is not a valid count.');
   else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined)
-    yield surplusRow(families.counts, key, 'dangling', 'The user is not there.');
+    yield surplusRow(families.counts, key, 'dangling', 'The user does not exist.');
   else if (key[0] !== countKinds.fenceOfDeleted)
-    yield surplusRow(families.counts, key, 'wrong', 'The row counts nothing that is known.');
+    yield surplusRow(families.counts, key, 'wrong', 'Unknown counter.');
 }
 
 function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Damage> {
   if (!userKey(value.toString()).equals(key)) {
-    yield surplusRow(families.userNames, key, 'wrong', 'The readable id does not belong to these bytes.');
+    yield surplusRow(families.userNames, key, 'wrong', 'The readable id does not match the key of the user.');
     return;
   }
   if (reader.get(families.users, key) !== undefined) return;
-  yield missingRow(families.users, key, 'A known user has no record.', (tx) =>
+  yield missingRow(families.users, key, 'The record of a user is missing.', (tx) =>
     tx.put(
       families.users,
       key,
@@ -65,7 +66,12 @@ function* inspectUserName(reader: Reader, { key, value }: Entry): Generator<Dama
 function* inspectUser(reader: Reader, { key, value }: Entry): Generator<Damage> {
   try {
     if (decodeUser(value).user_id !== key.toString('hex'))
-      yield beyondRepair(families.users, key, 'wrong', 'The record has another id than its key.');
+      yield beyondRepair(
+        families.users,
+        key,
+        'wrong',
+        'The id in the record differs from the id in its key.',
+      );
   } catch (error) {
     yield beyondRepair(families.users, key, 'unreadable', messageOf(error));
   }
@@ -74,12 +80,12 @@ function* inspectUser(reader: Reader, { key, value }: Entry): Generator<Damage> 
       families.userNames,
       key,
       'missing',
-      'The readable id of a user is lost; it returns with the next write of the user.',
+      'The readable id of a user is missing. The next write of the user restores it.',
     );
   }
 }
 
-/** Then the check of agents has told of it. */
+/** The check of agents has reported it then. */
 function isNamedByAgent(reader: Reader, user: Buffer): boolean {
   for (const { value } of reader.range(families.agentMeta, { ...prefixRange(user), limit: 1 }))
     return userKey(decodeMeta(value).user).equals(user);
@@ -88,7 +94,7 @@ function isNamedByAgent(reader: Reader, user: Buffer): boolean {
 
 function* inspectUserSettings(reader: Reader, { key, value }: Entry): Generator<Damage> {
   if (reader.get(families.users, key) === undefined) {
-    yield surplusRow(families.userSettings, key, 'dangling', 'The user is not there.');
+    yield surplusRow(families.userSettings, key, 'dangling', 'The user does not exist.');
     return;
   }
   try {
@@ -104,7 +110,12 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
   const agent = byAgent ? key.subarray(1, 33) : value;
   const identity = (byAgent ? key.subarray(33) : key.subarray(1)).toString();
   if (!owners.isThere(reader, agent)) {
-    yield surplusRow(families.identityLinks, key, 'dangling', 'The agent of the link is not there.');
+    yield surplusRow(
+      families.identityLinks,
+      key,
+      'dangling',
+      'The link belongs to an agent that does not exist.',
+    );
     return;
   }
   if (!byAgent) {
@@ -116,7 +127,7 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
     yield missingRow(
       families.identityLinks,
       linkByIdentityKey(identity),
-      `The agent lists a link of ${identity} that has no row of its own.`,
+      `The row of the link of ${identity} is missing.`,
       (tx) => linkRecords.rewrite(tx, { agent, identity }),
     );
   else
@@ -131,19 +142,22 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
 const agentId = /^[0-9a-f]{64}$/;
 const sessionId = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Only agents and sessions are taken out of the directory when they go; an id of anything else may lead nowhere. */
+/**
+ * Only agents and sessions are taken out of the directory when they go; an id of anything else may lead
+ * nowhere.
+ */
 function* inspectDirectory(kernel: Kernel, { key, value }: Entry, store: Store): Generator<Damage> {
   if (store !== kernel.root) return;
   const id = key.toString();
   const shard = kernel.storeOf(value);
-  const leadsNowhere =
+  const pointsToNothing =
     (agentId.test(id) && shard.get(families.agentsById, Buffer.from(id, 'hex')) === undefined) ||
     (sessionId.test(id) && shard.get(families.sessions, sessionBytes(id)) === undefined);
-  if (leadsNowhere)
+  if (pointsToNothing)
     yield surplusRow(
       kernelFamilies.directory,
       key,
       'dangling',
-      'The directory leads to something that is not there.',
+      'The directory of ids has an id of a record that does not exist.',
     );
 }

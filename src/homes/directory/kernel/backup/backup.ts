@@ -1,4 +1,4 @@
-/** Backups while writes go on: a full copy of a snapshot, or the part of the redo log since the last one. */
+/** Backups during writes: a full copy of a snapshot, or the part of the redo log since the last backup. */
 import { createHash } from 'node:crypto';
 import { access, constants, realpath } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
@@ -14,7 +14,7 @@ import {
 } from './description.js';
 import { type FileFacts, FrameWriter } from './file.js';
 import { removeUnfinished } from './leftovers.js';
-import { hasMade } from './marks.js';
+import { wasMadeHere } from './marks.js';
 import { encodeEntries } from './entries.js';
 import { kernelFamilies } from '../families.js';
 import { refuseForeign } from './directory.js';
@@ -27,12 +27,15 @@ import type { Store } from '../store.js';
 import type { BackupKind, OnProgress } from '../../../../operations/model.js';
 
 export interface BackupOptions {
-  /** Holds the backups; each becomes a directory of its own in it. */
+  /** The directory of the backups. Each backup becomes a directory in it. */
   directory: string;
   kind: BackupKind;
   onProgress?: OnProgress | undefined;
   signal?: AbortSignal;
-  /** Reads the key ring for secrets, to put it in; without it the backup holds secrets that nobody can read. */
+  /**
+   * Reads the key ring for secrets, to add it to the backup. Without it the secrets in the backup cannot be
+   * read.
+   */
   readKey?: (() => Promise<Buffer>) | undefined;
 }
 
@@ -45,7 +48,7 @@ export async function backup(kernel: Kernel, options: BackupOptions): Promise<Ba
     await makeTarget(kernel, options.directory);
     await refuseForeign(options.directory, kernel.manifest.id);
     await removeUnfinished(options.directory).catch((error: unknown) =>
-      kernel.reportFault(error, `removing what an earlier backup left in ${options.directory}`),
+      kernel.reportFault(error, `removing unfinished backups in ${options.directory}`),
     );
     return await writeBackup(kernel, options);
   } catch (error) {
@@ -64,7 +67,7 @@ async function writeBackup(kernel: Kernel, options: BackupOptions): Promise<Back
         ? await copyShards(kernel, partial.path, options)
         : await copyRedo(kernel, partial.path, parent as BackupDescription, options);
     const { format, engine, id: store } = kernel.manifest;
-    // After the data: a key that was made meanwhile is in the ring, and none ever leaves it.
+    // Read after the data: the ring then has every key that the data uses, because keys are never removed.
     const key =
       options.readKey === undefined ? undefined : await writeKey(partial.path, await options.readKey());
     const description: BackupDescription = {
@@ -83,7 +86,7 @@ async function writeBackup(kernel: Kernel, options: BackupOptions): Promise<Back
     await kernel.rememberBackup(description, options.directory);
     return description;
   } catch (error) {
-    // What cannot be taken away now goes with the next backup; the first failure is the one to tell.
+    // The next backup removes what cannot be removed now. The caller gets the first failure.
     await partial
       .discard()
       .catch((left: unknown) => kernel.reportFault(left, `removing the unfinished backup ${partial.path}`));
@@ -91,14 +94,14 @@ async function writeBackup(kernel: Kernel, options: BackupOptions): Promise<Back
   }
 }
 
-/** What the file system says is said in whole sentences; everything else is one already. */
+/** Wraps an error of the file system in a StoaError. Other errors stay unchanged. */
 function failureOf(thrown: unknown, directory: string): unknown {
   const error = fileFailure(directory, thrown);
   if (error instanceof StoaError || !(error instanceof Error && 'code' in error)) return error;
   return new StoaError(
     'engine',
-    `The backup to ${directory} failed, and nothing of it is left there: ${messageOf(error)}.`,
-    { cause: error, fix: 'Name another directory, or mend what stands in the way of this one.' },
+    `The backup to ${directory} failed and left no files: ${messageOf(error)}.`,
+    { cause: error, fix: 'Fix the cause, or name another directory.' },
   );
 }
 
@@ -112,18 +115,18 @@ async function makeTarget(kernel: Kernel, directory: string): Promise<void> {
     throw new StoaError(
       'invalid_request',
       `Backups cannot be written to ${directory}: ${messageOf(error)}.`,
-      { cause: error, fix: 'Name a directory that the user of the server can write to.' },
+      { cause: error, fix: "Name a directory that the server's user can write to." },
     );
   }
   await refuseDatabases(kernel, directory);
 }
 
-/** Compared without links: a name elsewhere may lead into a database. */
+/** Compares real paths, because a link elsewhere can lead into a database. */
 async function refuseDatabases(kernel: Kernel, directory: string): Promise<void> {
   if (kernel.lock === undefined) return;
   const within = relative(await realpath(kernel.dataDir), await realpath(directory));
   if (kernel.stores.some((_, shard) => within.split(sep)[0] === shardDirectory('', shard).split(sep)[0])) {
-    throw new StoaError('invalid_request', `${directory} is among the files of the engine.`, {
+    throw new StoaError('invalid_request', `${directory} is inside the database files of the engine.`, {
       fix: `Name another directory, like ${join(kernel.dataDir, 'backups')}.`,
     });
   }
@@ -143,15 +146,15 @@ async function parentOf(kernel: Kernel, directory: string): Promise<BackupDescri
   const own = (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
   const parent = own.findLast(
     ({ name, shards }) =>
-      hasMade(kernel.root, name) &&
+      wasMadeHere(kernel.root, name) &&
       kernel.stores.every((store, shard) => (shards[shard]?.lsn ?? Infinity) <= store.lsn),
   );
   if (parent !== undefined) return parent;
   const newest = own.at(-1)?.name;
   const reason =
     newest === undefined
-      ? `${directory} holds no full backup of this store to build on.`
-      : `The backup ${newest} tells of another history than this store has: one of them is a copy, or was put back to an earlier state.`;
+      ? `${directory} has no full backup of this store to build on.`
+      : `The backup ${newest} does not match this store: one of them is a copy, or was set back to an earlier state.`;
   throw new StoaError('conflict', reason, { fix: 'Make a full backup first: stoa backup --full DIR.' });
 }
 
@@ -191,7 +194,7 @@ async function copyShard(
   let entries = 0;
   try {
     for (const family of store.families) {
-      // A restored store begins a redo log of its own.
+      // A restored store begins a new redo log.
       if (family === kernelFamilies.redo) continue;
       for (
         let page = snapshot.next(family, entriesPerFrame);
@@ -291,7 +294,7 @@ function recordAfter(store: Store, lsn: number): { key: Buffer; value: Buffer } 
 function redoTooShort(wanted: number, first: number): StoaError {
   return new StoaError(
     'conflict',
-    `The redo log begins with transaction ${first}; the last backup ends with ${wanted}.`,
+    `The redo log begins with transaction ${first}, but the last backup ends with ${wanted}.`,
     {
       fix: 'Make a full backup: stoa backup --full DIR. A larger redoBytesMax keeps the log longer.',
     },

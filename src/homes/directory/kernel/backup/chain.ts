@@ -7,7 +7,7 @@ import type { BackupSummaries, BackupSummary } from '../../../../operations/mode
 
 /** A directory of backups, looked into. */
 export interface BackupDirectory {
-  /** Complete backups, oldest first: by what they hold, since clocks may be set back. */
+  /** Complete backups, oldest first by their positions, because clocks may be set back. */
   backups: BackupDescription[];
   /** What has a description that cannot be used. The others do not suffer from it. */
   unreadable: { name: string; error: StoaError }[];
@@ -22,7 +22,7 @@ export async function readBackups(directory: string): Promise<BackupDirectory> {
     if (failure instanceof StoaError && failure.code === 'overloaded') throw failure;
     throw new StoaError('not_found', `${directory} cannot be read: ${messageOf(error)}.`, {
       cause: error,
-      fix: 'Name the directory that holds the backups.',
+      fix: 'Name the directory that contains the backups.',
     });
   }
   const found: BackupDescription[] = [];
@@ -93,7 +93,10 @@ export async function summariesIn(directory: string): Promise<BackupSummaries> {
   return { items, unreadable: unreadable.map(({ name, error }) => ({ name, reason: error.message })) };
 }
 
-/** The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with the reason. */
+/**
+ * The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with
+ * the reason.
+ */
 export function chainTo(
   backups: readonly BackupDescription[],
   name: string,
@@ -132,9 +135,11 @@ function checkLinks(chain: readonly BackupDescription[]): void {
     if (backup.kind !== 'incremental')
       throw broken(`${backup.name} is a full backup and cannot build on ${before.name}`);
     if (backup.store !== before.store)
-      throw broken(`${backup.name} was taken from another store than ${before.name}`);
+      throw broken(`${backup.name} and ${before.name} are backups of different stores`);
     if (backup.shards.length !== before.shards.length)
-      throw broken(`${backup.name} has another number of shards than ${before.name}`);
+      throw broken(
+        `${backup.name} has ${backup.shards.length} shards, but ${before.name} has ${before.shards.length}`,
+      );
     for (const [shard, { fromLsn }] of backup.shards.entries()) {
       const { lsn } = before.shards[shard] as ShardBackup;
       if (fromLsn !== lsn)
@@ -152,7 +157,9 @@ export function chainBytes(chain: readonly BackupDescription[]): number {
   );
 }
 
-/** Every chain of a directory, the one with the newest backup last. A backup whose chain is broken is in none. */
+/**
+ * Every chain of a directory, the one with the newest backup last. A backup whose chain is broken is in none.
+ */
 export function chainsOf(backups: readonly BackupDescription[]): BackupDescription[][] {
   const chains = new Map<BackupDescription, BackupDescription[]>();
   for (const backup of backups) {
@@ -160,14 +167,14 @@ export function chainsOf(backups: readonly BackupDescription[]): BackupDescripti
     if (chain instanceof StoaError) continue;
     const root = chain[0] as BackupDescription;
     const members = chains.get(root) ?? [];
-    // Set anew, so that the map is in the order of the newest members.
+    // Deleted first, so that the map is in the order of the newest members.
     chains.delete(root);
     chains.set(root, [...members, backup]);
   }
   return [...chains.values()];
 }
 
-/** The same, with the reason as the answer where there is no such chain. */
+/** The same, but returns the error where the chain is broken. */
 export function chainOrRefusal(
   backups: readonly BackupDescription[],
   name: string,

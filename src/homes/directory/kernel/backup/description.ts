@@ -19,7 +19,7 @@ export interface ShardBackup {
   entries: number;
 }
 
-/** `backup.json`: written last, so that a backup without it is none. */
+/** `backup.json` is written last. A directory without it is not a backup. */
 export interface BackupDescription {
   format: number;
   name: string;
@@ -31,7 +31,7 @@ export interface BackupDescription {
   taken_at: string;
   engine: string;
   shards: ShardBackup[];
-  /** The key ring for secrets, where it was asked for; whoever has it can read every secret in the backup. */
+  /** The key ring for secrets, if it was requested. It can decrypt every secret in the backup. */
   key?: FileFacts;
 }
 
@@ -56,7 +56,7 @@ export function shardFile(shard: number, kind: BackupDescription['kind']): strin
   return `${shardDirectory('', shard).split('/')[0]}.${kind === 'full' ? 'data' : 'redo'}`;
 }
 
-/** Undefined where a directory is no backup; throws where it is one that cannot be used. */
+/** Undefined for a directory that is not a backup. Throws for a backup that cannot be used. */
 export async function readDescription(
   directory: string,
   name: string,
@@ -66,7 +66,7 @@ export async function readDescription(
     throw unusable(`${join(directory, name)} is a symbolic link`);
   const content = await readSmallFile(path, descriptionBytesMax);
   if (content === undefined) {
-    // A backup gets its name when it is whole: one without its description has lost it.
+    // A backup gets its name when it is complete, so a missing description was deleted later.
     if (isBackupName(name) && (await holdsFiles(join(directory, name)))) throw unusable(`${path} is missing`);
     return undefined;
   }
@@ -88,10 +88,10 @@ export async function readDescription(
   }
   const fault = faultOf(value, name);
   if (fault !== undefined) throw unusable(`${path} does not describe the backup ${name}: ${fault}`);
-  return value as BackupDescription; // Every field was looked at.
+  return value as BackupDescription; // faultOf checked every field.
 }
 
-/** A backup is read, and deleted, where it is, never through a link to somewhere else. */
+/** A backup is never read or deleted through a link, which could lead elsewhere. */
 async function isLink(path: string): Promise<boolean> {
   try {
     return (await lstat(path)).isSymbolicLink();
@@ -113,43 +113,46 @@ async function holdsFiles(path: string): Promise<boolean> {
 
 function unusable(reason: string): StoaError {
   return new StoaError('damaged_backup', `${reason}.`, {
-    fix: 'Use another copy of this backup; others in the directory can be restored with --name or --to.',
+    fix: 'Use another copy of this backup, or restore another backup of the directory with --name or --to.',
   });
 }
 
-/** The first thing that is not as a backup would have written it. */
+/** The first invalid field, or undefined. */
 function faultOf(value: unknown, name: string): string | undefined {
-  if (!isRecord(value)) return 'it is no object';
+  if (!isRecord(value)) return 'it is not a JSON object';
   const { kind, parent, shards, key } = value;
-  if (!isCount(value['format']) || value['format'] === 0) return 'its format is no number';
-  if (value['name'] !== name) return 'it names another';
-  if (kind !== 'full' && kind !== 'incremental') return 'its kind is neither full nor incremental';
-  if (parent !== null && typeof parent !== 'string') return 'its parent is no name';
+  if (!isCount(value['format']) || value['format'] === 0) return '"format" is not a positive number';
+  if (value['name'] !== name) return '"name" is different';
+  if (kind !== 'full' && kind !== 'incremental') return '"kind" is neither full nor incremental';
+  if (parent !== null && typeof parent !== 'string') return '"parent" is neither null nor a string';
   for (const field of ['store', 'taken_at', 'engine'])
-    if (typeof value[field] !== 'string') return `its ${field} is no text`;
-  if (!Array.isArray(shards) || shards.length === 0) return 'it has no shards';
+    if (typeof value[field] !== 'string') return `"${field}" is not a string`;
+  if (!Array.isArray(shards) || shards.length === 0) return '"shards" is missing or empty';
   for (const [shard, part] of (shards as unknown[]).entries()) {
     const fault = faultOfShard(part, shardFile(shard, kind));
-    if (fault !== undefined) return `of shard ${shard}, ${fault}`;
+    if (fault !== undefined) return `in shard ${shard}, ${fault}`;
   }
   return key === undefined ? undefined : faultOfFile(key, backupKeyFile);
 }
 
 function faultOfShard(part: unknown, file: string): string | undefined {
-  if (!isRecord(part)) return 'nothing is told';
+  if (!isRecord(part)) return 'the entry is not an object';
   for (const field of ['fromLsn', 'lsn', 'seq', 'atMs', 'entries'])
-    if (!isCount(part[field])) return `${field} is no number`;
+    if (!isCount(part[field])) return `"${field}" is not a number`;
   return faultOfFile(part['file'], file);
 }
 
-/** A file has the one name that it is written under: no path, and not that of another shard. */
+/**
+ * The file must have the exact name that a backup gives it: not a path, and not the name of another shard's
+ * file.
+ */
 function faultOfFile(file: unknown, name: string): string | undefined {
-  if (!isRecord(file)) return 'the file is not named';
-  if (file['name'] !== name) return `the file is not ${name}`;
-  if (!isCount(file['sizeBytes'])) return `the size of ${name} is no number`;
+  if (!isRecord(file)) return '"file" is missing';
+  if (file['name'] !== name) return `the file name is not ${name}`;
+  if (!isCount(file['sizeBytes'])) return `the size of ${name} is not a number`;
   return typeof file['sha256'] === 'string' && /^[0-9a-f]{64}$/.test(file['sha256'])
     ? undefined
-    : `the SHA-256 of ${name} is none`;
+    : `the SHA-256 of ${name} is not 64 hexadecimal digits`;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,4 +1,7 @@
-/** What a directory must look like before a backup is written to it: old backups are deleted there, so nothing else may be. */
+/**
+ * Checks a directory before a backup is written to it. Old backups are deleted there, so it may hold nothing
+ * else.
+ */
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError } from '../../../../core/errors.js';
@@ -7,23 +10,25 @@ import { isBackupName, readDescription } from './description.js';
 /** The end of the name of a backup that is not finished. */
 export const unfinishedEnding = '.partial';
 
-/** Refuses a directory that holds anything but backups of this store, damaged and unfinished ones included. */
+/**
+ * Refuses a directory that holds anything but backups of this store, damaged and unfinished ones included.
+ */
 export async function refuseForeign(directory: string, store: string): Promise<void> {
   for (const name of await readdir(directory)) {
-    const reason = await foreignness(directory, name, store);
+    const reason = await whyForeign(directory, name, store);
     if (reason !== undefined)
       throw new StoaError(
         'conflict',
-        `${join(directory, name)} ${reason}, so no backup is written beside it.`,
+        `${join(directory, name)} ${reason}. The directory may contain only backups of this store.`,
         {
-          fix: 'Name a directory of its own for the backups of this store; one that is not there is made.',
+          fix: 'Name a separate directory for the backups of this store. It is created if it does not exist.',
         },
       );
   }
 }
 
-/** What keeps an entry from being a backup of the store; undefined where nothing does. */
-async function foreignness(directory: string, name: string, store: string): Promise<string | undefined> {
+/** Why an entry is not a backup of the store, or undefined. */
+async function whyForeign(directory: string, name: string, store: string): Promise<string | undefined> {
   const isUnfinished = name.endsWith(unfinishedEnding);
   if (!isBackupName(isUnfinished ? name.slice(0, -unfinishedEnding.length) : name)) return 'is not a backup';
   if (!(await isDirectory(join(directory, name)))) return 'is not a directory';
@@ -41,7 +46,10 @@ async function foreignness(directory: string, name: string, store: string): Prom
   }
 }
 
-/** A link to a directory is not one: what is deleted through it lies somewhere else. What is gone by now was one. */
+/**
+ * False for a link to a directory, because a delete through it would reach elsewhere. True if the path is
+ * gone by now.
+ */
 export async function isDirectory(path: string): Promise<boolean> {
   try {
     return (await lstat(path)).isDirectory();

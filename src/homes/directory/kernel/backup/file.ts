@@ -68,7 +68,10 @@ export class FrameWriter {
   }
 }
 
-/** The payloads of a file in order. Refuses at the first frame that is not as it was written, and a file without its end. */
+/**
+ * The payloads of a file in order. Refuses at the first frame that is not as it was written, and a file
+ * without its end.
+ */
 export async function* readFrames(
   path: string,
   facts: FileFacts,
@@ -82,8 +85,12 @@ export async function* readFrames(
     for (;;) {
       const header = await readExactly(file, path, at, headerBytes);
       const length = header.readUInt32BE(0);
-      if (length > frameBytesMax) throw damaged(path, `the frame at byte ${at} claims ${length} bytes`);
-      // Before the memory is taken: the length may be anything.
+      if (length > frameBytesMax)
+        throw damaged(
+          path,
+          `the frame at byte ${at} has a length of ${length} bytes, which exceeds ${frameBytesMax}`,
+        );
+      // Checked before the memory is allocated, because the length can be any number.
       if (at + headerBytes + length > size)
         throw damaged(path, `it ends at byte ${size}, before its last frame`);
       const payload = await readExactly(file, path, at + headerBytes, length);
@@ -97,14 +104,15 @@ export async function* readFrames(
       yield payload;
     }
     if (at !== facts.sizeBytes || (await file.stat()).size !== at)
-      throw damaged(path, `it has another size than the ${facts.sizeBytes} bytes that were written`);
-    if (hash.digest('hex') !== facts.sha256) throw damaged(path, 'its SHA-256 is not the one that was noted');
+      throw damaged(path, `its size is not ${facts.sizeBytes} bytes, as written in backup.json`);
+    if (hash.digest('hex') !== facts.sha256)
+      throw damaged(path, 'its SHA-256 differs from the one in backup.json');
   } finally {
     await file.close();
   }
 }
 
-/** The content of a file that was written whole; undefined where there is none. */
+/** The content of a small file, or undefined where it does not exist. */
 export async function readSmallFile(path: string, bytesMax: number): Promise<Buffer | undefined> {
   let file: FileHandle;
   try {
@@ -116,8 +124,7 @@ export async function readSmallFile(path: string, bytesMax: number): Promise<Buf
   }
   try {
     const { size } = await file.stat();
-    if (size > bytesMax)
-      throw damaged(path, `it has ${size} bytes, and no more than ${bytesMax} are expected`);
+    if (size > bytesMax) throw damaged(path, `it has ${size} bytes, which exceeds ${bytesMax}`);
     return await readExactly(file, path, 0, size);
   } finally {
     await file.close();
@@ -132,7 +139,7 @@ async function openBackupFile(path: string): Promise<FileHandle> {
   }
 }
 
-/** Neither a link that leads elsewhere nor a pipe that never ends: a backup consists of plain files. */
+/** Opens a regular file only. A link could lead elsewhere, and a pipe might never end. */
 async function openRegular(path: string): Promise<FileHandle> {
   let file: FileHandle;
   try {
@@ -142,7 +149,7 @@ async function openRegular(path: string): Promise<FileHandle> {
   }
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw damaged(path, 'it is no plain file');
+  throw damaged(path, 'it is not a regular file');
 }
 
 async function readExactly(

@@ -1,4 +1,4 @@
-/** What backups that were cut off leave in a directory: never a backup, and gone with the next one that is made there. */
+/** Leftovers of interrupted backups. They are not backups; the next backup removes them. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isBackupName } from './description.js';

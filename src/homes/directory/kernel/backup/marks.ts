@@ -1,4 +1,7 @@
-/** What a store remembers of its backups: how far each chain of increments reaches, so that the redo log is kept until all of them have it, and their names. */
+/**
+ * What a store remembers of its backups: how far each chain of increments reaches, so that the redo log is
+ * kept until all of them have it, and their names.
+ */
 import { kernelFamilies } from '../families.js';
 import type { Reader, Transaction } from '../transaction.js';
 
@@ -35,10 +38,10 @@ export function putBackupName(tx: Transaction, name: string): void {
 }
 
 /**
- * Whether the store as it is now made this backup. A directory that was put back to an earlier state, or
- * is a copy of one, has not: it has the same id, but what happened since is another history.
+ * Whether this store made the backup. A directory that was set back to an earlier state, or is a copy, did
+ * not: it has the same id but other transactions since then.
  */
-export function hasMade(reader: Reader, name: string): boolean {
+export function wasMadeHere(reader: Reader, name: string): boolean {
   return readNames(reader)?.includes(name) ?? true;
 }
 

@@ -1,4 +1,4 @@
-/** What is in the files of a backup, checked as it is read: restoring writes it, verifying only looks. */
+/** Reads and checks the files of a backup. A restore writes the content; a verification only reads it. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
@@ -43,7 +43,7 @@ export async function* readTransactions(
       (item) => item.lsn > part.fromLsn,
     );
     for (const item of items) {
-      if (item.lsn !== lsn + 1) throw damaged(backup, `transaction ${item.lsn} follows on ${lsn}`);
+      if (item.lsn !== lsn + 1) throw damaged(backup, `transaction ${item.lsn} comes after ${lsn}`);
       lsn = item.lsn;
     }
     count += items.length;
@@ -53,7 +53,7 @@ export async function* readTransactions(
   checkCount(backup, 'transactions', part.entries, count);
 }
 
-/** The key ring in a backup; undefined where it holds none. */
+/** The key ring in a backup; undefined where the backup has none. */
 export async function readKey(
   directory: string,
   { name, key }: BackupDescription,
@@ -63,11 +63,11 @@ export async function readKey(
   const content = await readSmallFile(path, key.sizeBytes);
   if (content === undefined) throw new StoaError('damaged_backup', `${path} is missing.`);
   if (!isSame(content, key))
-    throw new StoaError('damaged_backup', `${path} is not the key ring that was written.`);
+    throw new StoaError('damaged_backup', `The size or SHA-256 of ${path} differs from backup.json.`);
   return content;
 }
 
-/** Reads every byte of every backup in a directory and follows every link, without restoring anything. */
+/** Reads every byte of every backup in a directory and checks every chain, without restoring anything. */
 export async function verifyBackups(directory: string, onProgress?: OnProgress): Promise<BackupVerdict[]> {
   const { backups, unreadable } = await readBackups(directory);
   const progress = { done: 0, total: chainBytes(backups) };
@@ -96,7 +96,7 @@ export async function verifyBackups(directory: string, onProgress?: OnProgress):
   ];
 }
 
-/** Reads every byte of one backup; throws where it is not what was written. */
+/** Reads every byte of one backup. Throws where it differs from what was written. */
 export async function verifyBackup(
   directory: string,
   backup: BackupDescription,
@@ -120,13 +120,13 @@ async function refusalOf(check: () => Promise<void>): Promise<string | undefined
   }
 }
 
-/** A frame with the right checksum and the wrong content was written wrong; that is damage too. */
+/** A frame with a correct checksum and invalid content was written wrong, which is damage too. */
 function decodedFrame<T>(backup: BackupDescription, decode: () => T): T {
   try {
     return decode();
   } catch (error) {
     if (error instanceof StoaError && error.code === 'newer_data') throw error;
-    throw damaged(backup, `a frame of it cannot be read: ${messageOf(error)}`, error);
+    throw damaged(backup, `one of its frames cannot be read: ${messageOf(error)}`, error);
   }
 }
 
@@ -135,7 +135,7 @@ function isSame(content: Buffer, { sizeBytes, sha256 }: FileFacts): boolean {
 }
 
 function checkCount(backup: BackupDescription, what: string, expected: number, found: number): void {
-  if (expected !== found) throw damaged(backup, `it holds ${found} ${what}, but ${expected} were written`);
+  if (expected !== found) throw damaged(backup, `it has ${found} ${what}, but ${expected} were written`);
 }
 
 function damaged({ name }: BackupDescription, reason: string, cause?: unknown): StoaError {

@@ -20,11 +20,11 @@ export interface ChainChoice {
 /** The chain to read: to the backup that is named, to the first that reaches the point, or to the newest. */
 export async function chooseChain(options: ChainChoice): Promise<BackupDescription[]> {
   const { backups, unreadable } = await readBackups(options.directory);
-  // What is newest cannot be told while one of them may be it.
+  // The unreadable backup may be the newest one.
   const [hidden] = unreadable;
   if (hidden !== undefined && options.name === undefined && options.to === undefined) throw hidden.error;
   if (backups.length === 0)
-    throw new StoaError('not_found', `${options.directory} holds no complete backup.`, {
+    throw new StoaError('not_found', `${options.directory} has no complete backup.`, {
       fix: 'Name the directory that "stoa backup" wrote to.',
     });
   const end = options.name ?? chosen(options, backups);
@@ -33,14 +33,14 @@ export async function chooseChain(options: ChainChoice): Promise<BackupDescripti
   return chain;
 }
 
-/** Of several stores, or of one whose newest backup cannot be told, none is taken by chance. */
+/** Throws where the directory has backups of several stores, or where the newest backup is ambiguous. */
 function chosen({ directory, to }: ChainChoice, backups: readonly BackupDescription[]): string {
   const stores = new Set(backups.filter(({ kind }) => kind === 'full').map(({ store }) => store));
   const newestOfStores = [...stores].map(
     (store) => backups.findLast((backup) => backup.store === store) as BackupDescription,
   );
   if (newestOfStores.length > 1)
-    throw unclear(`${directory} holds backups of ${newestOfStores.length} stores`, newestOfStores);
+    throw ambiguous(`${directory} has backups of ${newestOfStores.length} stores`, newestOfStores);
   if (to !== undefined) return backupReaching(backups, to);
   const newest = backups.at(-1) as BackupDescription;
   const latest = backups.reduce(
@@ -49,25 +49,28 @@ function chosen({ directory, to }: ChainChoice, backups: readonly BackupDescript
   );
   const chain = chainOrRefusal(backups, newest.name);
   if (latest !== newest && !(chain instanceof StoaError) && !chain.includes(latest)) {
-    throw unclear(
-      'Which backup is the newest cannot be told: the clock or the data directory was set back, and one is the latest by its time, another by what it holds',
+    throw ambiguous(
+      'The newest backup is ambiguous, because the clock or the data directory was set back. One backup has the latest time, another the highest position',
       [latest, newest],
     );
   }
   return newest.name;
 }
 
-function unclear(reason: string, candidates: readonly BackupDescription[]): StoaError {
+function ambiguous(reason: string, candidates: readonly BackupDescription[]): StoaError {
   const list = candidates.map(
     (backup) =>
       `${backup.name} (position ${positionOfBackup(backup)}, ${new Date(newestAtMs(backup)).toISOString()})`,
   );
   return new StoaError('conflict', `${reason}: ${list.join(', ')}.`, {
-    fix: 'Say with --name which backup to end with.',
+    fix: 'Choose the last backup to restore with --name.',
   });
 }
 
-/** The first backup that reaches the point on a full one from before it. A broken chain only counts where no other gets there. */
+/**
+ * The first backup that reaches the point and builds on a full backup from before it. A broken chain is the
+ * last choice.
+ */
 function backupReaching(backups: readonly BackupDescription[], to: RestorePoint): string {
   const reaching = backups.filter((backup) => reaches(backup, to));
   const chains = new Map(reaching.map((backup) => [backup, chainOrRefusal(backups, backup.name)]));
@@ -83,14 +86,14 @@ function backupReaching(backups: readonly BackupDescription[], to: RestorePoint)
   return (best as BackupDescription).name;
 }
 
-/** Whether everything up to the point is in the backup or in those that it builds on. */
+/** Whether the backup and those that it builds on contain everything up to the point. */
 function reaches(backup: BackupDescription, to: RestorePoint): boolean {
   const points = pointOfShards(to, backup.shards.length);
   if ('timeMs' in to) return backup.shards.every(({ atMs }) => atMs >= to.timeMs);
   return backup.shards.every(({ seq }, shard) => seq >= (points[shard] as ShardPoint).seq);
 }
 
-/** Whether a full backup already holds what came after the point. */
+/** Whether a full backup contains changes from after the point. */
 function isAfter(full: BackupDescription, to: RestorePoint): boolean {
   const points = pointOfShards(to, full.shards.length);
   return full.shards.some(({ seq, atMs }, shard) =>
@@ -110,7 +113,7 @@ function checkReach(chain: readonly BackupDescription[], to: RestorePoint | unde
   if (!reaches(last, to)) {
     const end = `position ${positionOfBackup(last)}, ${new Date(Math.min(...last.shards.map(({ atMs }) => atMs))).toISOString()}`;
     throw new StoaError('conflict', `The backups end before that point: the newest reaches ${end}.`, {
-      fix: 'Restore to an earlier point, or leave --to away for the newest.',
+      fix: 'Restore to an earlier point, or leave out --to for the newest.',
     });
   }
 }
@@ -122,7 +125,7 @@ export function pointOfShards(to: RestorePoint | undefined, shards: number): Sha
   if (numbers.length !== shards || numbers.some((number) => !Number.isSafeInteger(number) || number < 0)) {
     throw new StoaError(
       'invalid_request',
-      `"${to.position}" is not a position of a store with ${shards} shard(s).`,
+      `Invalid position "${to.position}" for a store with ${shards} shard(s).`,
       { fix: 'Use a sequence number of the change feed, or a time.' },
     );
   }

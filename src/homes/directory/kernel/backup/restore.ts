@@ -36,20 +36,26 @@ export interface RestoreOptions extends ChainChoice {
   /** The engine of the new directory; undefined takes the one of the backup. */
   engine?: EngineName | undefined;
   families: readonly string[];
-  /** Called with the key ring that the chain holds, and where it belongs in the new directory, before that gets its name. */
+  /**
+   * Called with the key ring of the chain and its path in the new directory, before the directory gets its
+   * final name.
+   */
   writeKey?: ((content: Buffer, directory: string) => Promise<void>) | undefined;
   onProgress?: OnProgress | undefined;
 }
 
 const commitBytes = 4 * 1024 * 1024;
 
-/** Restores beside the target and renames at the end: a restore that was cut off leaves nothing that looks whole. */
+/**
+ * Restores beside the target and renames at the end: a restore that was cut off leaves nothing that looks
+ * whole.
+ */
 export async function restore(options: RestoreOptions): Promise<RestoreReport> {
   if (options.engine === 'memory')
     throw new StoaError(
       'invalid_request',
-      'The engine memory keeps nothing: what is restored would be gone at once.',
-      { fix: 'Leave the engine away, or name lmdb or rocksdb.' },
+      'A backup cannot be restored into the engine "memory", which stores nothing on disk.',
+      { fix: 'Leave out --engine, or choose lmdb or rocksdb.' },
     );
   await checkTarget(options.target);
   const chain = await chooseChain(options);
@@ -105,8 +111,8 @@ async function keyOf(
   if (options.writeKey === undefined) return undefined;
   const holder = chain.findLast((backup) => backup.key !== undefined);
   if (holder !== undefined) return readKey(options.directory, holder);
-  throw new StoaError('not_found', 'No backup of this chain holds the key ring.', {
-    fix: 'Restore without --with-key, and copy secret.keys from where you keep it.',
+  throw new StoaError('not_found', 'No backup of this chain contains the key ring.', {
+    fix: 'Restore without --with-key, then copy your own copy of secret.keys into the directory.',
   });
 }
 
@@ -157,7 +163,10 @@ async function restoreShard(job: ShardJob): Promise<{ entries: number; transacti
   return restored;
 }
 
-/** Looks at what is on disk as the next start will: it is this store, and its feed ends where the backups say. */
+/**
+ * Checks the restored data as the next start will: it belongs to this store, and its feed ends where the
+ * backups end.
+ */
 async function checkOpens(engine: Engine, { manifest, shard }: ShardJob, seq: number): Promise<void> {
   try {
     const id = engine.get(kernelFamilies.meta, storeIdKey)?.toString();
@@ -166,7 +175,7 @@ async function checkOpens(engine: Engine, { manifest, shard }: ShardJob, seq: nu
     if (id === manifest.id && found === seq) return;
     throw new StoaError(
       'damaged_backup',
-      `What was restored of shard ${shard} ends with change ${found}, but its backups say that they end with ${seq}.`,
+      `The restored shard ${shard} ends with change ${found}, but its backups end with ${seq}.`,
       { fix: 'Use another copy of these backups, or restore to an earlier one.' },
     );
   } finally {
@@ -174,7 +183,7 @@ async function checkOpens(engine: Engine, { manifest, shard }: ShardJob, seq: nu
   }
 }
 
-/** Families that this program does not know are restored all the same. */
+/** Families that this program does not know are restored too. */
 async function familiesIn(job: ShardJob, backup: BackupDescription, part: ShardBackup): Promise<Set<string>> {
   const families = new Set<string>();
   for await (const frame of readFrames(join(job.options.directory, backup.name, part.file.name), part.file)) {
@@ -199,7 +208,8 @@ async function replay(
   let { seq, lsn, atMs: aliveAtMs } = full;
   let transactions = 0;
   let feedBytes = feedBytesOf(engine);
-  // Many transactions in one commit: the new directory counts only when it is whole, and each commit waits for the disk.
+  // Many transactions in one commit: the new directory counts only when it is whole, and each commit waits
+  // for the disk.
   const loader = new Loader(engine);
   const end = async (): Promise<Replayed> => {
     await loader.flush();
@@ -233,7 +243,7 @@ async function beginRedo(engine: Engine, lsn: number): Promise<void> {
     await engine.commit([{ family: kernelFamilies.redo, key: positionKey(lsn), value: encodeRedo(0, []) }]);
 }
 
-/** Everything before the first transaction that lies past the point. */
+/** Everything before the first transaction after the point. */
 function takeUntil(items: readonly RedoTransaction[], point: ShardPoint): RedoTransaction[] {
   const end = items.findIndex(
     (item) => item.atMs > point.timeMs || (item.commit !== null && item.commit.seq > point.seq),
@@ -279,7 +289,7 @@ class Loader {
 
 async function checkTarget(target: string): Promise<void> {
   if (((await namesIn(target)) ?? []).length === 0) return;
-  throw new StoaError('already_exists', `${target} is not empty; a restore never writes over data.`, {
+  throw new StoaError('already_exists', `${target} is not empty. A restore needs a new or empty directory.`, {
     fix: 'Name a new directory, or move the old one aside first.',
   });
 }

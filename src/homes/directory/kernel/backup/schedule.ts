@@ -1,11 +1,11 @@
-/** Backups by the clock: a full one now and then, increments in between, old chains taken away. */
+/** Scheduled backups: sometimes a full one, increments in between. Old chains are removed. */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
 import { chainsOf, listBackups, newestAtMs, transactionsIn } from './chain.js';
 import { type BackupDescription, descriptionFile } from './description.js';
 import { isDirectory } from './directory.js';
-import { hasMade } from './marks.js';
+import { wasMadeHere } from './marks.js';
 import { verifyBackup } from './read.js';
 import { backup } from './backup.js';
 import type { Kernel } from '../kernel.js';
@@ -25,7 +25,7 @@ export interface ScheduleEvents {
   onError: (error: unknown, about: string) => void;
 }
 
-/** How often the clock is looked at. */
+/** How often the clock is checked. */
 const tickMs = 30_000;
 
 export class BackupScheduler {
@@ -56,7 +56,7 @@ export class BackupScheduler {
     await this.#running;
   }
 
-  /** Makes the backup that is due, if one is. A tick during a running backup waits for that one. */
+  /** Makes the backup that is due, if any. A tick during a running backup waits for it. */
   async tick(): Promise<void> {
     this.#running ??= this.#backUp().finally(() => {
       this.#running = undefined;
@@ -78,7 +78,10 @@ export class BackupScheduler {
     }
   }
 
-  /** Where nothing can be built on what is there, a full one: the next that is due may be a day away. */
+  /**
+   * A full backup where an increment cannot build on the existing ones, because the next full one may be a
+   * day away.
+   */
   async #make(kind: 'full' | 'incremental'): Promise<BackupDescription> {
     const { directory } = this.#schedule;
     const { signal } = this.#stopping;
@@ -113,9 +116,9 @@ export function dueBackup(
 }
 
 /**
- * Removes the oldest chains of a store, each whole and from its end, so that what is left can always be restored.
- * Of a store that was put back, and under a clock that was, "older" can be said in two ways: a chain goes only
- * where as many as are kept are newer in both.
+ * Removes the oldest chains of a store, each as a whole and from its end, so that the rest can always be
+ * restored. After the store or the clock was set back, "older" is ambiguous: a chain is removed only if
+ * enough chains are newer by position and by time.
  */
 export async function pruneChains(directory: string, store: string, chainsKept: number): Promise<string[]> {
   const chains = chainsOf((await listBackups(directory)).filter((backup) => backup.store === store));
@@ -132,11 +135,13 @@ export async function pruneChains(directory: string, store: string, chainsKept: 
   return removed;
 }
 
-/** The description goes last: what is cut off in the middle is still known, and goes with the next that are removed. */
+/**
+ * Deletes the description last, so that a backup that is deleted halfway is still listed and removed later.
+ */
 async function removeBackup(path: string): Promise<void> {
   if (!(await isDirectory(path)))
-    throw new StoaError('damaged_backup', `${path} is a link, so what it leads to was not removed.`, {
-      fix: 'Remove the link, or put the backup itself in its place.',
+    throw new StoaError('damaged_backup', `${path} is a link, so the backup was not removed.`, {
+      fix: 'Remove the link, or move the backup to this path.',
     });
   for (const name of await readdir(path))
     if (name !== descriptionFile) await rm(join(path, name), { recursive: true });
@@ -150,7 +155,10 @@ function isNewer(a: Chain, b: Chain): boolean {
   return transactionsIn(newest) > transactionsIn(other) && newestAtMs(newest) >= newestAtMs(other);
 }
 
-/** Reads what would stay, from the newest on, up to a chain that could be restored as a whole: the only one such must not go. */
+/**
+ * Reads the remaining chains, newest first, until one is intact. Throws if none is, so that the last good one
+ * stays.
+ */
 async function checkOneIsWhole(directory: string, chains: readonly Chain[]): Promise<void> {
   let reason: unknown;
   for (const chain of chains) {
@@ -163,19 +171,22 @@ async function checkOneIsWhole(directory: string, chains: readonly Chain[]): Pro
   }
   throw new StoaError(
     'damaged_backup',
-    `No old backup was removed, since those that would stay cannot be restored: ${messageOf(reason)}`,
+    `Old backups were not removed, because the newer ones cannot be restored: ${messageOf(reason)}`,
     {
       cause: reason,
-      fix: 'Make a full backup, and look at "stoa backup verify".',
+      fix: 'Make a full backup, and run "stoa backup verify".',
     },
   );
 }
 
-/** None where all of them tell of another history: the directory was put back to a state before the first, or is a copy. */
+/**
+ * Empty where no backup matches this store: the data directory is a copy, or was set back to before the first
+ * backup.
+ */
 async function ownBackups(kernel: Kernel, directory: string): Promise<BackupDescription[]> {
   try {
     const own = (await listBackups(directory)).filter(({ store }) => store === kernel.manifest.id);
-    return own.some(({ name }) => hasMade(kernel.root, name)) ? own : [];
+    return own.some(({ name }) => wasMadeHere(kernel.root, name)) ? own : [];
   } catch (error) {
     // The first backup makes the directory.
     if ((error as { cause?: NodeJS.ErrnoException }).cause?.code === 'ENOENT') return [];

@@ -13,8 +13,8 @@ import { type Manifest, shardDirectory } from './manifest.js';
 const noteFile = 'stoa.durable';
 
 /**
- * The store's id in the first 48 bytes, then 16 bytes a shard, written over in place. A line never lies across two
- * sectors, so that a power cut leaves each number old or new, and both were durable.
+ * The store's id in the first 48 bytes, then 16 bytes per shard, overwritten in place. A line never crosses
+ * two sectors, so a power cut leaves each number old or new, and both were durable.
  */
 const headerBytes = 48;
 const lineBytes = 16;
@@ -22,12 +22,12 @@ const digits = lineBytes - 1;
 
 const notePath = (dataDir: string): string => join(dataDir, noteFile);
 
-/** A shard whose database ends before what was noted of it. */
+/** A shard whose database ends before the noted transaction. */
 interface Loss {
   shard: number;
   /** The newest transaction that the database has. */
   lsn: number;
-  /** The newest one that was on disk. */
+  /** The newest transaction that was on disk. */
   notedLsn: number;
 }
 
@@ -35,7 +35,7 @@ export class DurableNote {
   readonly #file: FileHandle;
   readonly #manifest: Manifest;
   #written: readonly number[];
-  /** A write that fails is its caller's to report; the next one is tried all the same. */
+  /** The caller reports a failed write. The next write is tried anyway. */
   readonly #queue = new KeyQueue();
 
   private constructor(file: FileHandle, manifest: Manifest, written: readonly number[]) {
@@ -50,7 +50,10 @@ export class DurableNote {
     return new DurableNote(await open(notePath(dataDir), 'r+'), manifest, lsns);
   }
 
-  /** Notes numbers that are durable. Without a sync: losing the newest note costs nothing but a part of the protection. */
+  /**
+   * Notes numbers that are durable. Without a sync: losing the newest note costs nothing but a part of the
+   * protection.
+   */
   write(lsns: readonly number[]): Promise<void> {
     return this.#queue.run('write', async () => {
       if (lsns.every((lsn, shard) => lsn === this.#written[shard])) return;
@@ -71,7 +74,9 @@ export class DurableNote {
   }
 }
 
-/** Which shards end before what was noted of them. A note of another store, or none, says nothing about these. */
+/**
+ * Which shards end before their noted transaction. A note of another store, or a missing note, is ignored.
+ */
 async function lossesOf(dataDir: string, manifest: Manifest, lsns: readonly number[]): Promise<Loss[]> {
   const noted = await readNote(dataDir, manifest);
   return lsns.flatMap((lsn, shard) => {
@@ -89,7 +94,7 @@ export async function refuseLosses(
   const losses = await lossesOf(dataDir, manifest, lsns);
   if (losses.length === 0) return;
   throw new StoaError('damaged_data', losses.map((loss) => lossText(dataDir, loss)).join(' '), {
-    fix: `Put the right database files back, or restore a backup into a new directory with "stoa restore". To go on without the missing transactions: ${acceptCommand(dataDir)}`,
+    fix: `Put the right database files back, or restore a backup into a new directory with "stoa restore". To continue without the missing transactions: ${acceptCommand(dataDir)}`,
     details: { note: notePath(dataDir), losses },
   });
 }
@@ -134,14 +139,10 @@ async function readNote(dataDir: string, manifest: Manifest): Promise<number[]> 
     numbers.length === manifest.shards &&
     numbers.every((number) => /^\d+$/.test(number));
   if (isWhole) return id === manifest.id ? numbers.map(Number) : [];
-  throw new StoaError(
-    'damaged_data',
-    `${path} is not as Stoa wrote it, so lost transactions would go unnoticed.`,
-    {
-      fix: `Put the file back from a copy. To go on without it: ${acceptCommand(dataDir)}`,
-      details: { note: path },
-    },
-  );
+  throw new StoaError('damaged_data', `${path} is damaged, so lost transactions could not be detected.`, {
+    fix: `Put the file back from a copy. To continue without the file: ${acceptCommand(dataDir)}`,
+    details: { note: path },
+  });
 }
 
 function textOf({ id }: Manifest, lsns: readonly number[]): string {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { messageOf, StoaError } from '../../../../core/errors.js';
 import { writeWhole } from '../../../../core/files.js';
-import { judgeProcess, thisProcess } from './process-identity.js';
+import { processState, thisProcess } from './process-identity.js';
 
 const lockOwnerSchema = z.object({
   pid: z.number().int(),
@@ -14,7 +14,7 @@ const lockOwnerSchema = z.object({
   bootId: z.string(),
   pidNamespace: z.string(),
   hostname: z.string(),
-  /** Never used twice, so that a lock is told from a later one of the same process. */
+  /** Never used twice, so that a lock can be distinguished from a later one of the same process. */
   nonce: z.string(),
   url: z.string().optional(),
   /** When the lock was taken, in ISO 8601. */
@@ -36,15 +36,15 @@ export interface DirectoryLock {
 }
 
 /**
- * The owner shows that it is alive this often, for those who cannot see its process. These times
- * are no settings: all processes that meet at a directory must agree on them.
+ * How often the owner renews its lock, for processes that cannot see it. These times are not settings,
+ * because all processes that use a directory must agree on them.
  */
 const touchMs = 5_000;
 
 /** An owner whose process cannot be seen counts as dead after this long without a sign. */
 const silentMsMax = 30_000;
 
-/** How long another process may take to take a dead owner's lock over before this one gives up. */
+/** How long another process may take to take over a dead owner's lock before this one gives up. */
 const takeoverMsMax = 10_000;
 
 /** Its drafts begin with the same name. */
@@ -55,8 +55,8 @@ const takeoverPath = (dataDir: string, nonce: string): string =>
   join(dataDir, `${lockFile}.takeover-${nonce}`);
 
 /**
- * Takes the lock, or refuses with code `locked` and the owner's name. `onLost` is called when
- * another process has taken the lock away, which happens when this one stood still for too long.
+ * Takes the lock, or throws `locked` with the owner. `onLost` is called when another process has taken the
+ * lock, which happens when this one did not renew it in time.
  */
 export async function acquireLock(
   dataDir: string,
@@ -74,7 +74,7 @@ export async function acquireLock(
     const deadline = Date.now() + takeoverMsMax;
     while (!(await tryAcquire(dataDir, draft, owner))) {
       if (Date.now() > deadline)
-        throw new StoaError('locked', `Another process is taking over ${dataDir} and does not finish.`);
+        throw new StoaError('locked', `Another process is taking over ${dataDir} and has not finished.`);
       await sleep(10);
     }
   } finally {
@@ -83,13 +83,13 @@ export async function acquireLock(
   return heldLock(dataDir, owner, onLost);
 }
 
-/** Who owns the directory now, or undefined when nobody who lives does. */
+/** The current owner of the directory, or undefined when no living process owns it. */
 export async function readLock(dataDir: string): Promise<LockOwner | undefined> {
   const found = await readOwner(lockPath(dataDir));
   return found !== undefined && (await isAlive(found, Date.now())) ? found.owner : undefined;
 }
 
-/** One attempt: true when the lock is ours, false when to try again, an error when somebody lives in it. */
+/** One attempt: true when the lock is ours, false to try again, an error when a living process has it. */
 async function tryAcquire(dataDir: string, draft: string, owner: LockOwner): Promise<boolean> {
   const path = lockPath(dataDir);
   if (await linked(draft, path)) return true;
@@ -100,7 +100,7 @@ async function tryAcquire(dataDir: string, draft: string, owner: LockOwner): Pro
 
   const claimed = await claimTakeover(dataDir, draft, found.owner.nonce);
   if (claimed === undefined) return false;
-  // Only who holds the claim may replace this very lock, so between this look and the rename nobody does.
+  // Only the holder of the claim may replace this lock, so nobody does between this check and the rename.
   const still = (await readOwner(path))?.owner.nonce === found.owner.nonce;
   if (still) await rename(await writeDraft(dataDir, owner), path);
   for (const nonce of claimed) await rm(takeoverPath(dataDir, nonce), { force: true });
@@ -138,7 +138,7 @@ function heldLock(dataDir: string, owner: LockOwner, onLost: (() => void) | unde
   const timer = setInterval(() => {
     touch().catch((thrown: unknown) => {
       process.emitWarning(
-        `The lock on ${dataDir} could not be renewed: ${messageOf(thrown)}. It is tried again.`,
+        `The lock on ${dataDir} could not be renewed: ${messageOf(thrown)}. The server tries again.`,
       );
     });
   }, touchMs);
@@ -150,7 +150,7 @@ function heldLock(dataDir: string, owner: LockOwner, onLost: (() => void) | unde
     },
     update: async (info) => {
       if (!(await isOurs()))
-        throw new StoaError('locked', `The lock on ${dataDir} has passed to another process.`);
+        throw new StoaError('locked', `Another process has taken over the lock on ${dataDir}.`);
       current = { ...current, url: info.url };
       await rename(await writeDraft(dataDir, current), path);
     },
@@ -167,8 +167,8 @@ interface FoundOwner {
 }
 
 async function isAlive(found: FoundOwner, nowMs: number): Promise<boolean> {
-  const judged = await judgeProcess(found.owner);
-  return judged === 'unknown' ? nowMs - found.touchedAtMs < silentMsMax : judged === 'alive';
+  const state = await processState(found.owner);
+  return state === 'unknown' ? nowMs - found.touchedAtMs < silentMsMax : state === 'alive';
 }
 
 async function readOwner(path: string): Promise<FoundOwner | undefined> {
@@ -188,7 +188,7 @@ async function readOwner(path: string): Promise<FoundOwner | undefined> {
   return { owner: parseOwner(content), touchedAtMs };
 }
 
-/** A file that nobody can read has an owner that nobody can see: only its age decides. */
+/** The owner of an unreadable file is unknown, so only its age decides. */
 function parseOwner(content: string): LockOwner {
   try {
     return lockOwnerSchema.parse(JSON.parse(content));
@@ -206,7 +206,7 @@ function parseOwner(content: string): LockOwner {
   }
 }
 
-/** The lock's content under a name of its own, whole and on disk before it gets the real name. */
+/** Writes the lock under a temporary name, completely and to disk, before it gets its real name. */
 async function writeDraft(dataDir: string, owner: LockOwner): Promise<string> {
   const draft = join(dataDir, `${lockFile}.draft-${randomUUID()}`);
   await writeWhole(draft, `${JSON.stringify(owner, undefined, 2)}\n`, 'wx');
@@ -225,11 +225,12 @@ async function linked(from: string, to: string): Promise<boolean> {
 }
 
 function lockedBy(dataDir: string, owner: LockOwner): StoaError {
-  const where = owner.url === undefined ? '' : ` and answers at ${owner.url}`;
-  const client = owner.url === undefined ? 'Stop it first' : `Talk to it at ${owner.url}, or stop it first`;
+  const where = owner.url === undefined ? '' : `, which serves it at ${owner.url}`;
+  const client =
+    owner.url === undefined ? 'Stop it first' : `Use the server at ${owner.url}, or stop it first`;
   return new StoaError(
     'locked',
-    `The data directory ${dataDir} is in use by process ${owner.pid} on ${owner.hostname}, which took it at ${owner.startedAt}${where}.`,
+    `The data directory ${dataDir} is in use by process ${owner.pid} on ${owner.hostname} since ${owner.startedAt}${where}.`,
     {
       fix: `${client}, or choose another data directory.`,
       details: { pid: owner.pid, startedAt: owner.startedAt, url: owner.url },

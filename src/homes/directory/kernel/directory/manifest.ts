@@ -1,4 +1,4 @@
-/** `stoa.json` in a data directory: what it was created with, checked at every open. */
+/** `stoa.json` in a data directory: the settings of its creation, checked at every open. */
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ export function newManifest(engine: EngineName, shards: number): Manifest {
   return { format: dataFormat, id: randomUUID(), engine, shards, created_at: new Date().toISOString() };
 }
 
-/** The manifest of a directory, or undefined where there is none yet. */
+/** The manifest of a directory, or undefined where it does not exist yet. */
 export async function readManifest(dataDir: string): Promise<Manifest | undefined> {
   const path = join(dataDir, 'stoa.json');
   let text: string;
@@ -93,7 +93,7 @@ function checkManifest(path: string, text: string): Manifest {
     engineNames.includes(engine as EngineName) &&
     engine !== 'memory';
   if (!whole) {
-    throw new StoaError('damaged_data', `${path} lacks what a manifest must say.`, {
+    throw new StoaError('damaged_data', `${path} is incomplete: a required field is missing or invalid.`, {
       fix: 'Restore the file from a backup, or the whole directory with "stoa restore".',
     });
   }

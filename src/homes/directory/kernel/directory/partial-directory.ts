@@ -5,9 +5,15 @@ import { StoaError, messageOf } from '../../../../core/errors.js';
 import { makePrivateDirectory, syncDirectory, writeWhole } from '../../../../core/files.js';
 import { type DirectoryLock, acquireLock, lockFile } from './lock.js';
 
-/** Tells a directory that was begun here, and may be thrown away, from one of somebody else's that only has its name. */
+/**
+ * Marks an unfinished directory of this command, which may be deleted. Another directory with the same name
+ * has no mark.
+ */
 const markFile = 'stoa.partial';
-/** The mark comes right after the lock: a directory that has had none for this long was given up between the two. */
+/**
+ * The mark is written right after the lock. A directory without a mark for this long was abandoned in
+ * between.
+ */
 const markedWithinMs = 60_000;
 
 export interface PartialDirectory {
@@ -17,31 +23,38 @@ export interface PartialDirectory {
   discard(): Promise<void>;
 }
 
-/** Begins a directory beside the target. What an attempt that was cut off left there goes; anything else is refused. */
+/**
+ * Creates a directory beside the target. Removes what an interrupted attempt left there; throws for other
+ * files.
+ */
 export async function beginPartial(target: string): Promise<PartialDirectory> {
   const whole = resolve(target);
   const path = `${whole}.partial`;
-  if (!isBegunHere((await namesIn(path)) ?? [])) {
-    throw new StoaError('already_exists', `${path} is in the way, and no unfinished work of this command.`, {
-      fix: 'Move it aside, or name another target.',
-    });
+  if (!isUnfinishedHere((await namesIn(path)) ?? [])) {
+    throw new StoaError(
+      'already_exists',
+      `${path} exists and is not an unfinished directory of this command.`,
+      {
+        fix: 'Move it aside, or name another target.',
+      },
+    );
   }
   try {
     await makePrivateDirectory(path);
   } catch (error) {
-    throw new StoaError('invalid_request', `${whole} cannot be made: ${messageOf(error)}.`, {
+    throw new StoaError('invalid_request', `${whole} cannot be created: ${messageOf(error)}.`, {
       cause: error,
-      fix: 'Name a place that you can write to.',
+      fix: 'Name a directory that you can write to.',
     });
   }
-  // Held from here to the end, so that of two that begin at once only one goes on.
+  // Held until the end, so that only one of two concurrent commands continues.
   const lock = await acquireLock(path, {}).catch(async (error: unknown) => {
     await removeEmpty(path);
     throw error;
   });
   try {
     await empty(path);
-    await writeWhole(join(path, markFile), `Unfinished: what is in here becomes ${whole}.\n`, 'w');
+    await writeWhole(join(path, markFile), `Unfinished. This directory becomes ${whole}.\n`, 'w');
   } catch (error) {
     await discard(path, lock);
     throw error;
@@ -50,13 +63,14 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
     path,
     finish: async () => {
       if (((await namesIn(whole)) ?? []).length > 0)
-        throw new StoaError('already_exists', `${whole} was filled by somebody else meanwhile.`, {
+        throw new StoaError('already_exists', `Another process created ${whole} meanwhile.`, {
           fix: 'Name another target.',
         });
       await rm(join(path, markFile));
       if ((await namesIn(whole)) !== undefined) await rmdir(whole);
       await rename(path, whole);
-      // It went along: given up before, the directory could be taken for one that nobody fills.
+      // The lock moved with the directory. If it had been released before, another process could have deleted
+      // the directory.
       await lock.release();
       await rm(join(whole, lockFile), { force: true });
       await syncDirectory(dirname(whole));
@@ -65,10 +79,13 @@ export async function beginPartial(target: string): Promise<PartialDirectory> {
   };
 }
 
-/** Takes away what an attempt that was cut off left. False where it is somebody else's, or whoever fills it lives. */
+/**
+ * Removes the leftovers of an interrupted attempt. False if the directory is not ours, or if a living process
+ * fills it.
+ */
 export async function removeAbandoned(path: string): Promise<boolean> {
   const names = await namesIn(path);
-  if (names === undefined || !isBegunHere(names)) return false;
+  if (names === undefined || !isUnfinishedHere(names)) return false;
   if (!names.includes(markFile) && Date.now() - (await stat(path)).mtimeMs < markedWithinMs) return false;
   let lock: DirectoryLock;
   try {
@@ -83,14 +100,14 @@ export async function removeAbandoned(path: string): Promise<boolean> {
   return true;
 }
 
-/** The lock goes last: until then nobody else begins in what is being taken away. */
+/** The lock is removed last, so that nobody else begins in a directory that is being deleted. */
 async function discard(path: string, lock: DirectoryLock): Promise<void> {
   await empty(path);
   await lock.release();
   await removeEmpty(path);
 }
 
-/** What is not empty belongs to somebody else by now. */
+/** A directory that is not empty belongs to another process by now. */
 async function removeEmpty(path: string): Promise<void> {
   try {
     await rmdir(path);
@@ -105,11 +122,11 @@ async function empty(path: string): Promise<void> {
     if (!name.startsWith(lockFile)) await rm(join(path, name), { recursive: true, force: true });
 }
 
-function isBegunHere(names: readonly string[]): boolean {
+function isUnfinishedHere(names: readonly string[]): boolean {
   return names.includes(markFile) || names.every((name) => name.startsWith(lockFile));
 }
 
-/** The names in a directory, or undefined where there is none. */
+/** The names in a directory, or undefined where it does not exist. */
 export async function namesIn(path: string): Promise<string[] | undefined> {
   try {
     return await readdir(path);
@@ -117,7 +134,7 @@ export async function namesIn(path: string): Promise<string[] | undefined> {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
     if (code === 'ENOTDIR')
-      throw new StoaError('already_exists', `${path} is in the way; it is a file.`, {
+      throw new StoaError('already_exists', `${path} is a file. Expected a directory or nothing.`, {
         cause: error,
         fix: 'Move it aside, or name another target.',
       });

@@ -26,18 +26,18 @@ export async function thisProcess(): Promise<ProcessIdentity> {
 }
 
 /** Whether the process is gone, still there, or out of sight from here. */
-export async function judgeProcess(other: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'> {
+export async function processState(other: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'> {
   const here = await thisProcess();
   const sameKernel = here.bootId === '' ? other.hostname === here.hostname : other.bootId === here.bootId;
   if (sameKernel && other.pidNamespace === here.pidNamespace) {
     return (await processStart(other.pid)) === other.processStart ? 'alive' : 'dead';
   }
-  // The same host has been started anew since, and nothing survives that.
+  // The host was restarted since then, so the process is gone.
   if (!sameKernel && other.hostname === here.hostname) return 'dead';
   return 'unknown';
 }
 
-/** When a process of this system started, or undefined when there is none with this pid. */
+/** When a process of this system started, or undefined if no process has this pid. */
 async function processStart(pid: number): Promise<string | undefined> {
   if (process.platform === 'win32') return isRunning(pid) ? 'unknown' : undefined;
   if (process.platform !== 'linux') return processStartByPs(pid);
@@ -71,7 +71,7 @@ async function processStartByPs(pid: number): Promise<string | undefined> {
   }
 }
 
-/** All that can be asked on Windows without another program; a reused pid is not told there. */
+/** All that Windows reports without another program. A reused pid is not detected there. */
 function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);

@@ -1,4 +1,6 @@
-/** Databases that the manifest of a directory does not speak of, though they are its own: it was lost or changed. */
+/**
+ * Finds databases of a directory that its manifest does not name, because the manifest was lost or changed.
+ */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError } from '../../../../core/errors.js';
@@ -15,16 +17,16 @@ const ownFiles: readonly (readonly [EngineName, string])[] = [
 
 const putBack = 'Put stoa.json back from a copy, or restore a backup into a new directory.';
 
-/** A new store is not begun beside a database of another engine: what is in that would be out of sight. */
+/** A new store is not created beside a database of another engine, because its data would be hidden. */
 export async function refuseOtherEngine(dataDir: string, engine: EngineName): Promise<void> {
   const path = shardDirectory(dataDir, 0);
   const other = (await enginesIn(path)).find((name) => name !== engine);
   if (other === undefined) return;
   throw new StoaError(
     'damaged_data',
-    `${path} holds a database of ${other}, but ${join(dataDir, 'stoa.json')} is missing.`,
+    `${path} contains a database of ${other}, but ${join(dataDir, 'stoa.json')} is missing.`,
     {
-      fix: `${putBack} Where nothing was ever stored in it, begin it with --engine ${other}.`,
+      fix: `${putBack} If nothing was ever stored in it, start with --engine ${other}.`,
     },
   );
 }
@@ -35,16 +37,16 @@ export async function refuseMoreShards(dataDir: string, { engine, id, shards }: 
   if (!(await enginesIn(path)).includes(engine)) return;
   const next = await openEngine(engine, { ...storeConfigDefaults, data_dir: path }, [kernelFamilies.meta]);
   try {
-    // One of another id is what is left of a directory whose making was cut off.
+    // A database with another id was left by an interrupted creation.
     if (next.get(kernelFamilies.meta, storeIdKey)?.toString() !== id) return;
   } finally {
     await next.close();
   }
   throw new StoaError(
     'damaged_data',
-    `${join(dataDir, 'stoa.json')} tells of ${shards} shard(s), but ${path} belongs to it too.`,
+    `${join(dataDir, 'stoa.json')} names ${shards} shard(s), but ${path} exists too.`,
     {
-      fix: `${putBack} The number of shards is changed with "stoa reshard" only.`,
+      fix: `${putBack} Only "stoa reshard" changes the number of shards.`,
     },
   );
 }

@@ -36,7 +36,7 @@ export interface EngineDriver<Family> {
 
 const nothing: Iterable<Entry> = [];
 
-/** An engine that checks each call and leaves the storing to its driver. */
+/** An engine that checks each call and leaves the storage to its driver. */
 export class CheckedEngine<Family> implements Engine {
   readonly name: EngineName;
   readonly #driver: EngineDriver<Family>;
@@ -83,7 +83,7 @@ export class CheckedEngine<Family> implements Engine {
       return Promise.reject(refused);
     }
     const commit = this.#lastCommit.then(() => this.#write(checked));
-    // The next commit only waits for this one; whoever called `commit` hears of its failure.
+    // The next commit only waits for this one. The caller of `commit` gets the failure.
     this.#lastCommit = commit.catch(() => undefined);
     return commit;
   }
@@ -95,7 +95,7 @@ export class CheckedEngine<Family> implements Engine {
     const snapshot: Snapshot = {
       next: (family, limit) => {
         const found = this.#family(family);
-        if (!open) throw new StoaError('closed', 'This snapshot is closed.');
+        if (!open) throw new StoaError('closed', 'The snapshot is closed.');
         return limit > 0 ? frozen.next(found, limit) : [];
       },
       close: async () => {
@@ -129,9 +129,9 @@ export class CheckedEngine<Family> implements Engine {
     if (this.#broken !== undefined) {
       throw new StoaError(
         'engine',
-        'An earlier commit failed with an unknown outcome, so this one was not tried.',
+        'An earlier commit failed with an unknown result, so this commit was not tried.',
         {
-          fix: 'Close the database and open it again: what is on disk then is the truth.',
+          fix: 'Close the database and open it again. It then shows what is on disk.',
           cause: this.#broken,
         },
       );
@@ -171,32 +171,32 @@ export class CheckedEngine<Family> implements Engine {
   }
 }
 
-/** A commit of which nobody can say whether it is on disk. */
+/** A commit failed, and it is unknown whether it is on disk. */
 export function commitFailure(cause: unknown): StoaError {
   return new StoaError('engine', `The commit failed: ${messageOf(cause)}.`, { cause });
 }
 
-/** A commit that left nothing behind because there was no room for it. */
+/** A commit failed because the disk is full, and wrote nothing. */
 export function diskFull(cause?: unknown): StoaError {
-  return new StoaError('disk_full', 'The disk is full; nothing of this commit was written.', {
+  return new StoaError('disk_full', 'The disk is full. Nothing of this commit was written.', {
     fix: 'Free some space on the disk of the data directory. Writes work again without a restart.',
     cause,
   });
 }
 
-/** A database that was not opened because that takes some room too. */
+/** A database could not be opened because opening it needs disk space. */
 export function noRoomToOpen(dataDir: string, cause: unknown): StoaError {
   return new StoaError(
     'disk_full',
-    `The disk is full, and the database in ${dataDir} needs some room to be opened.`,
+    `The disk is full. The database in ${dataDir} needs some disk space to open.`,
     {
-      fix: 'Free some space on the disk of the data directory, then start again. What is stored stays as it is.',
+      fix: 'Free some space on the disk of the data directory, then start again. Stored data is not affected.',
       cause,
     },
   );
 }
 
-/** Data that the engine cannot make sense of. */
+/** The engine cannot read the database. */
 export function damagedData(dataDir: string, cause: unknown): StoaError {
   return new StoaError('damaged_data', `The database in ${dataDir} is damaged: ${messageOf(cause)}.`, {
     fix: 'Move the directory aside and restore a backup into a new one with `stoa restore`.',
@@ -206,28 +206,28 @@ export function damagedData(dataDir: string, cause: unknown): StoaError {
 
 function checkKey(key: Buffer): void {
   if (key.length > keyBytesMax) {
-    throw new StoaError('too_large', `A key of ${key.length} bytes is longer than ${keyBytesMax} bytes.`);
+    throw new StoaError('too_large', `A key has ${key.length} bytes, which exceeds ${keyBytesMax}.`);
   }
-  if (key.length === 0) throw new StoaError('internal', 'A key must have at least one byte.');
+  if (key.length === 0) throw new StoaError('internal', 'A key is empty.');
 }
 
-/** The same bounds without empty buffers, or undefined when no key can lie within them. */
+/** The same bounds without empty buffers, or undefined when no key can be in the range. */
 function checkedBounds(options: RangeOptions): RangeOptions | undefined {
   const { gte, gt, lte, lt, limit } = options;
   if ((gte !== undefined && gt !== undefined) || (lte !== undefined && lt !== undefined)) {
-    throw new StoaError('internal', 'A range has at most one lower and one upper bound.');
+    throw new StoaError('internal', 'A range has two lower or two upper bounds.');
   }
   const lower = gte ?? gt;
   const upper = lte ?? lt;
   if (lower !== undefined && lower.length > 0) checkKey(lower);
   if (upper !== undefined) {
-    // No key is empty, so nothing lies below an empty bound.
+    // No key is empty, so no key is below an empty bound.
     if (upper.length === 0) return undefined;
     checkKey(upper);
     const order = lower === undefined ? -1 : Buffer.compare(lower, upper);
     if (order > 0 || (order === 0 && (gte === undefined || lte === undefined))) return undefined;
   }
   if (limit !== undefined && !(limit > 0)) return undefined;
-  // Every key lies above an empty bound, so that bound says nothing.
+  // Every key is above an empty bound, so that bound has no effect.
   return lower?.length === 0 ? { ...options, gte: undefined, gt: undefined } : options;
 }

@@ -15,7 +15,7 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
     await (await open(probe, 'wx', privateFile)).close();
     await rm(probe);
     await makePrivate(path);
-    // The new names must outlive a power cut as surely as what is stored under them.
+    // The new names must survive a power cut, like the data stored under them.
     if (firstMade !== undefined) {
       for (let made = path; made.length >= firstMade.length; made = dirname(made))
         await syncDirectory(dirname(made));
@@ -25,9 +25,9 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
     if (failure instanceof StoaError) throw failure;
     throw new StoaError(
       'invalid_config',
-      `The data directory ${path} cannot be written: ${messageOf(thrown)}.`,
+      `The data directory ${path} is not writable: ${messageOf(thrown)}.`,
       {
-        fix: 'Let the user that runs Stoa write there, or choose another data directory.',
+        fix: 'Give the user that runs Stoa write access, or choose another data directory.',
         cause: thrown,
       },
     );
@@ -35,7 +35,10 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
   return path;
 }
 
-/** Bytes of the files directly in a directory, or of those with an ending. A file that is deleted meanwhile counts nothing. */
+/**
+ * Bytes of the files directly in a directory, or of those with an ending. A file that is deleted meanwhile
+ * counts nothing.
+ */
 export function directorySizeBytes(path: string, ending = ''): number {
   let sizeBytes = 0;
   for (const entry of readdirSync(path, { withFileTypes: true })) {
@@ -45,7 +48,10 @@ export function directorySizeBytes(path: string, ending = ''): number {
   return sizeBytes;
 }
 
-/** Bytes that may still be written to the disk of a directory, or Infinity where the file system does not tell. */
+/**
+ * Bytes that may still be written to the disk of a directory, or Infinity where the file system does not
+ * tell.
+ */
 export function freeBytes(path: string): number {
   const { blocks, bavail, bsize } = statfsSync(path);
   return blocks === 0 ? Infinity : bavail * bsize;

@@ -16,8 +16,8 @@ export async function openEngine(
     case 'memory':
       return (await import('./memory.js')).openMemory(config, families);
     default:
-      throw new StoaError('invalid_config', `There is no engine named "${String(name)}".`, {
-        fix: 'Choose lmdb (the default), rocksdb or memory.',
+      throw new StoaError('invalid_config', `Unknown engine "${String(name)}".`, {
+        fix: 'Use lmdb (the default), rocksdb or memory.',
       });
   }
 }

@@ -5,7 +5,7 @@ import { endianness } from 'node:os';
 import { dirname } from 'node:path';
 import { damagedData } from './checked.js';
 
-/** Where the fields of a meta page stand, from the page's beginning, in lmdb 3.5's format. */
+/** The offsets of the fields in a meta page, in lmdb 3.5's format. */
 const magicAt = 24;
 const pageSizeAt = 48;
 const lastPageAt = 144;

@@ -1,4 +1,4 @@
-/** LMDB, the default engine: one memory-mapped file, commits on a thread of its own. */
+/** LMDB, the default engine: one memory-mapped file, commits on a separate thread. */
 import { open as openFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { open } from 'lmdb';
@@ -53,7 +53,7 @@ interface LmdbRoot extends LmdbDatabase {
   close(): Promise<void>;
 }
 
-/** Address space to begin with. The file is only as long as its data, and the map grows by itself. */
+/** The initial address space. The file is only as long as its data, and the map grows automatically. */
 const mapBytesFirst = 64 * 1024 * 1024;
 
 /** Named databases that one environment can hold: far more than there are families. */
@@ -79,7 +79,7 @@ export async function openLmdb(config: StoreConfig, families: readonly string[])
       noSync: !config.sync_writes,
       // With overlapping syncs a commit can be read before it is on disk.
       overlappingSync: false,
-      // The kernel groups its writes itself; each batch here is one transaction.
+      // The kernel groups its writes; each batch here is one transaction.
       eventTurnBatching: false,
       // The declared types leave out what LmdbRoot names; the methods are in every 3.5 release.
     }) as unknown as LmdbRoot;
@@ -250,7 +250,7 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
 function lmdbRange(options: RangeOptions, transaction: ReadTransaction): LmdbRange {
   const { gte, gt, lte, lt, limit } = options;
   if (options.reverse === true) {
-    // `end` is given even when there is none: left out, lmdb ends before the key 0x00.
+    // `end` is always given: without it, lmdb ends before the key 0x00.
     return {
       start: lte ?? lt,
       exclusiveStart: lt !== undefined,
@@ -278,7 +278,10 @@ const noSpaceCodes = new Set<unknown>([28, 122, -30792]);
 
 const inputOutputError = 5;
 
-/** The changed pages from a leaf up to the root, and the most of them that many operations are taken to change. */
+/**
+ * The changed pages from a leaf up to the root, and the most of them that many operations are taken to
+ * change.
+ */
 const pathBytes = 16 * 1024;
 const pathsBytesMax = 16 * 1024 * 1024;
 

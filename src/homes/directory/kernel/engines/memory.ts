@@ -35,7 +35,7 @@ class MemoryDriver implements EngineDriver<SortedEntries> {
     }
   }
 
-  /** Applied in a later turn, so that nobody comes to rely on a commit that is there at once. */
+  /** Applied in a later turn, so that no caller relies on a commit being visible at once. */
   async write(operations: readonly DriverOperation<SortedEntries>[]): Promise<void> {
     await new Promise<void>((resolve) => {
       setImmediate(() => {
@@ -82,7 +82,7 @@ class MemoryDriver implements EngineDriver<SortedEntries> {
   }
 }
 
-/** What a read returns belongs to the caller, who may write into it. */
+/** The caller owns the result of a read and may write into it. */
 function copyOf(entry: Entry): Entry {
   return { key: Buffer.from(entry.key), value: Buffer.from(entry.value) };
 }

@@ -24,12 +24,15 @@ interface Column {
 }
 
 interface RocksIterator {
-  /** Keys and values by turns, at most `size` entries and not much more than `highWaterMarkBytes`; fewer does not mean the end, `finished` does. */
+  /**
+   * Keys and values by turns, at most `size` entries and not much more than `highWaterMarkBytes`; fewer does
+   * not mean the end, `finished` does.
+   */
   _nextvSync(size: number): { rows: Buffer[]; finished: boolean };
   close(callback: (error: Error | null | undefined) => void): void;
 }
 
-/** What is used of the package, which has no types of its own. */
+/** The used part of the package, which has no types. */
 interface RocksDatabase {
   readonly columns: Record<string, ColumnHandle>;
   _getManySync(keys: readonly Buffer[], options: Column): (Buffer | undefined | null)[];
@@ -57,7 +60,10 @@ const familiesFile = 'FAMILIES.json';
 /** The package reads the size of a cache as an unsigned 32-bit number. */
 const cacheBytesMax = 2 ** 32 - 1;
 
-/** Reading a compressed block that the operating system has in memory takes two to three times as long, and ids, hashes and short rows shrink by a tenth. */
+/**
+ * Reading a compressed block that the operating system has in memory takes two to three times as long, and
+ * ids, hashes and short rows shrink by a tenth.
+ */
 const columnOptions = { compression: false } as const;
 
 /** Entries that one call below fetches. */
@@ -71,10 +77,13 @@ const iteratorOptions = {
   highWaterMarkBytes: pageBytesMax,
 } as const;
 
-/** What a batch may hold on to between commits; one that grew further is given back. */
+/** How much memory a batch may keep between commits. A larger batch is freed. */
 const keptBatchBytesMax = 1024 * 1024;
 
-/** Statistics look at so many entries of a family, and at so many of all; there is no cheaper way to ask for its size. */
+/**
+ * Statistics count up to this many entries of a family, and of all families. There is no cheaper way to get a
+ * size.
+ */
 const statsEntriesMax = 1_000;
 const statsTurnEntriesMax = 5_000;
 const statsTurnBytesMax = 4 * 1024 * 1024;
@@ -84,7 +93,7 @@ export async function openRocksdb(config: EngineConfig, families: readonly strin
   const path = await prepareDirectory(config.data_dir);
   const names = await rememberFamilies(path, families);
   const scattered = new Set(config.scattered_families);
-  // Each family has a cache of its own, so the memory that all may use is divided.
+  // Each family has its own cache, so the memory is divided among them.
   const cacheSize = Math.min(
     Math.floor(config.block_cache_bytes / Math.max(names.length - scattered.size, 1)),
     cacheBytesMax,
@@ -125,7 +134,9 @@ class RocksDriver implements EngineDriver<Column> {
   /** Used again by each commit: to grow a new one takes a third of the time of filling it. */
   #batch: RocksBatch | undefined;
   readonly #snapshots = new Set<DriverSnapshot<Column>>();
-  /** RocksDB takes no more writes after one that failed, whatever the reason, until it is opened again. */
+  /**
+   * After a failed write RocksDB accepts no more writes until it is opened again, whatever the reason was.
+   */
   #hasFailed = false;
   /** Whether its log holds something that is in no table yet. */
   #hasWritten = false;
@@ -152,7 +163,7 @@ class RocksDriver implements EngineDriver<Column> {
   getMany(family: Column, keys: readonly Buffer[]): (Buffer | undefined)[] {
     const values = this.#reading((database) => database._getManySync(keys, family));
     return values.map((value) => {
-      if (value === null) throw new StoaError('engine', 'RocksDB gave up reading a value.');
+      if (value === null) throw new StoaError('engine', 'RocksDB aborted reading a value.');
       return value;
     });
   }
@@ -180,11 +191,12 @@ class RocksDriver implements EngineDriver<Column> {
   }
 
   /**
-   * The package writes on the calling thread only. Waiting for a turn of its own keeps the commit
-   * invisible until then, and what awaits it runs before any other turn can read.
+   * The package writes on the calling thread only. Waiting for a turn keeps the commit invisible until then,
+   * and its callers run before any other turn can read.
    */
   async write(operations: readonly DriverOperation<Column>[]): Promise<void> {
-    // Asked beforehand: a write that runs out of space leaves RocksDB unable to write until it is opened again.
+    // Asked beforehand: a write that runs out of space leaves RocksDB unable to write until it is opened
+    // again.
     if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
     if (this.#hasFailed) await this.#reopen();
     await new Promise<void>((resolve, reject) => {
@@ -213,9 +225,9 @@ class RocksDriver implements EngineDriver<Column> {
         if (cursor === undefined)
           throw new StoaError(
             'disk_full',
-            'The disk was full, and the database was opened again meanwhile.',
+            'The database was reopened during this read, because the disk was full.',
             {
-              fix: 'Begin again: what was read so far belongs to the database before that.',
+              fix: 'Start the read again.',
             },
           );
         while (!cursor.finished && entries.length === 0) {
@@ -258,8 +270,8 @@ class RocksDriver implements EngineDriver<Column> {
   }
 
   /**
-   * The package cannot flush, and closing leaves everything since the last flush in the log, where RocksDB drops
-   * what follows a damaged record without a word. Opening moves the log into tables, which have checksums.
+   * The package cannot flush. Closing leaves everything since the last flush in the log, where RocksDB
+   * silently drops all records after a damaged one. Opening moves the log into tables, which have checksums.
    */
   async close(): Promise<void> {
     await this.#closeDatabase();
@@ -276,7 +288,7 @@ class RocksDriver implements EngineDriver<Column> {
     }
   }
 
-  /** Opens the database again, once there is room for what its log holds. Reads are refused for that moment. */
+  /** Opens the database again, once there is space for its log. Reads are refused meanwhile. */
   async #reopen(): Promise<void> {
     if (freeBytes(this.#path) < this.#roomToOpen()) throw diskFull();
     for (const snapshot of this.#snapshots) snapshot.close();
@@ -344,7 +356,7 @@ class RocksDriver implements EngineDriver<Column> {
 
   #opened(): RocksDatabase {
     if (this.#database !== undefined) return this.#database;
-    throw new StoaError('disk_full', 'The disk was full, and the database is being opened again.', {
+    throw new StoaError('disk_full', 'The database is being reopened, because the disk was full.', {
       fix: 'Try again in a second.',
     });
   }
@@ -368,7 +380,9 @@ function roomFor(operations: readonly DriverOperation<Column>[]): number {
   return operations.reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), spareBytes);
 }
 
-/** Closing a batch or an iterator frees memory at once and cannot fail; the package wants a callback all the same. */
+/**
+ * Closing a batch or an iterator frees memory at once and cannot fail, but the package requires a callback.
+ */
 function reportNothing(error: Error | null | undefined): void {
   if (error)
     throw new StoaError('internal', `RocksDB could not free an iterator: ${error.message}.`, {
@@ -397,7 +411,7 @@ async function loadPackage(): Promise<RocksPackage> {
   } catch (thrown) {
     throw new StoaError(
       'missing_package',
-      `The engine rocksdb needs ${name}, which does not load: ${messageOf(thrown)}.`,
+      `The engine rocksdb needs the package ${name}, which cannot be loaded: ${messageOf(thrown)}.`,
       {
         fix: `Run \`npm install ${name}\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
         cause: thrown,

@@ -143,7 +143,7 @@ export class SortedEntries {
 
 const start: Position = { run: 0, index: 0 };
 
-/** Whether an entry stands before the place of this key, which is before or after the key's own entry. */
+/** Whether an entry is before the place of this key, which is before or after the key's own entry. */
 function isBefore(entry: Entry, key: Buffer, after: boolean): boolean {
   const order = entry.key.compare(key);
   return after ? order <= 0 : order < 0;

@@ -14,7 +14,10 @@ import type {
 import { type WaitingReader, WaitingReaders } from '../../../../feed/waiting-readers.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
 
-/** Changes looked at for one page, so that a narrow filter does not hold up the event loop; a commit without any counts as one. */
+/**
+ * Changes read for one page, so that a narrow filter does not block the event loop. A commit without changes
+ * counts as one.
+ */
 const changesScannedMax = 2_000;
 /** Changes kept decoded in memory a shard: readers near the end share them. */
 const recentChangesMax = 10_000;
@@ -22,7 +25,7 @@ const recentChangesMax = 10_000;
 export class ChangeFeed implements Feed {
   readonly #shards: FeedShard[];
   readonly #waiting = new WaitingReaders();
-  /** Up to where, a number a shard, everything has been shown to whoever waited. */
+  /** The position, a number per shard, up to which everything was shown to waiting readers. */
   readonly #shown: number[];
 
   constructor(stores: readonly Store[]) {
@@ -64,8 +67,8 @@ export class ChangeFeed implements Feed {
   }
 
   /**
-   * Pages without end: first what is kept, then what happens. It reads the log whenever its reader
-   * asks, so a slow reader costs no memory; one that falls behind the kept part gets `resync`.
+   * Endless pages: first the stored changes, then new ones. It reads the log when its reader asks, so a slow
+   * reader costs no memory. A reader that falls behind the stored part gets `resync`.
    */
   follow(options: FollowOptions): AsyncGenerator<FeedPage> {
     // Without a position it begins with what happens after this call, not after the first look.
@@ -79,7 +82,7 @@ export class ChangeFeed implements Feed {
       const page = this.read({ ...options, since });
       since = page.position;
       const idleLeftMs = quietSinceMs + options.idleMs - performance.now();
-      // Also while others write what is not accepted here: the position must not grow old.
+      // Also while other changes are filtered out, so that the position does not grow old.
       if (page.commits.length > 0 || idleLeftMs <= 0) {
         yield page;
         quietSinceMs = performance.now();
@@ -91,7 +94,7 @@ export class ChangeFeed implements Feed {
     }
   }
 
-  /** Calls back after each group of commits, whatever they are. Returns the way to stop it. */
+  /** Calls back after each group of commits. Returns a function that stops it. */
   onCommit(listener: (commits: readonly Commit[]) => void): () => void {
     const stops = this.#shards.map((shard) => shard.store.onCommit(listener));
     return () => {
@@ -106,7 +109,7 @@ export class ChangeFeed implements Feed {
         : decodePosition(since, this.#shards.length);
     for (const [index, shard] of this.#shards.entries()) {
       if (!shard.holdsAfter(at[index] as number)) {
-        throw new StoaError('resync', 'The change feed does not hold what comes after this position.', {
+        throw new StoaError('resync', 'The change feed no longer contains the changes after this position.', {
           fix: 'Read the state again, then follow the feed from `details.position`.',
           details: { position: this.newest() },
         });
@@ -237,8 +240,8 @@ function encodePosition(at: readonly number[]): string {
 function decodePosition(text: string, shards: number): number[] {
   const at = text.split('.').map(Number);
   if (!/^\d{1,15}(\.\d{1,15})*$/.test(text) || at.length !== shards) {
-    throw new StoaError('invalid_cursor', `"${text.slice(0, 80)}" is not a position of this feed.`, {
-      fix: 'Use a position that this server gave out, or leave it away to read from the oldest entry.',
+    throw new StoaError('invalid_cursor', `Invalid feed position "${text.slice(0, 80)}".`, {
+      fix: 'Use a position from this server, or leave it out to read from the oldest entry.',
     });
   }
   return at;

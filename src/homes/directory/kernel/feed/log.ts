@@ -13,7 +13,10 @@ export interface RedoTransaction {
   operations: readonly WriteOperation[];
 }
 
-/** A record of either log starts with the bytes written to that log before it, so that its size is a subtraction. */
+/**
+ * A record of either log starts with the bytes written to that log before it, so that its size is a
+ * subtraction.
+ */
 export interface LogRecord<T> {
   bytesBefore: number;
   items: T[];
@@ -56,7 +59,10 @@ export function decodeFeed(value: Buffer): LogRecord<Commit> {
   return { bytesBefore, items };
 }
 
-/** Redo records are binary: they carry every written value. `texts` are those of the transactions with a commit, in order. */
+/**
+ * Redo records are binary: they carry every written value. `texts` are those of the transactions with a
+ * commit, in order.
+ */
 export function encodeRedo(
   bytesBefore: number,
   transactions: readonly RedoTransaction[],
@@ -145,7 +151,7 @@ export function redoBytesBefore(record: Buffer): number {
   });
 }
 
-/** A record that makes no sense is a fault of the data, with a code of its own. */
+/** An unreadable record is damaged data, with its own error code. */
 function decoded<T>(log: string, decode: () => T): T {
   try {
     return decode();
@@ -161,9 +167,9 @@ function decoded<T>(log: string, decode: () => T): T {
 function unknownFormat(log: string, version: number): StoaError {
   return new StoaError(
     'newer_data',
-    `A record of the ${log} has format ${version}; this program knows format ${formatVersion}.`,
+    `A record of the ${log} has format ${version}. This program reads format ${formatVersion}.`,
     {
-      fix: 'Open the data with the version of Stoa that wrote it, or a newer one.',
+      fix: 'Use the version of Stoa that wrote the data, or a newer version.',
     },
   );
 }
@@ -215,7 +221,7 @@ class Writer {
     if (this.#at !== this.#buffer.length) {
       throw new StoaError(
         'internal',
-        `A redo record of ${this.#buffer.length} bytes was filled with ${this.#at}.`,
+        `A redo record has ${this.#at} bytes. Expected ${this.#buffer.length}.`,
       );
     }
     return this.#buffer;

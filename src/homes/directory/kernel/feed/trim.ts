@@ -6,7 +6,10 @@ import type { Store } from '../store.js';
 /** Records removed in one transaction. */
 const stepRecords = 128;
 
-/** Trims both logs to their limits; returns how many records went. `backedUpLsn`: the redo log up to there is in a backup. */
+/**
+ * Trims both logs to their limits; returns how many records went. `backedUpLsn`: the redo log up to there is
+ * in a backup.
+ */
 export async function trimLogs(store: Store, backedUpLsn = 0): Promise<number> {
   return (await trimFeed(store)) + (await trimRedo(store, backedUpLsn));
 }
@@ -42,7 +45,10 @@ function redoEnd(store: Store): number {
   return 0;
 }
 
-/** Removes from the front while `remove` says so; the newest record stays, for it holds the numbering. */
+/**
+ * Removes from the front while `remove` returns true. The newest record stays, because it holds the
+ * numbering.
+ */
 async function trim(
   store: Store,
   family: string,

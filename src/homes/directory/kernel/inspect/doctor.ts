@@ -1,4 +1,4 @@
-/** Looks through a store for rows that do not fit each other, and mends them page by page. */
+/** Examines a store for rows that do not match each other, and repairs them page by page. */
 import { messageOf } from '../../../../core/errors.js';
 import type { Entry, RangeOptions } from '../engine.js';
 import type { Store } from '../store.js';
@@ -7,19 +7,21 @@ import { Slices } from '../../../../core/waiting/yielding.js';
 import type { ExaminedFinding, Finding } from '../../../../operations/model.js';
 
 export interface Damage extends Finding {
-  /** Mends it inside a transaction of `store`, or of the store that was looked through. */
-  mend?: (tx: Transaction) => void;
+  /** Repairs the damage inside a transaction of `store`, or of the examined store. */
+  applyRepair?: (tx: Transaction) => void;
   store?: Store;
 }
 
-/** Yielded by a check in the middle of a long count: others may have a turn here. No scan is open across it. */
+/**
+ * Yielded by a check in the middle of a long count: others may have a turn here. No scan is open across it.
+ */
 export const turn = Symbol('turn');
 export type Found = Damage | typeof turn;
 
 /** Rows that a count goes over between two turns. */
 const rowsPerTurn = 200;
 
-/** Calls back for every row of a range, with turns in between. */
+/** Calls back for every row of a range and lets other work run in between. */
 export function* eachRow(
   reader: Reader,
   family: string,
@@ -41,22 +43,24 @@ export function* eachRow(
   }
 }
 
-/** One family, walked in key order. Each domain brings its own checks; their order is the order of repair. */
+/** One family, walked in key order. Each domain has its own checks; their order is the order of repair. */
 export interface Check {
   family: string;
   /** What is wrong with this row, or with rows that follow from it. */
   inspect(reader: Reader, entry: Entry, store: Store): Iterable<Found>;
-  /** After the walk: what is wrong with the family as a whole, such as a row that should be there alone. */
+  /** After the walk: damage of the family as a whole, such as a missing single row. */
   conclude?(reader: Reader, store: Store): Iterable<Found>;
 }
 
 export interface ExamineOptions {
   repair?: boolean;
-  /** Rows looked at in one turn, and mended in one transaction. */
+  /** Rows read in one turn, and repaired in one transaction. */
   pageEntries?: number;
 }
 
-/** Every damage in all shards. Shard 00 comes last: its directory is judged by what the others hold then. */
+/**
+ * All damage in all shards. Shard 00 comes last, because its directory of ids depends on the other shards.
+ */
 export async function* examineAll(
   stores: readonly Store[],
   checks: readonly Check[],
@@ -68,8 +72,8 @@ export async function* examineAll(
 }
 
 /**
- * Every damage that the checks find in a store, mended as it goes where asked for. Holds one page
- * at a time, so that a store of any size can be examined while it is in use.
+ * All damage that the checks find in a store, repaired on the way if requested. Holds one page at a time, so
+ * that a store of any size can be examined while it is in use.
  */
 export async function* examine(
   store: Store,
@@ -84,17 +88,20 @@ export async function* examine(
       const page = Array.from(
         store.range(check.family, { ...(after !== undefined && { gt: after }), limit }),
       );
-      yield* judge(store, (reader) => inspectPage(check, reader, page, store), options);
+      yield* checkRows(store, (reader) => inspectPage(check, reader, page, store), options);
       await slices.pause();
       const last = page.at(-1);
       if (last === undefined || page.length < limit) break;
       after = last.key;
     }
-    yield* judge(store, (reader) => check.conclude?.(reader, store) ?? [], options);
+    yield* checkRows(store, (reader) => check.conclude?.(reader, store) ?? [], options);
   }
 }
 
-/** One page as it is now. A row that a check stumbles over is damage too, and no reason to leave the rest unseen. */
+/**
+ * One page in its current state. A row that makes a check throw is damage too, and does not stop the
+ * examination.
+ */
 function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], store: Store): Generator<Found> {
   for (const { key, value } of page) {
     const now = reader === store ? value : reader.get(check.family, key);
@@ -106,20 +113,20 @@ function* inspectPage(check: Check, reader: Reader, page: readonly Entry[], stor
         check.family,
         key,
         'unreadable',
-        `The row, or one that follows from it, cannot be read: ${messageOf(error)}.`,
+        `The row or one of its index rows cannot be read: ${messageOf(error)}.`,
       );
     }
   }
 }
 
-/** Tells what is found, or mends it. */
-async function* judge(
+/** Reports the damage, or repairs it. */
+async function* checkRows(
   store: Store,
   find: (reader: Reader) => Iterable<Found>,
   options: ExamineOptions,
 ): AsyncGenerator<Finding & { repaired: boolean }> {
   const sight = await look(store, find);
-  if (sight.damages.length > 0 && options.repair === true) yield* await mendAll(store, find, sight);
+  if (sight.damages.length > 0 && options.repair === true) yield* await repairAll(store, find, sight);
   else for (const damage of sight.damages) yield { ...findingOf(damage), repaired: false };
 }
 
@@ -140,7 +147,7 @@ const looksMax = 3;
 async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Promise<Sight> {
   const slices = new Slices();
   for (let looks = 0; looks < looksMax; looks += 1) {
-    // Plain reads see what is durable.
+    // Plain reads see only durable rows.
     const { lsn } = store;
     const damages: Damage[] = [];
     let waited = false;
@@ -161,10 +168,10 @@ async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Pr
 }
 
 /**
- * Mends what a long look has found where nothing was written since it began. After any other look it looks again inside
- * the transaction: what was wrong a moment ago may have been a write on its way.
+ * Repairs damage from a long examination if nothing was written since it began. Otherwise it checks again
+ * inside the transaction, because the damage may have been a write in progress.
  */
-async function mendAll(
+async function repairAll(
   store: Store,
   find: (reader: Reader) => Iterable<Found>,
   { damages: seen, lsn }: Sight,
@@ -174,14 +181,15 @@ async function mendAll(
     for (const damage of store.newestLsn === lsn ? seen : find(tx)) {
       if (damage === turn) continue;
       found.push(damage);
-      if (damage.store === undefined || damage.store === store) damage.mend?.(tx);
+      if (damage.store === undefined || damage.store === store) damage.applyRepair?.(tx);
     }
     return found;
   });
-  for (const { mend, store: other } of damages) {
-    if (mend !== undefined && other !== undefined && other !== store) await other.transact((tx) => mend(tx));
+  for (const { applyRepair, store: other } of damages) {
+    if (applyRepair !== undefined && other !== undefined && other !== store)
+      await other.transact((tx) => applyRepair(tx));
   }
-  return damages.map((damage) => ({ ...findingOf(damage), repaired: damage.mend !== undefined }));
+  return damages.map((damage) => ({ ...findingOf(damage), repaired: damage.applyRepair !== undefined }));
 }
 
 function damagesIn(found: Iterable<Found>): Damage[] {
@@ -204,7 +212,7 @@ export function missingRow(
   family: string,
   key: Buffer,
   problem: string,
-  mend: (tx: Transaction) => void,
+  applyRepair: (tx: Transaction) => void,
   store?: Store,
 ): Damage {
   return {
@@ -213,7 +221,7 @@ export function missingRow(
     kind: 'missing',
     problem,
     repair: 'write the row',
-    mend,
+    applyRepair,
     ...(store && { store }),
   };
 }
@@ -232,7 +240,7 @@ export function surplusRow(
     kind,
     problem,
     repair: 'delete the row',
-    mend: (tx) => tx.delete(family, key),
+    applyRepair: (tx) => tx.delete(family, key),
     ...(store && { store }),
   };
 }
@@ -242,9 +250,16 @@ export function wrongRow(
   family: string,
   key: Buffer,
   problem: string,
-  mend: (tx: Transaction) => void,
+  applyRepair: (tx: Transaction) => void,
 ): Damage {
-  return { family, key: key.toString('hex'), kind: 'wrong', problem, repair: 'write the row anew', mend };
+  return {
+    family,
+    key: key.toString('hex'),
+    kind: 'wrong',
+    problem,
+    repair: 'write the row again',
+    applyRepair,
+  };
 }
 
 /** Damage that only a backup can help with. */

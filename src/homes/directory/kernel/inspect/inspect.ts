@@ -25,7 +25,10 @@ const bytesPerTurn = 4 * 1024 * 1024;
 
 const cbor = new Decoder({ useRecords: false, mapsAsObjects: true });
 
-/** Bytes of all shards, and counts and sizes of every family over them, as far as the engines know them at once. */
+/**
+ * Bytes of all shards, and counts and sizes of every family over them, as far as the engines know them at
+ * once.
+ */
 async function knownStats(
   stores: readonly Store[],
 ): Promise<{ sizeBytes: number; families: Map<string, FamilyStats> }> {
@@ -47,7 +50,10 @@ async function knownStats(
   return { sizeBytes, families };
 }
 
-/** The same, counted further where an engine only estimates, to the end unless told otherwise: page by page, while others go on. */
+/**
+ * The same, but counts the entries where an engine only estimates, to the end unless limited: page by page,
+ * while other work continues.
+ */
 export async function countedStats(
   stores: readonly Store[],
   entriesMax = Infinity,
@@ -95,15 +101,15 @@ export function familyNamed(stores: readonly Store[], name: string): string {
   if (meant.length > 1) {
     throw new StoaError(
       'invalid_request',
-      `"${name}" is the name of ${meant.length} families: ${meant.join(', ')}.`,
-      { fix: 'Give the full name.' },
+      `The family name "${name}" is ambiguous. It matches ${meant.join(', ')}.`,
+      { fix: 'Use the full name.' },
     );
   }
   throw new StoaError(
     'not_found',
-    `There is no family "${name}".${didYouMean(name, [...families, ...families.map((family) => family.split('/')[1] ?? family)])}`,
+    `Unknown family "${name}".${didYouMean(name, [...families, ...families.map((family) => family.split('/')[1] ?? family)])}`,
     {
-      fix: '"stoa inspect" lists every family.',
+      fix: 'Run "stoa inspect" for a list of all families.',
     },
   );
 }
@@ -112,7 +118,7 @@ export interface InspectOptions {
   prefix: Buffer;
   limit: number;
   from?: InspectPosition | undefined;
-  /** What a domain knows of a row; undefined where it knows nothing. */
+  /** A row as its domain shows it; undefined where no domain decodes it. */
   decode?: (family: string, key: Buffer, value: Buffer) => unknown;
   /** Whether the values of a family stay hidden; what the domain decodes of them is shown. */
   conceals?: (family: string) => boolean;
@@ -145,7 +151,9 @@ export function inspectFamily(
   return { items, next: undefined };
 }
 
-/** A row that its domain cannot read is shown as its bytes alone: to look at such a row is what this is for. */
+/**
+ * A row that its domain cannot read is shown as its bytes alone: to look at such a row is what this is for.
+ */
 function decodedOf(family: string, key: Buffer, value: Buffer, decode: InspectOptions['decode']): unknown {
   try {
     const known = decode?.(family, key, value);

@@ -1,14 +1,19 @@
-/** The rows of the kernel's own families as readable JSON, for whoever looks into the store. */
+/** The rows of the kernel's own families as readable JSON, for `stoa inspect`. */
 import { kernelFamilies as families } from '../families.js';
 import { decodeFeed, positionOf } from '../feed/log.js';
 import { timerOf } from '../timers.js';
 
-/** What a row says, or undefined for a family that is not the kernel's. Throws for a row that cannot be read. */
+/**
+ * What a row says, or undefined for a family that is not the kernel's. Throws for a row that cannot be read.
+ */
 export function decodeKernelEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }
 
-/** Without the redo log: it holds every value that was ever written, deleted ones too, and no door opens on it. */
+/**
+ * Without the redo log: it holds every value that was ever written, deleted ones too, and no door opens on
+ * it.
+ */
 const decoders: Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>> = {
   [families.meta]: (key, value) => ({ note: key.toString(), value: noteOf(value.toString()) }),
   [families.changes]: (key, value) => ({ last_seq: positionOf(key), commits: decodeFeed(value).items }),

@@ -57,7 +57,7 @@ async function write(store: Store, key: number, value: string): Promise<number> 
 }
 
 describe.each(['lmdb', 'rocksdb'] as const)('backups on %s', (engine) => {
-  it('a full backup taken while writes go on holds one consistent state', async () => {
+  it('a full backup taken during writes has one consistent state', async () => {
     const kernel = await open(join(directory, 'data'), engine);
     for (let index = 0; index < 200; index += 1) await write(kernel.root, index, `value ${index}`);
     const stop = new AbortController();
@@ -155,7 +155,7 @@ describe('backups that cannot be trusted', () => {
     expect((await readdir(directory)).filter((name) => name.startsWith('restored'))).toEqual([]);
   });
 
-  it('a cut file is found', async () => {
+  it('a truncated file is found', async () => {
     const names = (await readdir(backups)).toSorted();
     await truncate(join(backups, names[1] as string, 'shard-00.redo'), 20);
     await expect(attempt()).rejects.toMatchObject({ code: 'damaged_backup' });
@@ -181,7 +181,7 @@ describe('backups that cannot be trusted', () => {
     await kernel.close();
   });
 
-  it('a directory that was put back to an earlier state does not build on what it no longer knows', async () => {
+  it('a directory that was set back does not build on a backup of its lost state', async () => {
     const chain = at('chain');
     const first = await open(at('one'), 'lmdb');
     await backup(first, { directory: at('elsewhere'), kind: 'full' });
@@ -194,7 +194,9 @@ describe('backups that cannot be trusted', () => {
     await original.close();
 
     const copy = await open(at('earlier'), 'lmdb');
-    await expect(backup(copy, { directory: chain, kind: 'incremental' })).rejects.toThrow('another history');
+    await expect(backup(copy, { directory: chain, kind: 'incremental' })).rejects.toThrow(
+      'does not match this store',
+    );
     await backup(copy, { directory: chain, kind: 'full' });
     for (let key = 0; key < 90; key += 1) await write(copy.root, key, 'of the second history');
     const { name, parent } = await backup(copy, { directory: chain, kind: 'incremental' });
@@ -207,7 +209,7 @@ describe('backups that cannot be trusted', () => {
     await restored.close();
   });
 
-  it('a restored directory begins a chain of its own', async () => {
+  it('a restored directory starts a new chain', async () => {
     await restore({ directory: backups, target: join(directory, 'restored'), families });
     const kernel = await open(join(directory, 'restored'), 'lmdb');
     await expect(backup(kernel, { directory: backups, kind: 'incremental' })).rejects.toThrow(
@@ -215,7 +217,7 @@ describe('backups that cannot be trusted', () => {
     );
     const own = join(directory, 'own');
     await expect(backup(kernel, { directory: own, kind: 'incremental' })).rejects.toThrow(
-      'holds no full backup of this store',
+      'has no full backup of this store',
     );
     await backup(kernel, { directory: own, kind: 'full' });
     await write(kernel.root, 7, 'after the restore');
@@ -230,13 +232,13 @@ describe('backups that cannot be trusted', () => {
     await again.close();
   });
 
-  it('a point past the end is refused, and says how far the backups reach', async () => {
+  it('a point past the end is refused, and the error names the end', async () => {
     await expect(
       restore({ directory: backups, target: join(directory, 'restored'), to: { position: '99' }, families }),
     ).rejects.toThrow('position 3');
   });
 
-  it('is made in a directory of its own in the data directory, and not among the files of the engine', async () => {
+  it('is written to a separate directory, not among the files of the engine', async () => {
     const kernel = await open(at('data'), 'lmdb');
     await symlink(at('data/shard-00'), at('innocent'));
     for (const place of ['data/shard-00', 'data/shard-00/db/deeper', 'innocent'])
@@ -257,7 +259,7 @@ describe('backups that cannot be trusted', () => {
     }
   });
 
-  it('says why it cannot be written', async () => {
+  it('reports why it cannot be written', async () => {
     const kernel = await open(at('data'), 'lmdb');
     for (const place of [at('data/stoa.json'), at('data/stoa.json/backups'), '/proc/backups']) {
       await expect(backup(kernel, { directory: place, kind: 'full' })).rejects.toMatchObject({
@@ -269,7 +271,7 @@ describe('backups that cannot be trusted', () => {
     await kernel.close();
   });
 
-  it('lets go of what it was reading where no file can be made', async () => {
+  it('releases its snapshot if no file can be created', async () => {
     let held = 0;
     const kernel = await openKernel({
       dataDir: at('data'),
@@ -306,7 +308,7 @@ describe('backups that cannot be trusted', () => {
     await restore({ directory: backups, target: join(directory, 'restored'), engine: 'rocksdb', families });
     const restored = await open(join(directory, 'restored'), 'rocksdb');
     expect(contents(restored.root).size).toBe(4);
-    // Its log begins anew: one record of where the chain ended, and one of how long the store was out of use, where that is worth noting.
+    // Its log starts again: one record for the end of the chain, and perhaps one for the outage.
     expect([...restored.root.range(kernelFamilies.redo, {})].length).toBeLessThanOrEqual(2);
     await restored.close();
   });

@@ -33,7 +33,7 @@ import { restore } from '../../../../../src/homes/directory/kernel/backup/restor
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 
 const families = ['test/values'];
-/** A full backup and three increments, made once; every test breaks a copy of its own. */
+/** A full backup and three increments, made once; every test damages a separate copy. */
 let original: string;
 let directory: string;
 let backups: string;
@@ -110,7 +110,7 @@ async function payloadsOf(name: string, file: string): Promise<Buffer[]> {
   return payloads;
 }
 
-/** Both doors refuse it with the reason, and nothing is left of the restore. */
+/** Verify and restore refuse it with the reason, and the restore leaves nothing behind. */
 async function expectRefused(reason: RegExp, bad: readonly string[]): Promise<void> {
   const verdicts: BackupVerdict[] = await verifyBackups(backups);
   expect(verdicts.filter(({ ok }) => !ok).map(({ name }) => name)).toEqual(bad);
@@ -122,7 +122,7 @@ async function expectRefused(reason: RegExp, bad: readonly string[]): Promise<vo
 }
 
 describe('a chain is refused with its reason', () => {
-  it('when nothing is wrong it is not', async () => {
+  it('not if nothing is wrong', async () => {
     expect((await verifyBackups(backups)).every(({ ok }) => ok)).toBe(true);
     expect(
       (await restore({ directory: backups, target: join(directory, 'restored'), families })).chain,
@@ -145,7 +145,7 @@ describe('a chain is refused with its reason', () => {
   it('where bytes were added behind the end', async () => {
     const path = join(backups, names[1], 'shard-00.redo');
     await writeFile(path, Buffer.concat([await readFile(path), Buffer.from('more')]));
-    await expectRefused(/another size/, names.slice(1));
+    await expectRefused(/its size is not/, names.slice(1));
   });
 
   it('where a file was replaced by an older one that is whole in itself', async () => {
@@ -180,7 +180,7 @@ describe('a chain is refused with its reason', () => {
 
   it('where an increment comes from another store', async () => {
     await change(names[2], (description) => (description.store = 'another'));
-    await expectRefused(/was taken from another store than/, names.slice(2));
+    await expectRefused(/are backups of different stores/, names.slice(2));
   });
 
   it('where the number of shards differs', async () => {
@@ -194,7 +194,7 @@ describe('a chain is refused with its reason', () => {
       families,
       name: names[3],
     });
-    await expect(attempt).rejects.toThrow('another number of shards');
+    await expect(attempt).rejects.toThrow(/has \d+ shards, but/);
   });
 
   it('where an increment leaves transactions out between two', async () => {
@@ -206,7 +206,7 @@ describe('a chain is refused with its reason', () => {
     const payloads = await payloadsOf(names[2], 'shard-00.redo');
     expect(payloads.length).toBeGreaterThan(2);
     await forge(names[2], 'shard-00.redo', payloads.toSpliced(1, 1));
-    await expectRefused(/transaction \d+ follows on \d+/, names.slice(2));
+    await expectRefused(/transaction \d+ comes after \d+/, names.slice(2));
   });
 
   it('where an increment ends too early', async () => {
@@ -216,18 +216,18 @@ describe('a chain is refused with its reason', () => {
 
   it('where a frame of the log holds no log', async () => {
     await forge(names[3], 'shard-00.redo', [Buffer.from([1, 2, 3])]);
-    await expectRefused(/a frame of it cannot be read/, names.slice(3));
+    await expectRefused(/one of its frames cannot be read/, names.slice(3));
   });
 
   it('where a frame of a full backup holds no entries', async () => {
     const [first, ...rest] = await payloadsOf(names[0], 'shard-00.data');
     await forge(names[0], 'shard-00.data', [(first as Buffer).subarray(0, -1), ...rest]);
-    await expectRefused(/a frame of it cannot be read/, names);
+    await expectRefused(/one of its frames cannot be read/, names);
   });
 
   it('where a page of a full backup is missing', async () => {
     await forge(names[0], 'shard-00.data', (await payloadsOf(names[0], 'shard-00.data')).slice(0, -1));
-    await expectRefused(/it holds \d+ entries, but \d+ were written/, names);
+    await expectRefused(/it has \d+ entries, but \d+ were written/, names);
   });
 
   it('where a description is not JSON', async () => {
@@ -245,7 +245,7 @@ describe('a chain is refused with its reason', () => {
 
   it('where a backup was given another name', async () => {
     await rename(join(backups, names[1]), join(backups, 'renamed'));
-    await expectRefused(/does not describe the backup renamed: it names another/, [
+    await expectRefused(/does not describe the backup renamed: "name" is different/, [
       'renamed',
       ...names.slice(2),
     ]);
@@ -269,7 +269,7 @@ describe('a chain is refused with its reason', () => {
       families,
       writeKey: () => Promise.resolve(),
     });
-    await expect(attempt).rejects.toThrow('is not the key ring that was written');
+    await expect(attempt).rejects.toThrow('differs from backup.json');
     expect((await verifyBackups(backups)).at(-1)?.ok).toBe(false);
   });
 
@@ -281,28 +281,28 @@ describe('a chain is refused with its reason', () => {
     await rename(first, `${first}.aside`);
     await rename(second, first);
     await rename(`${first}.aside`, second);
-    await expectRefused(/another size|SHA-256|follows on/, names.slice(1));
+    await expectRefused(/its size|SHA-256|comes after/, names.slice(1));
   });
 
   it('where two increments have swapped their places with all that belongs to them', async () => {
     await rename(join(backups, names[1]), join(backups, 'aside'));
     await rename(join(backups, names[2]), join(backups, names[1]));
     await rename(join(backups, 'aside'), join(backups, names[2]));
-    await expectRefused(/it names another/, [names[1], names[2], names[3]]);
+    await expectRefused(/"name" is different/, [names[1], names[2], names[3]]);
   });
 
   it('where frames are in another order, or one comes twice', async () => {
     const payloads = await payloadsOf(names[2], 'shard-00.redo');
     await forge(names[2], 'shard-00.redo', payloads.toReversed());
-    await expectRefused(/transaction \d+ follows on \d+/, names.slice(2));
+    await expectRefused(/transaction \d+ comes after \d+/, names.slice(2));
     await forge(names[2], 'shard-00.redo', [payloads[0] as Buffer, ...payloads]);
-    await expectRefused(/transaction \d+ follows on \d+/, names.slice(2));
+    await expectRefused(/transaction \d+ comes after \d+/, names.slice(2));
   });
 
   it('where a page of a full backup comes twice', async () => {
     const [first, ...rest] = await payloadsOf(names[0], 'shard-00.data');
     await forge(names[0], 'shard-00.data', [first as Buffer, first as Buffer, ...rest]);
-    await expectRefused(/it holds \d+ entries, but \d+ were written/, names);
+    await expectRefused(/it has \d+ entries, but \d+ were written/, names);
   });
 
   it('where any one bit of any file is another', async () => {
@@ -339,8 +339,8 @@ describe('a chain is refused with its reason', () => {
 
   it.each([
     ['a link', 'it is a symbolic link'],
-    ['a pipe', 'it is no plain file'],
-    ['a directory', 'it is no plain file'],
+    ['a pipe', 'it is not a regular file'],
+    ['a directory', 'it is not a regular file'],
   ])('where a file is %s', async (what, reason) => {
     for (const [file, bad] of [
       ['shard-00.redo', names.slice(3)],
@@ -367,7 +367,7 @@ describe('a chain is refused with its reason', () => {
         names[3],
         ({ shards }) => ((shards[0] as BackupDescription['shards'][0]).file.name = name),
       );
-      await expectRefused(/of shard 0, the file is not shard-00\.redo/, names.slice(3));
+      await expectRefused(/in shard 0, the file name is not shard-00\.redo/, names.slice(3));
     },
   );
 
@@ -375,7 +375,7 @@ describe('a chain is refused with its reason', () => {
     'where the key ring is said to be "%s"',
     async (name) => {
       await change(names[3], (description) => ((description.key as { name: string }).name = name));
-      await expectRefused(/the file is not secret\.keys/, names.slice(3));
+      await expectRefused(/the file name is not secret\.keys/, names.slice(3));
     },
   );
 
@@ -392,10 +392,10 @@ describe('a chain is refused with its reason', () => {
   });
 
   it.each([
-    ['{}', 'its format is no number'],
-    ['[]', 'it is no object'],
-    ['null', 'it is no object'],
-    ['"backup"', 'it is no object'],
+    ['{}', '"format" is not a positive number'],
+    ['[]', 'it is not a JSON object'],
+    ['null', 'it is not a JSON object'],
+    ['"backup"', 'it is not a JSON object'],
   ])('where a description is only %s', async (text, reason) => {
     await writeFile(join(backups, names[3], 'backup.json'), text);
     await expectRefused(new RegExp(reason), names.slice(3));
@@ -410,7 +410,7 @@ describe('a chain is refused with its reason', () => {
     ['fromLsn', undefined],
   ])('where %s is %s', async (field, value) => {
     await change(names[3], ({ shards }) => Object.assign(shards[0] as object, { [field]: value }));
-    await expectRefused(new RegExp(`${field} is no number`), names.slice(3));
+    await expectRefused(new RegExp(`"${field}" is not a number`), names.slice(3));
   });
 
   it('where it says that it ends with another change than it holds', async () => {
@@ -428,7 +428,7 @@ describe('a chain is refused with its reason', () => {
     expect((await readdir(directory)).filter((name) => name.startsWith('restored'))).toEqual([]);
   });
 
-  it('and one that cannot be read does not stand in the way of others', async () => {
+  it('and an unreadable backup does not block others', async () => {
     await writeFile(join(backups, names[3], 'backup.json'), '{');
     expect(await summariesIn(backups)).toMatchObject({
       items: [{ name: names[0] }, { name: names[1] }, { name: names[2] }],
@@ -451,7 +451,7 @@ describe('a chain is refused with its reason', () => {
     expect(() => chainTo([], names[0])).toThrow('there is no backup named');
   });
 
-  it('but not where the damage lies past the point that is wanted', async () => {
+  it('but not if the damage is after the requested point', async () => {
     await truncate(join(backups, names[3], 'shard-00.redo'), 30);
     expect(
       (
@@ -467,7 +467,7 @@ describe('a chain is refused with its reason', () => {
 });
 
 describe('pruning', () => {
-  it('takes whole chains, and the one with the newest backup stays', async () => {
+  it('deletes whole chains and keeps the one with the newest backup', async () => {
     const kernel = await openKernel({ dataDir: join(directory, 'data'), families, limits: limitsWith() });
     const own = join(directory, 'own');
     const kinds = ['full', 'incremental', 'full', 'incremental', 'full'] as const;

@@ -1,4 +1,4 @@
-/** Old backups are deleted in a directory of backups: nothing else may lie there, and no link may lead out of it. */
+/** Old backups are deleted in a directory of backups, so it may contain no other files and no links. */
 import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
@@ -37,7 +37,7 @@ it.each(['notes.txt', '.hidden', '20260101T000000-000Z-other'])(
     await expect(full()).rejects.toMatchObject({
       code: 'conflict',
       message: expect.stringContaining(join(backups, name)),
-      fix: expect.stringContaining('directory of its own'),
+      fix: expect.stringContaining('separate directory'),
     });
     expect(await readdir(backups)).toEqual([name]);
   },

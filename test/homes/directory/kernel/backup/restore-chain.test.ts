@@ -1,4 +1,4 @@
-/** Which backups a restore takes when it is not told: never one of two by chance. */
+/** Which backups a restore uses without --name: it never chooses between two at random. */
 import { cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -75,11 +75,11 @@ it('does not choose between two histories of one store', async () => {
   });
   nowMs += 1_000;
   const current = await inStore('earlier', (kernel) => full(kernel));
-  await expect(from()).rejects.toThrow(new RegExp(`cannot be told: .*${current.name}.*${old.name}`));
+  await expect(from()).rejects.toThrow(new RegExp(`is ambiguous.*: .*${current.name}.*${old.name}`));
   expect((await from({ name: current.name })).chain).toEqual([current.name]);
 });
 
-it('takes the end of the chain where only the clock was set back', async () => {
+it('uses the end of the chain if only the clock was set back', async () => {
   await inStore('one', async (kernel, write) => {
     await full(kernel);
     await write();
@@ -89,7 +89,7 @@ it('takes the end of the chain where only the clock was set back', async () => {
   expect(await from()).toMatchObject({ seq: [1], transactions: expect.any(Number) as number });
 });
 
-it('goes around a broken chain where another leads to the point', async () => {
+it('uses another chain if one is broken', async () => {
   const [broken, whole] = await inStore('one', async (kernel, write) => {
     await full(kernel);
     await full(kernel, 'second');

@@ -54,7 +54,7 @@ it('makes a full backup first, increments in between, and keeps only whole chain
   for (const { name } of list) expect(chainTo(list, name)[0]?.kind).toBe('full');
 });
 
-it('goes on when the clock is set back, instead of waiting for a time that was', async () => {
+it('continues after the clock is set back', async () => {
   const backups = join(directory, 'backups');
   const scheduler = new BackupScheduler(
     kernel,
@@ -77,7 +77,7 @@ it('goes on when the clock is set back, instead of waiting for a time that was',
   ]);
 });
 
-it('makes a full backup where the log no longer reaches back to the last one', async () => {
+it('makes a full backup if the log no longer reaches back to the last one', async () => {
   await kernel.close();
   kernel = await openKernel({
     dataDir: join(directory, 'data'),
@@ -115,7 +115,7 @@ function schedulerFor(backups: string, chainsKept: number, incrementalEveryMs = 
   });
 }
 
-it('keeps what is newest by either measure, where the clock was set back', async () => {
+it('keeps the backups that are newest by time or by content after the clock was set back', async () => {
   const backups = join(directory, 'backups');
   const scheduler = schedulerFor(backups, 1);
   await scheduler.tick();
@@ -134,7 +134,7 @@ it('keeps what is newest by either measure, where the clock was set back', async
   expect(faults).toEqual([]);
 });
 
-it('backs a directory up that was put back to an earlier state, and does not take the old history for the newer one', async () => {
+it('backs up a directory that was set back, and does not treat the old history as newer', async () => {
   const backups = join(directory, 'backups');
   await backup(kernel, { directory: join(directory, 'elsewhere'), kind: 'full' });
   await kernel.close();
@@ -159,7 +159,7 @@ it('backs a directory up that was put back to an earlier state, and does not tak
   expect(faults).toEqual([]);
 });
 
-it('removes no old chain while those that would stay are damaged', async () => {
+it('deletes no old chain while the remaining ones are damaged', async () => {
   const backups = join(directory, 'backups');
   await schedulerFor(backups, 9).tick();
   nowMs += 24 * hourMs;
@@ -168,14 +168,14 @@ it('removes no old chain while those that would stay are damaged', async () => {
   await truncate(join(backups, damaged, 'shard-00.data'), 10);
   await expect(pruneChains(backups, kernel.manifest.id, 1)).rejects.toMatchObject({
     code: 'damaged_backup',
-    message: expect.stringContaining('No old backup was removed') as string,
+    message: expect.stringContaining('Old backups were not removed') as string,
   });
   expect(await readdir(backups)).toContain(whole);
   await backup(kernel, { directory: backups, kind: 'full' });
   expect(await pruneChains(backups, kernel.manifest.id, 1)).toEqual([whole, damaged]);
 });
 
-it('gives a backup up when the store closes, without a trace or a fault', async () => {
+it('stops a backup when the store closes, without files or an error', async () => {
   const backups = join(directory, 'backups');
   for (const kind of ['full', 'incremental'] as const) {
     for (let key = 0; key < 9; key += 1)
@@ -192,7 +192,7 @@ it('gives a backup up when the store closes, without a trace or a fault', async 
   expect(faults).toEqual([]);
 });
 
-it('reports a backup that fails and goes on', async () => {
+it('reports a failed backup and continues', async () => {
   const reported: string[] = [];
   const scheduler = new BackupScheduler(
     kernel,

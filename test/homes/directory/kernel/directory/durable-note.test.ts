@@ -1,6 +1,6 @@
 import { kernelOf } from '../../../../kernel-of.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
-/** A database that ends before what was durable in it is refused, whatever took the rest away. */
+/** A database that has lost durable transactions is refused. */
 import { type FileHandle, cp, mkdtemp, open, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-it('goes on with the note after a write of it has failed', async () => {
+it('continues to write stoa.durable after one write failed', async () => {
   const faults: unknown[] = [];
   const stoa = await openStoa({ data, engine: 'lmdb', onError: (error) => faults.push(error) });
   const noted = async (): Promise<number> =>
@@ -163,7 +163,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (engine) => {
     }
   });
 
-  it('a copy of a closed directory, and one without its note, are opened as they are', async () => {
+  it('a copy of a closed directory, and one without stoa.durable, can be opened', async () => {
     await fill({ engine }, 0, 5);
     const copy = join(directory, 'copy');
     await cp(data, copy, { recursive: true });
@@ -175,7 +175,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (engine) => {
     }
   });
 
-  it('the note is never ahead of the database, without syncs too: it is written when the directory is closed', async () => {
+  it('stoa.durable is never ahead of the database; without syncs it is written at the close', async () => {
     const note = async () => Number((await readFile(join(data, 'stoa.durable'), 'latin1')).split('\n')[1]);
     const stoa = await openStoa({ data, engine, storeConfig: { sync_writes: false } });
     await put(stoa, 0, 20);
@@ -186,7 +186,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (engine) => {
     expect(await note()).toBe(kernelOf(stoa).root.lsn);
   });
 
-  it('a note that is not whole is refused', async () => {
+  it('an incomplete stoa.durable is refused', async () => {
     await fill({ engine }, 0, 1);
     await writeFile(join(data, 'stoa.durable'), 'half a no');
     await expect(openStoa({ data })).rejects.toMatchObject({

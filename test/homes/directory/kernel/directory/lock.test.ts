@@ -94,7 +94,7 @@ async function leaveLock(changes: Partial<LockOwner>, silentForMs = 0): Promise<
 }
 
 describe('the lock on a data directory', () => {
-  it('refuses a second process and tells it who the first is', async () => {
+  it('refuses a second process and names the first', async () => {
     const first = await contendOne();
     const { held } = await first.acquire();
     expect(held?.pid).toBe(first.pid);
@@ -125,7 +125,7 @@ describe('the lock on a data directory', () => {
     expect((await readLock(dataDir))?.pid).toBe(next.pid);
   });
 
-  it('goes to exactly one of eight processes that race for a dead one', async () => {
+  it('goes to exactly one of eight processes that race for a stale lock', async () => {
     for (let round = 0; round < 3; round += 1) {
       const dead = await contendOne();
       expect((await dead.acquire()).held).toBeDefined();
@@ -182,7 +182,7 @@ describe('the lock on a data directory', () => {
     await (await acquireLock(dataDir, {})).release();
   });
 
-  it('that nobody can read is respected while it is young and replaced when it is old', async () => {
+  it('that cannot be read is respected while it is new and replaced when it is old', async () => {
     const path = join(dataDir, 'stoa.lock');
     await writeFile(path, '{"pid":');
     await expect(acquireLock(dataDir, {})).rejects.toMatchObject({ code: 'locked' });
@@ -190,7 +190,7 @@ describe('the lock on a data directory', () => {
     await (await acquireLock(dataDir, {})).release();
   });
 
-  it('tells a new address once its owner knows it, and is gone after release', async () => {
+  it('contains the address once its owner knows it, and is deleted after release', async () => {
     const lock = await acquireLock(dataDir, {});
     await lock.update({ url: 'http://127.0.0.1:4711' });
     expect(await readLock(dataDir)).toMatchObject({ url: 'http://127.0.0.1:4711', nonce: lock.owner.nonce });
@@ -200,7 +200,7 @@ describe('the lock on a data directory', () => {
     expect(await readdir(dataDir)).toEqual([]);
   });
 
-  it('is left alone by an owner that has lost it', async () => {
+  it('is not touched by an owner that has lost it', async () => {
     const lock = await acquireLock(dataDir, {});
     const another = JSON.stringify({ ...lock.owner, nonce: 'another' });
     await writeFile(join(dataDir, 'stoa.lock'), another);
@@ -210,7 +210,7 @@ describe('the lock on a data directory', () => {
   });
 });
 
-/** Replaces whatever lock is there. */
+/** Replaces the existing lock. */
 async function leaveLockAnew(changes: Partial<LockOwner>, silentForMs: number): Promise<void> {
   await rm(join(dataDir, 'stoa.lock'));
   await leaveLock(changes, silentForMs);

@@ -59,7 +59,7 @@ test.each([
   async (_, work) => {
     const { path } = await beginPartial(at('new'));
     await writeFile(join(path, 'half'), '');
-    // As if its process had died: nobody holds the lock.
+    // As if its process had died: the lock is not held.
     await rm(join(path, 'stoa.lock'));
     await work();
     expect(await readdir(at('new'))).toEqual(expect.arrayContaining(['shard-00', 'stoa.json']));
@@ -70,21 +70,21 @@ test.each([
   },
 );
 
-test('a directory that another process fills is not taken away from it', async () => {
+test('a directory that another process is writing is not removed', async () => {
   const other = await beginPartial(at('new'));
   await expect(restoreIt()).rejects.toMatchObject({ code: 'locked' });
   await other.discard();
   await restoreIt();
 });
 
-test('a target in a place that takes no directories is refused in a sentence', async () => {
+test('a target where no directory can be created is refused with a clear error', async () => {
   await expect(restore({ directory: at('backups'), target: '/proc/new', families })).rejects.toMatchObject({
     code: 'invalid_request',
-    message: expect.stringContaining('/proc/new cannot be made') as string,
+    message: expect.stringContaining('/proc/new cannot be created') as string,
   });
 });
 
-test('what somebody put into the target meanwhile is kept', async () => {
+test('files that others put into the target meanwhile are kept', async () => {
   const partial = await beginPartial(at('new'));
   await mkdir(at('new'));
   await writeFile(join(at('new'), 'thesis.txt'), '');
@@ -92,7 +92,7 @@ test('what somebody put into the target meanwhile is kept', async () => {
   expect(await readdir(at('new'))).toEqual(['thesis.txt']);
 });
 
-test('of two restores into one target at once only one goes on, also over what a third one left', async () => {
+test('of two concurrent restores into one target only one continues, also over the rest of a third', async () => {
   for (const leftover of [false, true]) {
     if (leftover) await abandon(at('new'));
     const outcomes = await Promise.allSettled([restoreIt(), restoreIt(), restoreIt()]);
@@ -116,7 +116,7 @@ async function abandon(target: string): Promise<string> {
   return path;
 }
 
-describe('what a backup that was cut off left', () => {
+describe('the rest of an interrupted backup', () => {
   const name = '20260101T000000-000Z-full';
   let kernel: Kernel;
   let faults: string[];
@@ -132,7 +132,7 @@ describe('what a backup that was cut off left', () => {
   });
   afterEach(() => kernel.close());
 
-  test('is no backup, whatever is in it, and goes with the next one', async () => {
+  test('is not listed as a backup, and the next backup deletes it', async () => {
     const [whole] = (await names()) as [string];
     const path = await abandon(join(at('backups'), name));
     await writeFile(
@@ -147,7 +147,7 @@ describe('what a backup that was cut off left', () => {
     expect(await names()).toEqual([whole, next]);
   });
 
-  test('goes also where only its lock was made, a minute later', async () => {
+  test('is deleted after a minute if it has only a lock', async () => {
     const path = join(at('backups'), `${name}.partial`);
     await mkdir(path);
     expect(await removeUnfinished(at('backups'))).toEqual([]);
@@ -155,7 +155,7 @@ describe('what a backup that was cut off left', () => {
     expect(await removeUnfinished(at('backups'))).toEqual([`${name}.partial`]);
   });
 
-  test('stays while it is written, and where it is none of ours', async () => {
+  test('stays while it is being written, and if another program made it', async () => {
     const other = await beginPartial(join(at('backups'), name));
     await mkdir(join(at('backups'), `${name.replace('full', 'incremental')}.partial`));
     await writeFile(join(at('backups'), `${name.replace('full', 'incremental')}.partial`, 'thesis.txt'), '');
@@ -166,7 +166,7 @@ describe('what a backup that was cut off left', () => {
     expect(await names()).toContain(name);
   });
 
-  test('is nothing where the disk was full, and the error says so', async () => {
+  test('is empty if the disk was full, and the error reports it', async () => {
     const before = await names();
     const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
     await expect(
@@ -175,10 +175,10 @@ describe('what a backup that was cut off left', () => {
     expect(await names()).toEqual(before);
   });
 
-  test('does not stand in the way where it cannot be removed', async () => {
+  test('does not block other backups if it cannot be deleted', async () => {
     const path = await abandon(join(at('backups'), name));
     await mkdir(join(path, 'stoa.lock'));
     await backup(kernel, { directory: at('backups'), kind: 'full' });
-    expect(faults).toEqual([expect.stringContaining('removing what an earlier backup left')]);
+    expect(faults).toEqual([expect.stringContaining('removing unfinished backups in')]);
   });
 });

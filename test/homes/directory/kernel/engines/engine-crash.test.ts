@@ -25,7 +25,9 @@ describe.each(['lmdb', 'rocksdb'] as const)('a process that is killed while it c
     await rm(dataDir, { recursive: true, force: true });
   });
 
-  /** Kills the process after it has acknowledged so many commits, and returns the last one it acknowledged. */
+  /**
+   * Kills the process after it has acknowledged so many commits, and returns the last one it acknowledged.
+   */
   async function commitUntilKilled(commits: number): Promise<number> {
     const child = spawn(process.execPath, [script, compiled, name, dataDir], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -41,7 +43,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('a process that is killed while it c
     return last;
   }
 
-  it('leaves every acknowledged commit, and no half of one, three times over', async () => {
+  it('keeps every acknowledged commit and no partial one, in three rounds', async () => {
     for (const commits of [5, 40, 77]) {
       const last = await commitUntilKilled(commits);
       expect(last).toBeGreaterThanOrEqual(commits);

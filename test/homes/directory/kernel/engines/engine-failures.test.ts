@@ -73,7 +73,7 @@ async function outcomesWith(
 }
 
 describe('lmdb', () => {
-  it('refuses a commit on a full disk, leaves nothing of it, and goes on when there is room', async () => {
+  it('refuses a commit on a full disk, keeps nothing of it, and continues when there is space', async () => {
     const { printed, stored } = await outcomesWith('lmdb', 'data.mdb', 'writev:error=ENOSPC:when=3');
     expect(printed.filter((line) => line.startsWith('failed'))).toEqual([
       expect.stringMatching(/^failed \d disk_full unseen$/),
@@ -117,7 +117,7 @@ describe('lmdb', () => {
     },
   );
 
-  it('says that a file of something else is damaged', async () => {
+  it('reports a foreign file as damaged', async () => {
     await writeFile(join(dataDir, 'data.mdb'), Buffer.alloc(100_000, 'not a database '));
     await expect(open('lmdb')).rejects.toMatchObject({ code: 'damaged_data' });
   });
@@ -130,7 +130,7 @@ describe('lmdb', () => {
 });
 
 describe('rocksdb', () => {
-  it('refuses a commit on a full disk, leaves nothing of it, and goes on when there is room', async () => {
+  it('refuses a commit on a full disk, keeps nothing of it, and continues when there is space', async () => {
     const { printed, stored } = await outcomesWith('rocksdb', '000004.log', 'write:error=ENOSPC:when=3');
     expect(printed).toEqual([
       'acked 0',
@@ -143,7 +143,7 @@ describe('rocksdb', () => {
     expect(stored).toEqual(['k0', 'k1', 'k3', 'k4', 'k5']);
   });
 
-  it('says so when the disk has no room to open the database, and loses nothing', async () => {
+  it('reports disk_full when it cannot open the database, and loses nothing', async () => {
     const killed = await mkdtemp(join(tmpdir(), 'stoa-killed-'));
     await fill('rocksdb', () => cp(dataDir, killed, { recursive: true }));
     // Opening writes what the log of before holds into this file.
@@ -159,13 +159,13 @@ describe('rocksdb', () => {
     expect(printed.slice(3)).toEqual([3, 4, 5].map((round) => `failed ${round} engine unseen`));
   });
 
-  it.each(['CURRENT', 'FAMILIES.json'])('says that a spoilt %s is damage', async (file) => {
+  it.each(['CURRENT', 'FAMILIES.json'])('reports a damaged %s', async (file) => {
     await fill('rocksdb');
     await writeFile(join(dataDir, file), 'spoilt');
     await expect(open('rocksdb')).rejects.toMatchObject({ code: 'damaged_data' });
   });
 
-  it('says that a table with one bit flipped is damaged, wherever the bit is', async () => {
+  it('reports a table with any flipped bit as damaged', async () => {
     await fill('rocksdb');
     const tables: [path: string, content: Buffer][] = [];
     for (const name of await readdir(dataDir))
@@ -199,7 +199,7 @@ describe('rocksdb', () => {
     });
   });
 
-  it('names the other process when the database is open already', async () => {
+  it('names the process that has the database open', async () => {
     const engine = await open('rocksdb');
     await expect(open('rocksdb')).rejects.toMatchObject({ code: 'locked' });
     await engine.close();
@@ -207,7 +207,7 @@ describe('rocksdb', () => {
 });
 
 describe.each(['lmdb', 'rocksdb'] as const)('%s', (name) => {
-  it('says what is wrong with a directory that cannot be written', async () => {
+  it('reports why a directory cannot be written', async () => {
     const file = join(dataDir, 'file');
     await writeFile(file, '');
     await expect(open(name, join(file, 'below'))).rejects.toMatchObject({
@@ -216,13 +216,13 @@ describe.each(['lmdb', 'rocksdb'] as const)('%s', (name) => {
     });
   });
 
-  it('makes its directory with all that is above it', async () => {
+  it('creates its directory and the parents', async () => {
     await (await open(name, join(dataDir, 'new', 'and', 'deep'))).close();
     await expect(readdir(join(dataDir, 'new', 'and', 'deep'))).resolves.not.toEqual([]);
   });
 });
 
-it('an engine that does not exist is a mistake in the configuration', async () => {
+it('an unknown engine is a configuration error', async () => {
   // The name comes from a configuration file, where the types do not reach.
   await expect(openEngine('bolt' as EngineName, storeConfigDefaults, families)).rejects.toMatchObject({
     code: 'invalid_config',

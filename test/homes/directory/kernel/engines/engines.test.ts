@@ -18,7 +18,7 @@ engineConformance('rocksdb past its cache', (config, families) =>
 );
 engineConformance('memory', openMemory, false);
 
-test('rocksdb looks at a bounded number of rows and bytes for its statistics, and says what it did not count', async () => {
+test('rocksdb reads a bounded number of rows and bytes for its statistics, and marks incomplete counts', async () => {
   const families = Array.from({ length: 10 }, (_, index) => `family-${index}`);
   const directory = await mkdtemp(join(tmpdir(), 'stoa-stats-'));
   const engine = await openRocksdb({ ...storeConfigDefaults, data_dir: directory }, ['large', ...families]);

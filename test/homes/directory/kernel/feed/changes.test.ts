@@ -50,7 +50,7 @@ describe('a page of the feed', () => {
     await reopened.store.close();
   });
 
-  it('carries how far it looked although the filter took nothing', async () => {
+  it('contains its end position although nothing matched', async () => {
     const { store } = await openStore();
     const feed = new ChangeFeed([store]);
     await announce(store, 'a', 'b');
@@ -60,7 +60,7 @@ describe('a page of the feed', () => {
     expect(idsIn(some)).toEqual(['b']);
   });
 
-  it('looks at a bounded number of commits for a narrow filter, and says that there is more', async () => {
+  it('reads a bounded number of commits for a narrow filter, and says that there are more', async () => {
     const { store } = await openStore();
     const feed = new ChangeFeed([store]);
     await Promise.all(Array.from({ length: 12_000 }, (_, index) => announce(store, String(index))));
@@ -80,7 +80,7 @@ describe('a page of the feed', () => {
 });
 
 describe('a position', () => {
-  it('that is too old, or of the future, asks to resync', async () => {
+  it('that is too old, or in the future, is a resync', async () => {
     const { store } = await openStore({ limits: { feedBytesMax: 1 } });
     const feed = new ChangeFeed([store]);
     for (const id of ['a', 'b', 'c']) await announce(store, id);
@@ -107,7 +107,7 @@ describe('a position', () => {
 });
 
 describe('following', () => {
-  it('has no gap and no repeat under load, from the log over into the present', async () => {
+  it('has no gap and no repeat under load, from the log to live commits', async () => {
     const { store } = await openStore();
     const feed = new ChangeFeed([store]);
     const total = 3000;
@@ -132,7 +132,7 @@ describe('following', () => {
     stop.abort();
   });
 
-  it('hears what was committed while the reader was busy', async () => {
+  it('gets commits that were made while the reader was busy', async () => {
     const { store } = await openStore();
     const feed = new ChangeFeed([store]);
     const stop = new AbortController();
@@ -146,7 +146,7 @@ describe('following', () => {
     expect((await waiting).done).toBe(true);
   });
 
-  it('without a position begins at the call', async () => {
+  it('without a position starts at the call', async () => {
     const { store } = await openStore();
     const feed = new ChangeFeed([store]);
     await announce(store, 'before');
@@ -178,7 +178,7 @@ describe('following', () => {
     expect(positions).toEqual(positions.toSorted((a, b) => a - b));
   });
 
-  it('moves a reader along that sleeps through what it does not accept, so that the log may go behind it', async () => {
+  it('moves the position of a reader that accepts nothing, so that the log can be trimmed', async () => {
     const { store } = await openStore({ limits: { feedBytesMax: 1 } });
     const feed = new ChangeFeed([store]);
     const next = feed
@@ -204,7 +204,7 @@ describe('following', () => {
     expect((await pages.next()).done).toBe(true);
   });
 
-  it('tells a reader that fell behind the kept part to resync', async () => {
+  it('sends resync to a reader that fell behind the kept part', async () => {
     const { store } = await openStore({ limits: { feedBytesMax: 1 } });
     await announce(store, 'a');
     await announce(store, 'b');

@@ -32,7 +32,7 @@ function lsns(store: Store): number[] {
 }
 
 describe.each(engines)('trimming on %s', (engine) => {
-  it('takes what is too old from the feed, and nothing else', async () => {
+  it('removes only commits that are too old from the feed', async () => {
     let nowMs = 0;
     const { store } = await openStore({ engine, clock: () => nowMs, limits: { feedAgeSecondsMax: 10 } });
     await announce(store, 3);
@@ -46,7 +46,7 @@ describe.each(engines)('trimming on %s', (engine) => {
     await store.close();
   });
 
-  it('takes the oldest until the feed fits its size', async () => {
+  it('removes the oldest commits until the feed fits its size', async () => {
     const { store } = await openStore({ engine, limits: { feedBytesMax: 1_000 } });
     await announce(store, 160);
     await trimLogs(store);
@@ -64,7 +64,7 @@ describe.each(engines)('trimming on %s', (engine) => {
     await store.close();
   });
 
-  it('takes the oldest until the redo log fits its size', async () => {
+  it('removes the oldest records until the redo log fits its size', async () => {
     const { store } = await openStore({ engine, limits: { redoBytesMax: 10_000 } });
     await announce(store, 160, 'x'.repeat(500));
     expect(await trimLogs(store)).toBeGreaterThan(120);
@@ -87,7 +87,7 @@ describe.each(engines)('trimming on %s', (engine) => {
     await store.close();
   });
 
-  it('waits for the slowest chain of increments, but not for one that nobody adds to any more', async () => {
+  it('waits for the slowest chain of increments, but not for an abandoned one', async () => {
     let nowMs = 0;
     const { store } = await openStore({ engine, clock: () => nowMs });
     await store.transact((tx) => putBackupMark(tx, '/given-up', [3]));

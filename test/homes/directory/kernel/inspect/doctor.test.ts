@@ -23,7 +23,7 @@ const pairs: Check = {
   },
 };
 
-test('what only seemed wrong, because a write was on its way, is neither told nor mended', async () => {
+test('a difference caused by a concurrent write is neither reported nor repaired', async () => {
   const { store, engine } = await openStore();
   await store.transact((tx) => {
     for (const key of ['damaged', 'on-its-way']) tx.put(items, bytes(key), bytes('v'));
@@ -48,7 +48,10 @@ test('what only seemed wrong, because a write was on its way, is neither told no
 const countKey = bytes('count');
 const rows = 2_000;
 
-/** A row of `others` says how many there are in `items`. Each part of the count takes longer than one turn may. */
+/**
+ * A row of `others` says how many there are in `items`. Each part of the count takes longer than one turn
+ * may.
+ */
 function countOfItems(onPart: (part: number) => void): Check {
   return {
     family: others,
@@ -99,13 +102,13 @@ async function storeWithItems(): Promise<Store> {
   return store;
 }
 
-test('a long count is repaired with turns for others in between', async () => {
+test('a long repair of a count lets other requests run', async () => {
   const store = await storeWithItems();
   expect(await repairCount(store, () => undefined)).toBeLessThanOrEqual(2);
   expect(text(store, 'count', others)).toBe(String(rows));
 });
 
-test('a count that others disturb each time is right all the same', async () => {
+test('a count is repaired correctly under concurrent writes', async () => {
   const store = await storeWithItems();
   let added = 0;
   const writes: Promise<void>[] = [];

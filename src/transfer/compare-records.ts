@@ -1,13 +1,13 @@
-/** What stands in the way of a record, and what becomes of it: the same on every backend. */
+/** Compares a record of an import with the stored one, and decides what to do. The same on every backend. */
 import { isDeepStrictEqual } from 'node:util';
 import { StoaError } from '../core/errors.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from './model.js';
 import type { RecordStore } from './port.js';
 
-/** `same`: the very same record is there. */
+/** `same`: the stored record is equal. */
 export type Verdict = 'new' | 'same' | Conflict;
 
-/** Whether two records have the same essence, as JSON has it: members without a value do not count. */
+/** Whether two records are equal as JSON: members without a value are ignored. */
 export function isSame<Kind>(
   stored: Kind,
   record: Kind,
@@ -16,14 +16,17 @@ export function isSame<Kind>(
   return isDeepStrictEqual(plain(essence(stored)), plain(essence(record)));
 }
 
-/** When nothing but the record of its own id could be in the way. */
+/** For a type where only a record with the same id can be a conflict. */
 export function verdictOf(record: TransferRecord, stored: TransferRecord | undefined): Verdict {
   return stored === undefined
     ? 'new'
-    : { kind: 'exists', detail: `There is another ${record.type} under the same id.` };
+    : { kind: 'exists', detail: `A ${record.type} with the same id exists with other content.` };
 }
 
-/** What to do with a record; `written` and `replaced` are for the store to carry out. Throws where a conflict ends the import. */
+/**
+ * What to do with a record. The store performs `written` and `replaced`. Throws if the conflict ends the
+ * import.
+ */
 export function outcomeOf(verdict: Verdict, onConflict: OnConflict): Outcome {
   if (verdict === 'same') return 'same';
   if (verdict === 'new') return 'written';
@@ -32,14 +35,14 @@ export function outcomeOf(verdict: Verdict, onConflict: OnConflict): Outcome {
 }
 
 export function orphan(what: string): Conflict {
-  return { kind: 'orphan', detail: `${what} is not there, or is another user's.` };
+  return { kind: 'orphan', detail: `${what} does not exist, or belongs to another user.` };
 }
 
 export function ofAnotherUser(id: string): Conflict {
-  return { kind: 'name_taken', detail: `The id ${id} belongs to something of another user.` };
+  return { kind: 'name_taken', detail: `The id ${id} belongs to a record of another user.` };
 }
 
-/** A store takes only records of its own type; the import sorts them by type. */
+/** A store accepts only records of its own type; the import selects the store by type. */
 export function erased<Kind extends { type: string }>(store: RecordStore<Kind>): RecordStore {
   return store;
 }

@@ -1,0 +1,130 @@
+/** Comments and errors are in plain English: no known tic, and an error about a limit names the limit. */
+import { readFileSync, readdirSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+const folders = ['src', 'scripts', 'bench'];
+
+/** Folders whose prose is not rewritten yet. An entry is removed when its folder is clean. */
+const notRewritten: readonly string[] = ['src/datastore', 'src/homes', 'src/messaging'];
+
+/** AICQ's sentences, which clients compare byte by byte. */
+const exempt: ReadonlySet<string> = new Set(['src/messaging/refusals.ts']);
+
+/** Each pattern with the words to write instead. */
+const tics: readonly (readonly [pattern: RegExp, instead: string])[] = [
+  [/(?<!\b[Tt]here )\b(?:is|are) no (?!longer\b|more\b)/, 'is not a'],
+  [/\banew\b/, 'again'],
+  [/\b(?:tells?|told) of\b/, 'reports'],
+  [/\bwhoever\b|\bwhatever it is\b/i, 'the name of the person or thing'],
+  [/\bheed/, 'reads, checks'],
+  [/\bheld against\b/, 'compared with'],
+  [/\btak(?:es?|en) along\b/, 'includes'],
+  [/\blies (?:in|at|on|under|beside)\b/, 'is stored'],
+  [/\bwhat is there\b/, 'the stored value, the current items'],
+  [/\bso that nobody\b/, 'the effect'],
+  [/\bgoes by\b/, 'uses the name'],
+  [/\bOf two\b/, 'If two'],
+  [/\b[Ll]eave \S+ away\b/, 'remove'],
+  [/\bmend(?:s|ed|ing)?\b/i, 'repair, correct'],
+];
+
+interface Prose {
+  file: string;
+  line: number;
+  text: string;
+}
+
+const sources = folders.flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(?:ts|js)$/.test(name) && !name.includes('node_modules'))
+    .map((name) => join(root, folder, name)),
+);
+
+/** Comments with their lines joined, and texts of several words. A text in code is read up to its closing quote. */
+function proseIn(file: string, source: string): Prose[] {
+  const token =
+    /\/\*[\s\S]*?\*\/|(?:(?<=^|\s)\/\/ [^\n]*(?:\n[ \t]*\/\/ [^\n]*)*)|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g;
+  return [...source.matchAll(token)]
+    .map((found) => ({
+      file: relative(root, file),
+      line: source.slice(0, found.index).split('\n').length,
+      text: found[0].replaceAll(/\n\s*(?:\*|\/\/)? ?/g, ' '),
+    }))
+    .filter(({ text }) => text.split(' ').length > 2);
+}
+
+function ticsIn(prose: readonly Prose[]): string[] {
+  return prose.flatMap(({ file, line, text }) =>
+    tics
+      .filter(([pattern]) => pattern.test(text))
+      .map(
+        ([pattern, instead]) => `${file}:${line}: "${pattern.exec(text)?.[0].trim()}"; write "${instead}"`,
+      ),
+  );
+}
+
+/**
+ * Errors right after a comparison with a limit whose sentence names neither the limit nor its value. `limitError` and
+ * `exceeds` name both, so they are not errors of this kind.
+ */
+function unnamedLimits(file: string, source: string): string[] {
+  const site =
+    /[<>]=?\s*(?:this\.#?)?(?:limits\.)?(\w+(?:Max|Min))\b[^;{}]*[){]\s*(?:\{\s*)?(?:throw|return) new StoaError\(\s*'\w+',\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`)/g;
+  return [...source.matchAll(site)].flatMap((found) => {
+    const [, limit = '', sentence = ''] = found;
+    if (sentence.includes(limit)) return [];
+    const line = source.slice(0, found.index).split('\n').length;
+    return [`${relative(root, file)}:${line}: the error ${sentence} does not name ${limit}`];
+  });
+}
+
+function isChecked(file: string): boolean {
+  const path = relative(root, file).replaceAll('\\', '/');
+  return !exempt.has(path) && !notRewritten.some((folder) => path.startsWith(`${folder}/`));
+}
+
+describe('plain English', () => {
+  const checked = sources.filter(isChecked);
+
+  test('no comment and no text has a known tic', () => {
+    expect(checked.length).toBeGreaterThan(200);
+    expect(checked.flatMap((file) => ticsIn(proseIn(file, readFileSync(file, 'utf8'))))).toEqual([]);
+  });
+
+  test('an error about a limit names the limit', () => {
+    expect(checked.flatMap((file) => unnamedLimits(file, readFileSync(file, 'utf8')))).toEqual([]);
+  });
+
+  test.each(notRewritten)('%s still has prose to rewrite; otherwise it is checked too', (folder) => {
+    const inside = sources.filter((file) => relative(root, file).startsWith(`${folder}/`));
+    const found = inside.flatMap((file) => {
+      const source = readFileSync(file, 'utf8');
+      return [...ticsIn(proseIn(file, source)), ...unnamedLimits(file, source)];
+    });
+    expect(found).not.toEqual([]);
+  });
+
+  test.each([
+    ['/** A port is no home. */', 'is no'],
+    ['// Whoever asks\n// reads it anew.', 'anew'],
+    ["throw new StoaError('x', 'This tells of another history.');", 'tells of'],
+    ['const about = `what is there, ${name}`;', 'what is there'],
+  ])('finds the tic in %s', (source, tic) => {
+    expect(ticsIn(proseIn('x.ts', source)).join('\n')).toContain(`"${tic}"`);
+  });
+
+  test.each([
+    "if (size > limits.valueBytesMax) throw new StoaError('too_large', 'The value is too large.');",
+    "if (topics.length > topicsMax) {\n  throw new StoaError('invalid_request', `Topics are few.`, {});\n}",
+  ])('finds the limit without a name in %s', (source) => {
+    expect(unnamedLimits('x.ts', source)).toHaveLength(1);
+  });
+
+  test('accepts a limit with its name', () => {
+    const source =
+      "if (n > limits.itemsMax) throw new StoaError('x', `The list exceeds ${max} (itemsMax).`);";
+    expect(unnamedLimits('x.ts', source)).toEqual([]);
+  });
+});
