@@ -1,6 +1,7 @@
 /** How a suite gets a server: `const { url } = await sharedServer('postgres')` in its `beforeAll`. */
 import { randomBytes } from 'node:crypto';
 import { relative } from 'node:path';
+import { Redis } from 'ioredis';
 import { expect, inject } from 'vitest';
 import type { SharedServerName } from './desk.js';
 import { createDatabase } from './postgres.js';
@@ -25,6 +26,17 @@ export async function sharedPostgres(): Promise<{ url: string; describe: string 
   databases += 1;
   const name = `${suite().replace(/\W+/g, '_')}_${process.pid}_${databases}`.slice(-60);
   return { ...server, url: await createDatabase(server.url, name) };
+}
+
+/** A separate database on the shared Redis. One Redis database belongs to one Stoa. */
+export async function sharedRedis(): Promise<{ url: string; describe: string }> {
+  const server = await sharedServer('redis');
+  const client = new Redis(server.url);
+  try {
+    return { ...server, url: `${server.url}/${await client.incr('databases given out')}` };
+  } finally {
+    client.disconnect();
+  }
 }
 
 /** Keys for secrets that all servers of a test share. */
