@@ -128,7 +128,9 @@ export function useProgram(): {
       };
     },
     up: async (data, args = [], environment = {}) => {
-      return runningServer(start(['up', '--data', data, '--port', '0', '--json', ...args], { environment }));
+      const child = start(['up', '--data', data, '--port', '0', '--json', ...args], { environment });
+      const server = await runningServer(child);
+      return { ...server, token: environment['STOA_OPERATOR_TOKEN'] ?? server.token };
     },
   };
 }

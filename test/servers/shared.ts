@@ -42,6 +42,17 @@ export async function sharedRedis(): Promise<{ url: string; describe: string }> 
 /** Keys for secrets that all servers of a test share. */
 export const sharedKeys = '0a'.repeat(32);
 
+/** An empty home on the shared PostgreSQL and Redis: for `openStoa`, and for the program. */
+export async function sharedHome() {
+  const [{ url: postgres }, { url: redis }] = [await sharedPostgres(), await sharedRedis()];
+  const operatorToken = randomBytes(24).toString('hex');
+  return {
+    options: { postgres, redis, secretKeys: sharedKeys, operatorToken },
+    args: ['--postgres', postgres, '--redis', redis],
+    environment: { STOA_SECRET_KEYS: sharedKeys, STOA_OPERATOR_TOKEN: operatorToken },
+  };
+}
+
 let databases = 0;
 
 /** A name that no other run has, so that a second run on the same server starts with nothing. */

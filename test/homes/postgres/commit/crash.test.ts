@@ -133,10 +133,7 @@ it('killed servers leave every acknowledged commit complete, no partial commit, 
     const servers = await Promise.all(
       ['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), places, environment)),
     );
-    await workAndKill(
-      servers.map((server) => ({ ...server, token: operatorToken })),
-      story,
-    );
+    await workAndKill(servers, story);
     await expectWhole(stoa, made, story.acknowledged.numbers);
   }
   await stoa.close();
