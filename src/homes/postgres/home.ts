@@ -18,6 +18,7 @@ import { PostgresCommit } from './commit/commit.js';
 import { migrateCommitsUp } from './commit/schema.js';
 import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
+import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
 import { type PostgresMessaging, openPostgresMessaging } from './messaging/messaging.js';
 import { PostgresOperations } from './operations.js';
@@ -184,6 +185,7 @@ export class PostgresHome implements Home {
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
   readonly storeNotes: PostgresStoreNotes;
+  readonly mcpSessions: PostgresMcpSessions;
   readonly operatorToken: string | null;
   readonly operatorTokenHash: string;
   readonly syncWrites = true;
@@ -218,10 +220,12 @@ export class PostgresHome implements Home {
       health: () => parts.messaging.health(),
     });
     this.storeNotes = new PostgresStoreNotes(sql, writer, checkCallerFence);
+    this.mcpSessions = new PostgresMcpSessions({ sql, limits: options.limits, onError: options.onError });
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
+        () => this.mcpSessions.sweep(),
       ],
       sql,
       intervalMs: options.sweepIntervalMs,
