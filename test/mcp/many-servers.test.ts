@@ -185,7 +185,7 @@ describe('a session that one server opened', () => {
 
 describe('over all servers', () => {
   test('sessions of a user are limited: the longest idle one ends', async () => {
-    const sessions = [];
+    const sessions: string[] = [];
     for (const server of [a, b, a, b, a]) sessions.push(await openSession(server, b.bob));
     const statuses = await Promise.all(
       [b, a].map(async (server) => {
