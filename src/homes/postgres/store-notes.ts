@@ -23,8 +23,9 @@ export class PostgresStoreNotes implements StoreNotes {
     this.#checkFence = checkFence;
   }
 
-  async checkFence(caller: Caller): Promise<void> {
-    if (caller.fence !== null) await this.#writer.transact((work) => this.#checkFence(work, caller));
+  async checkCaller(caller: Caller): Promise<void> {
+    if (caller.fence !== null || caller.tokenId !== null)
+      await this.#writer.transact((work) => this.#checkFence(work, caller), caller);
   }
 
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {

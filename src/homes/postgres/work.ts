@@ -1,15 +1,18 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
+import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
 import { type Parameter, query } from './connection.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { Limits } from '../../core/settings/limits.js';
+import { checkCallerToken } from './identity/token-check.js';
 
 export class Work {
   readonly sql: TransactionSql;
   readonly limits: Limits;
   readonly clock: DatabaseClock;
   #nowMs: number;
+  readonly #allowed: Promise<void>;
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
@@ -17,11 +20,24 @@ export class Work {
   readonly #sent: Promise<unknown>[] = [];
   readonly #afterRollback: (() => Promise<void>)[] = [];
 
-  constructor(sql: TransactionSql, clock: DatabaseClock, limits: Limits) {
+  /** `caller` is null for work that no caller asked for. */
+  constructor(sql: TransactionSql, clock: DatabaseClock, limits: Limits, caller: Caller | null) {
     this.sql = sql;
     this.clock = clock;
     this.limits = limits;
     this.#nowMs = clock.nowMs();
+    // Sent before everything else, so that its answer shares a round trip with the first statement of the steps.
+    this.#allowed = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
+    // Looked at by `allowed`, or never, where the connection is lost before.
+    this.#allowed.catch(() => undefined);
+  }
+
+  /**
+   * Refuses where the token of the caller was revoked or has expired. `finish` asks; a step asks itself before it does
+   * what a rollback does not take back.
+   */
+  allowed(): Promise<void> {
+    return this.#allowed;
   }
 
   /** The clock of the write: what this server takes the database's to be, until a step has read that one. */
@@ -86,6 +102,7 @@ export class Work {
   }
 
   async finish(): Promise<void> {
+    await this.#allowed;
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
     if (this.#changes.length > 0)

@@ -59,13 +59,12 @@ export const aicqHealthRoutes = routesOf(
   { get: { query: anyQuery, answers: { 200: healthSchema, 503: healthSchema } } },
   {
     get: async ({ stoa }) => {
-      const store = await checkHome(stoa);
+      const { postgres, redis } = await stoa.messaging.health();
       // AICQ's clients ask for two databases by name; in a data directory both are the one store.
-      const { directory, postgres = directory, redis = directory } = await stoa.messaging.health();
       const checks =
-        store.status === 'pass'
-          ? { postgres: shownCheck(postgres), redis: shownCheck(redis) }
-          : { postgres: store, redis: store };
+        postgres === undefined || redis === undefined
+          ? sameForBoth(await checkHome(stoa))
+          : { postgres: shownCheck(postgres), redis: shownCheck(redis) };
       const status =
         checks.postgres.status === 'pass' && checks.redis.status === 'pass'
           ? ('healthy' as const)
@@ -80,9 +79,11 @@ export const aicqHealthRoutes = routesOf(
   },
 );
 
-function shownCheck(
-  { status, latencyMs, message }: HealthCheck = { status: 'pass' },
-): z.output<typeof checkSchema> {
+function sameForBoth<Check>(store: Check): { postgres: Check; redis: Check } {
+  return { postgres: store, redis: store };
+}
+
+function shownCheck({ status, latencyMs, message }: HealthCheck): z.output<typeof checkSchema> {
   return {
     status,
     ...(latencyMs !== undefined && { latency: `${latencyMs.toFixed(2)}ms` }),

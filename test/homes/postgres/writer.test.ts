@@ -63,10 +63,14 @@ it('two users may use one Idempotency-Key, and each gets its own answer again', 
 it('a fence is checked in the transaction, and its lease stays locked until the commit', async () => {
   const lockable = async (): Promise<number> =>
     (await query(sql, 'SELECT 1 FROM test_leases FOR UPDATE SKIP LOCKED')).length;
-  const look = new PostgresStep([], lockable);
+  const seen: number[] = [];
+  const look = new PostgresStep([], async (work) =>
+    work.beforeCommit(async () => void seen.push(await lockable())),
+  );
   const set = data.steps.set(fenced, 'n', 'fenced', 1);
-  expect(await opened.writer.write({ caller: fenced }, [set, look])).toMatchObject([{ version: 1 }, 0]);
-  expect(await opened.writer.write({ caller: ada }, [look])).toEqual([1]);
+  await opened.writer.write({ caller: fenced }, [set, look]);
+  await opened.writer.write({ caller: ada }, [look]);
+  expect(seen).toEqual([0, 1]);
   await query(sql, 'UPDATE test_leases SET fence = 2');
   await expect(writeOne(opened.writer, { caller: fenced }, set)).rejects.toMatchObject({ code: 'fenced' });
   expect((await data.getEntry(ada, 'n', 'fenced'))?.version).toBe(1);
@@ -119,7 +123,7 @@ it('a request whose effects are in a store beside the home is noted from its beg
   await act((work) => endAnswer(work, ada, beside, [{ version: 1 }]));
   expect(await findAnswer(sql, ada, beside)).toEqual([{ version: 1 }]);
   await act((work) => endAnswer(work, ada, beside, ['x'.repeat(limits.idempotencyAnswerBytesMax)]));
-  await expect(findAnswer(sql, ada, beside)).rejects.toThrow('too large to be kept');
+  await expect(findAnswer(sql, ada, beside)).rejects.toThrow('too large to store');
 });
 
 it('answers of every domain count in the bytes of their user', async () => {

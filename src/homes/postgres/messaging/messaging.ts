@@ -42,6 +42,7 @@ import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, query } from '../connection.js';
 import type { PostgresFeed } from '../feed/feed.js';
 import { HealthProbe } from '../health-probe.js';
+import { checkCallerToken } from '../identity/token-check.js';
 import { RedisGuards } from './guards.js';
 import { PostgresIdentities } from './identities.js';
 import { RedisMessages } from './messages.js';
@@ -272,7 +273,7 @@ export class PostgresMessaging implements MessagingPort {
 
   /** What it was prepared with is not compared again: a script in Redis sees nothing of PostgreSQL. */
   post(input: NewMessage): PostgresStep<Message> {
-    return inRedis(() => this.#post(input, null));
+    return this.#inRedis(() => this.#post(input, null));
   }
 
   async #post(input: NewMessage, delivery: string | null): Promise<Message> {
@@ -296,7 +297,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   deleteMessage(roomId: string, messageId: string): PostgresStep<boolean> {
-    return inRedis(async () => {
+    return this.#inRedis(async () => {
       const room = await this.#rooms.get(roomId);
       if (room === undefined || !(await this.#messages.delete(room, messageId))) return false;
       await this.#notes.carry(this.#keys.roomNotes(roomId));
@@ -320,7 +321,7 @@ export class PostgresMessaging implements MessagingPort {
   // Direct messages
 
   send(message: NewDirectMessage): PostgresStep<DirectMessage> {
-    return inRedis(() => this.#send(message, null));
+    return this.#inRedis(() => this.#send(message, null));
   }
 
   async #send(input: NewDirectMessage, delivery: string | null): Promise<DirectMessage> {
@@ -338,7 +339,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   acknowledge(agentId: string, ids: readonly string[]): PostgresStep<number> {
-    return inRedis(() => this.#messages.acknowledge(agentId, ids));
+    return this.#inRedis(() => this.#messages.acknowledge(agentId, ids));
   }
 
   // What commits have promised
@@ -382,7 +383,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   useNonce(agentId: string, nonce: string): PostgresStep<void> {
-    return inRedis(async () => {
+    return this.#inRedis(async () => {
       if (!(await this.#guards.claimNonce(agentId, nonce)).fresh) throw refuse('nonceUsed');
     });
   }
@@ -435,17 +436,31 @@ export class PostgresMessaging implements MessagingPort {
     return { postgres, redis };
   }
 
+  /**
+   * Redis shares no transaction with PostgreSQL, so that the token is checked right before. With a fence the lease
+   * stays locked until the message stands.
+   */
+  #inRedis<Result>(run: () => Promise<Result>): PostgresStep<Result> {
+    const { sql, nowMs } = this.#options;
+    return new PostgresStep(
+      [],
+      async (work) => {
+        await work.allowed();
+        return run();
+      },
+      async (caller) => {
+        await checkCallerToken(sql, caller, nowMs());
+        return run();
+      },
+    );
+  }
+
   async close(): Promise<void> {
     this.#news.close();
     await this.#searchRepair.close();
     await this.#notes.close();
     closeRedis(this.#redis);
   }
-}
-
-/** Redis shares no transaction with PostgreSQL. With a fence the lease stays locked until the message stands. */
-function inRedis<Result>(run: () => Promise<Result>): PostgresStep<Result> {
-  return new PostgresStep([], run, run);
 }
 
 function deliveredAs({ id, tsMs }: Delivered): Delivered {

@@ -106,6 +106,12 @@ export async function withRedis<T>(work: () => Promise<T>): Promise<T> {
 
 export function redisError(error: unknown): StoaError {
   if (error instanceof StoaError) return error;
+  // Redis refuses a command or a script before its first write: nothing of it was stored.
+  if (/\bOOM\b/.test(messageOf(error)))
+    return new StoaError('disk_full', 'Redis is full: its maxmemory is used up. Nothing was stored.', {
+      fix: 'Raise maxmemory of the Redis server, or keep messages for a shorter time.',
+      cause: error,
+    });
   return new StoaError('backend_unavailable', `Redis does not answer: ${messageOf(error)}.`, {
     fix: 'Check that the server runs and can be reached.',
     cause: error,

@@ -10,6 +10,7 @@ import { totalsTables } from './totals.js';
 
 /** `idx_agents_public_key` of the seed is left out: the unique constraint is the same index. */
 const seedTables = `
+  CREATE EXTENSION IF NOT EXISTS pgcrypto;
   CREATE TABLE IF NOT EXISTS agents (
     id UUID PRIMARY KEY DEFAULT gen_random_uuid(),
     public_key TEXT NOT NULL UNIQUE,

@@ -1,7 +1,7 @@
 /** Several servers on one pair of databases that go away, lose connections and change their roles. */
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openPostgres } from '../../../../src/homes/postgres/connection.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
@@ -9,6 +9,8 @@ import { start as startPostgres } from '../../../servers/postgres.js';
 import { start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { globalRoomId } from '../../../../src/messaging/uuid.js';
 
 let redis: HaltingServer;
 
@@ -17,6 +19,12 @@ beforeAll(async () => {
   await noteServer(redis.describe);
 });
 afterAll(() => redis.stop());
+// Each test has a PostgreSQL of its own, and a Redis belongs to one.
+beforeEach(async () => {
+  const client = new Redis(redis.url);
+  await client.flushall();
+  client.disconnect();
+});
 
 const settings = { trustedProxies: ['127.0.0.0/8'] };
 
@@ -318,6 +326,13 @@ describe('Redis', () => {
       await client.config('SET', 'maxmemory', '1mb');
       expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).status).toBe(503);
       expect((await ann.ask('GET', '/dm')).status).toBe(503);
+      const message = { roomId: globalRoomId, from: ann.id, body: 'x', parentId: null, proof: null };
+      await expect(
+        writtenPort(desk.stoa.messaging).post({ ...message, serverSigned: false }),
+      ).rejects.toMatchObject({ code: 'disk_full', message: expect.stringContaining('Redis is full') });
+      // What needs no Redis goes on.
+      const headers = { authorization: `Bearer ${desk.stoa.operatorToken}` };
+      expect((await desk.ask('PUT', '/v1/data/n/k', { headers, body: { value: 1 } })).status).toBe(201);
       await client.config('SET', 'maxmemory', '0');
       expect((await desk.ask('GET', `/room/global?after=${ts}`)).json.messages).toEqual([]);
       expect((await ann.ask('GET', '/dm')).status).toBe(200);
@@ -343,7 +358,8 @@ describe('PostgreSQL', () => {
       await until(async () => (await health())['status'] === 'healthy');
       gate.silence();
       expect(await Promise.all([health(), health()])).toMatchObject([silent, silent]);
-      expect((await desk.ask('GET', '/readyz')).status).toBe(200);
+      expect((await desk.ask('GET', '/readyz')).status).toBe(503);
+      expect((await desk.ask('GET', '/livez')).status).toBe(200);
       gate.speak();
       await until(async () => (await health())['status'] === 'healthy');
     } finally {
