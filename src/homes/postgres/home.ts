@@ -9,6 +9,7 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { checkKeys } from './cluster/key-checks.js';
+import { query } from './connection.js';
 import { checkRequirements } from './cluster/requirements.js';
 import { type OperatorCredentials, operatorCredentials } from './cluster/operator-token.js';
 import { migrateCluster } from './cluster/schema.js';
@@ -132,12 +133,17 @@ function requireKeyRing(secretKeys: string | undefined): void {
 
 /** The key ring of all servers. */
 async function openSharedSecrets(
-  { sql }: PostgresBase,
+  { sql, feed }: PostgresBase,
   { secretKeys, onError }: PostgresHomeOptions,
 ): Promise<{ secrets: Secrets; servers: Servers }> {
   const ring = await openKeyRing({ file: null, environment: secretKeys });
   await checkKeys(sql, ring);
-  const servers = new Servers({ sql, keyIds: () => ring.keyIds, onError });
+  const servers = new Servers({
+    sql,
+    keyIds: () => ring.keyIds,
+    feedSeq: () => feed.reachedSeq,
+    onError,
+  });
   const mark = {
     read: () => readFact(sql, 'rekeying'),
     write: (keyId: string) => writeFact(sql, 'rekeying', keyId),
@@ -215,7 +221,7 @@ export class PostgresHome implements Home {
       storeId: parts.storeId,
       health: () => parts.messaging.health(),
     });
-    this.storeNotes = new PostgresStoreNotes(sql, writer, checkCallerFence);
+    this.storeNotes = new PostgresStoreNotes(sql, writer);
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
@@ -231,8 +237,13 @@ export class PostgresHome implements Home {
     return this.#base.clock.nowMs();
   }
 
-  liveLeases(): number {
-    return this.#sweeps.liveLeases;
+  async liveLeases(): Promise<number> {
+    const [row] = await query<{ live: string }>(
+      this.#base.sql,
+      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp())
+        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL AND expires_at > clock_timestamp()) AS live`,
+    );
+    return Number(row?.live ?? 0);
   }
 
   commits(messaging: MessagingService): CommitHome {

@@ -15,9 +15,12 @@ const earlyShare = 0.9;
 export async function takeTurn(sql: PostgresSql, name: string, intervalMs: number): Promise<boolean> {
   const taken = await query(
     sql,
-    `INSERT INTO sweep_turns AS t (name, taken_at) VALUES ($1, clock_timestamp())
+    // Who comes too early only reads: a conflict would lock the row, and write that down.
+    `WITH due AS (SELECT clock_timestamp() - $2::double precision * interval '1 millisecond' AS at)
+    INSERT INTO sweep_turns AS t (name, taken_at) SELECT $1, clock_timestamp() FROM due
+        WHERE NOT EXISTS (SELECT FROM sweep_turns WHERE name = $1 AND taken_at > due.at)
       ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at
-        WHERE t.taken_at <= clock_timestamp() - $2::double precision * interval '1 millisecond' RETURNING 1`,
+        WHERE t.taken_at <= excluded.taken_at - $2::double precision * interval '1 millisecond' RETURNING 1`,
     [name, Math.round(intervalMs * earlyShare)],
   );
   return taken.length > 0;

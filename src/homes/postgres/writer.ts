@@ -11,10 +11,7 @@ import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } 
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { migrateTurns, takeTurn } from './turns.js';
-import { Work } from './work.js';
-
-/** Refuses a caller whose lease has passed on, and locks the row of the lease (`FOR SHARE`), so that it stays until the commit. */
-export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
+import { type CheckFence, Work } from './work.js';
 
 export interface PostgresWriterOptions {
   readonly sql: PostgresSql;
@@ -102,14 +99,14 @@ export class PostgresWriter implements Writer {
   }
 
   async #transact<Result>(caller: Caller | null, body: (work: Work) => Promise<Result>): Promise<Result> {
-    const { sql, limits, clock, onCommitted } = this.#options;
+    const { sql, limits, clock, checkFence, onCommitted } = this.#options;
     let last: Work | undefined;
     const { result, work } = await transaction(
       sql,
       async (tx) => {
         // A second attempt follows only where the database has refused the first one.
         await last?.rolledBack();
-        const opened = new Work(tx, clock, limits, caller);
+        const opened = new Work(tx, clock, limits, caller, checkFence);
         last = opened;
         try {
           return { result: await body(opened), work: opened };
@@ -184,7 +181,7 @@ export class PostgresWriter implements Writer {
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     // After the steps: one of them may lock the same row for an update, and two writes that first share it would wait for each other.
-    if (hasFence(caller)) await this.#options.checkFence(work, caller);
+    await work.fenced();
     await work.finish();
     return results;
   }

@@ -24,6 +24,11 @@ const tables = `
     url text,
     key_ids text[] NOT NULL,
     clock_ahead_ms bigint NOT NULL,
+    -- Commits that the server did not know of, and the age of the oldest.
+    feed_lag_commits bigint NOT NULL,
+    feed_lag_ms bigint NOT NULL,
+    pool_busy integer NOT NULL,
+    pool_total integer NOT NULL,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
   )`;

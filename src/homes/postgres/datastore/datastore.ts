@@ -42,6 +42,7 @@ import {
   writeDocuments,
 } from './transaction.js';
 import { migrate } from '../migrate.js';
+import { takeTurn } from '../turns.js';
 
 export interface PostgresDataStoreOptions {
   readonly limits: Limits;
@@ -277,6 +278,10 @@ export class PostgresDataStore implements DataPort {
   /** The primary key begins with the owner. */
   async heldByOthers(): Promise<DocumentRecord[]> {
     return [];
+  }
+
+  takeSweepTurn(intervalMs: number): Promise<boolean> {
+    return takeTurn(this.#sql, 'documents', intervalMs);
   }
 
   async sweepExpired(limit: number): Promise<number> {

@@ -445,7 +445,7 @@ export class PostgresMessaging implements MessagingPort {
     return new PostgresStep(
       [],
       async (work) => {
-        await work.allowed();
+        await work.irrevocable();
         return run();
       },
       async (caller) => {

@@ -1,5 +1,5 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
-import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
+import { migrateTurns } from '../../../../src/homes/postgres/turns.js';
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -36,6 +36,8 @@ beforeAll(async () => {
   await noteServer(redis.describe);
 });
 afterAll(() => redis.stop());
+// Each test has a PostgreSQL of its own, and a Redis belongs to one.
+beforeEach(() => flushRedis());
 afterEach(async () => {
   for (const stoa of opened.splice(0)) await stoa.close();
 });
@@ -106,7 +108,6 @@ describe('a commit in PostgreSQL', () => {
   const commit = (input: CommitInput, caller = ada) => stoa.commit.commit(caller, input);
 
   beforeEach(async () => {
-    await flushRedis();
     url = (await sharedPostgres()).url;
     stoa = await open({ postgres: url });
   });
@@ -675,7 +676,6 @@ describe('the outbox', () => {
   });
 
   it('is emptied by another server if the server that committed is gone', async () => {
-    await flushRedis();
     const options = {
       postgres: url,
       redis: redis.url,
@@ -696,7 +696,6 @@ describe('the outbox', () => {
   });
 
   it('two servers on one database commit over the same names, and every message comes once', async () => {
-    await flushRedis();
     const options = {
       postgres: url,
       redis: redis.url,
@@ -721,7 +720,7 @@ describe('the outbox', () => {
 
   it('retries while messaging is unavailable; later messages wait', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
+    await migrateTurns(sql);
     const taken: string[] = [];
     const away = { attempts: 3 };
     const port = {
@@ -778,7 +777,6 @@ describe('the outbox', () => {
 
   it('gives up after the configured time, and deletes old rows', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
     const port = {
       deliver: () => Promise.reject(new StoaError('backend_unavailable', 'Redis does not answer.')),
     };
@@ -809,15 +807,10 @@ describe('the outbox', () => {
 
   it('deletes many old rows in small steps', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
-    for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
+    await refuseLargeStatements(sql, 'commit_outbox', 3);
     await query(
       sql,
-      `INSERT INTO commit_outbox (delivery, store, place, message, user_id) SELECT gen_random_uuid(), 'other', 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
-    );
-    await query(
-      sql,
-      `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at) SELECT n::text, 'ada', '', '[]', 2, now() - interval '1 second' FROM generate_series(1, 10) n`,
+      `INSERT INTO commit_outbox (delivery, place, message, user_id) SELECT gen_random_uuid(), 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
     );
     const faults: unknown[] = [];
     const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
@@ -834,12 +827,7 @@ describe('the outbox', () => {
       sweepIntervalMs: 3_600_000,
     }).sweep();
     expect(faults).toEqual([]);
-    expect(
-      await query(
-        sql,
-        'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM kept_answers)::int AS answers',
-      ),
-    ).toEqual([{ messages: 0, answers: 0 }]);
+    expect(await query(sql, 'SELECT 1 FROM commit_outbox')).toEqual([]);
   });
 
   it('marks undeliverable messages and continues with the next', async () => {
@@ -847,20 +835,18 @@ describe('the outbox', () => {
     const outcome = await stoa.commit.commit(ada, both);
     expect(outcome).toMatchObject({ ok: true });
     // A message for a room that is gone meanwhile, and one behind it.
-    const [row] = await query<{ store: string; message: string }>(
-      sql,
-      'SELECT store, message FROM commit_outbox',
-    );
+    const [row] = await query<{ message: string }>(sql, 'SELECT message FROM commit_outbox');
     // The text of what was delivered is in its room alone.
     expect(row?.message).toBe('{}');
     const [said] = (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 1 })).items;
     const message = { from: said?.from, parentId: null, proof: null, serverSigned: false };
     const insert = (roomId: string, place: string, body: string) =>
-      query(
-        sql,
-        'INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ($1, $2, $3, $4, $5)',
-        [randomUUID(), row?.store ?? '', place, JSON.stringify({ ...message, roomId, body }), 'ada'],
-      );
+      query(sql, 'INSERT INTO commit_outbox (delivery, place, message, user_id) VALUES ($1, $2, $3, $4)', [
+        randomUUID(),
+        place,
+        JSON.stringify({ ...message, roomId, body }),
+        'ada',
+      ]);
     await insert(randomUUID(), `room ${globalRoomId}`, 'into nothing');
     await insert(globalRoomId, `room ${globalRoomId}`, 'behind it');
     await until(
