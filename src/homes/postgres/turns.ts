@@ -1,11 +1,13 @@
 /** Whose turn it is to sweep: servers share the work of the clock, so that ten of them do no more of it than one. */
 import { type PostgresSql, query } from './connection.js';
-import { migrate } from './migrate.js';
+import { type Migration, migrate } from './migrate.js';
 
 const turnTables = `CREATE TABLE sweep_turns (name text PRIMARY KEY, taken_at timestamptz NOT NULL)`;
 
+export const turnMigrations: readonly Migration[] = [turnTables];
+
 export function migrateTurns(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'turns', [turnTables]);
+  return migrate(sql, 'turns', turnMigrations);
 }
 
 /** Timers of one server do not fire on the dot: a turn is free again a little earlier than its interval. */

@@ -59,6 +59,10 @@ async function sweeping(): Promise<Map<string, number>> {
   );
 }
 
+function total(calls: ReadonlyMap<string, number>): number {
+  return [...calls.values()].reduce((sum, one) => sum + one, 0);
+}
+
 it('four servers sweep no more than one', async () => {
   await addServer();
   const alone = await sweeping();
@@ -67,8 +71,6 @@ it('four servers sweep no more than one', async () => {
   expect([...alone.keys()].join('\n')).toMatch(/stoa_notes/);
   for (let more = 0; more < 3; more += 1) await addServer();
   const together = await sweeping();
-  const total = (calls: Map<string, number>): number =>
-    [...calls.values()].reduce((sum, one) => sum + one, 0);
   // A turn can come a tenth of its interval early.
   expect(total(together), JSON.stringify([[...alone], [...together]], null, 1)).toBeLessThanOrEqual(
     total(alone) * 1.4,

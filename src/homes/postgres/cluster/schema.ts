@@ -1,6 +1,6 @@
 /** What all servers of one Stoa share beside its records: its name, the operator's token, keys and the list of servers. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 const tables = `
   CREATE SCHEMA IF NOT EXISTS cluster;
@@ -33,6 +33,8 @@ const tables = `
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
   )`;
 
+export const clusterMigrations: readonly Migration[] = [tables];
+
 export function migrateCluster(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'cluster', [tables]);
+  return migrate(sql, 'cluster', clusterMigrations);
 }

@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { type PostgresSql, poolUse, query } from '../connection.js';
 import type { LiveServer, ServerLoad } from '../../../operations/model.js';
 import { version } from '../../../version.js';
+import { clockDifferenceMsMax } from './requirements.js';
 
 export interface ServersOptions {
   readonly sql: PostgresSql;
@@ -18,8 +19,6 @@ const noteEveryMs = 2_000;
 const silentSeconds = 10;
 /** A row of a server that did not end properly is removed after this. */
 const forgottenSeconds = 3_600;
-/** Leases are decided by the database's clock; tokens and signatures by the server's own. */
-const clockDifferenceMsMax = 30_000;
 
 /** Columns that the driver gives as text. */
 type WideNumber = 'clock_ahead_ms' | 'feed_lag_commits' | 'feed_lag_ms';

@@ -1,6 +1,5 @@
 /** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
 import { randomUUID } from 'node:crypto';
-import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importNotice } from '../../../messaging/imports.js';
 import type {
@@ -47,7 +46,7 @@ import { RedisGuards } from './guards.js';
 import { PostgresIdentities } from './identities.js';
 import { RedisMessages } from './messages.js';
 import { NewsFeed, newsChannel } from './news.js';
-import { type RedisConnection, RedisKeys, closeRedis, openRedis, withRedis } from './redis.js';
+import { type RedisConnection, RedisKeys, claimRedis, closeRedis, openRedis, withRedis } from './redis.js';
 import { MessageNotes } from './notes.js';
 import { PostgresRooms } from './rooms.js';
 import { migrateMessaging } from './schema.js';
@@ -91,20 +90,6 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
     throw error;
   }
 }
-
-/** Two Stoas on one Redis would read each other's messages. */
-async function claimRedis({ commands }: RedisConnection, storeId: string): Promise<void> {
-  const owner = await withRedis(async () => {
-    await commands.set(storeKey, storeId, 'NX');
-    return commands.get(storeKey);
-  });
-  if (owner === storeId) return;
-  throw new StoaError('conflict', `This Redis belongs to another Stoa (${owner}). This one is ${storeId}.`, {
-    fix: `Use another Redis or another database number (redis://host/1). After a restore into a new database, set "${storeKey}" to ${storeId}.`,
-  });
-}
-
-const storeKey = 'stoa:store';
 
 /** Whether every write is on Redis's disk before it answers. A server that hides its settings counts as not. */
 async function isSynced({ commands }: RedisConnection): Promise<boolean> {
