@@ -1,5 +1,5 @@
 /** The one writer of the PostgreSQL home: kept answers, fences and turns, over what any number of servers share. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type Caller, operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
@@ -9,7 +9,6 @@ import { type PostgresSql, query } from '../../../src/homes/postgres/connection.
 import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
 import { beginAnswer, dropAnswer, endAnswer, findAnswer } from '../../../src/homes/postgres/kept-answers.js';
 import { KnownUsers } from '../../../src/homes/postgres/known-users.js';
-import { PostgresStep } from '../../../src/homes/postgres/step.js';
 import { takeTurn } from '../../../src/homes/postgres/turns.js';
 import { refuseLargeStatements } from '../../servers/bounded-statements.js';
 import { sharedPostgres } from '../../servers/shared.js';
@@ -60,18 +59,23 @@ it('two users may use one Idempotency-Key, and each gets its own answer again', 
   ).rejects.toMatchObject({ code: 'idempotency_mismatch' });
 });
 
-it('a fence is checked in the transaction, and its lease stays locked until the commit', async () => {
-  const lockable = async (): Promise<number> =>
-    (await query(sql, 'SELECT 1 FROM test_leases FOR UPDATE SKIP LOCKED')).length;
-  const seen: number[] = [];
-  const look = new PostgresStep([], async (work) =>
-    work.beforeCommit(async () => void seen.push(await lockable())),
-  );
+it('a fence is checked in the transaction, against the lease as it is at the commit', async () => {
   const set = data.steps.set(fenced, 'n', 'fenced', 1);
-  await opened.writer.write({ caller: fenced }, [set, look]);
-  await opened.writer.write({ caller: ada }, [look]);
-  expect(seen).toEqual([0, 1]);
-  await query(sql, 'UPDATE test_leases SET fence = 2');
+  expect(await writeOne(opened.writer, { caller: fenced }, set)).toMatchObject({ version: 1 });
+  const passed = sql.begin(async (tx) => {
+    await tx`UPDATE test_leases SET fence = 2`;
+    // The write waits for the row that this transaction has locked.
+    const waiting = expect(writeOne(opened.writer, { caller: fenced }, set)).rejects.toMatchObject({
+      code: 'fenced',
+    });
+    await vi.waitFor(async () =>
+      expect(await query(sql, 'SELECT FROM pg_locks WHERE NOT granted')).toHaveLength(1),
+    );
+    return { waiting };
+  });
+  await (
+    await passed
+  ).waiting;
   await expect(writeOne(opened.writer, { caller: fenced }, set)).rejects.toMatchObject({ code: 'fenced' });
   expect((await data.getEntry(ada, 'n', 'fenced'))?.version).toBe(1);
   await query(sql, 'UPDATE test_leases SET fence = 1');

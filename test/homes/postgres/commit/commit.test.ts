@@ -1,7 +1,6 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
 import { migrateTurns } from '../../../../src/homes/postgres/turns.js';
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
 import {
@@ -21,7 +20,7 @@ import { globalRoomId } from '../../../../src/messaging/uuid.js';
 import { createApp, stopApp } from '../../../../src/server/app.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
-import { start as startRedis } from '../../../servers/redis.js';
+import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
 
@@ -35,9 +34,9 @@ beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
 });
+/** Databases are each test's own; Redis is shared. */
+beforeEach(() => emptyRedis(redis.url));
 afterAll(() => redis.stop());
-// Each test has a PostgreSQL of its own, and a Redis belongs to one.
-beforeEach(() => flushRedis());
 afterEach(async () => {
   for (const stoa of opened.splice(0)) await stoa.close();
 });
@@ -55,13 +54,6 @@ async function open(options: Partial<StoaOptions>): Promise<Stoa> {
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
-/** Databases are each test's own; Redis is shared. */
-async function flushRedis(): Promise<void> {
-  const client = new Redis(redis.url);
-  await client.flushall();
-  client.disconnect();
 }
 
 async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {

@@ -6,7 +6,7 @@ import { openPostgres } from '../../../../src/homes/postgres/connection.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
-import { start as startRedis, startCluster } from '../../../servers/redis.js';
+import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
@@ -18,13 +18,8 @@ beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
 });
+beforeEach(() => emptyRedis(redis.url));
 afterAll(() => redis.stop());
-// Each test has a PostgreSQL of its own, and a Redis belongs to one.
-beforeEach(async () => {
-  const client = new Redis(redis.url);
-  await client.flushall();
-  client.disconnect();
-});
 
 const settings = { trustedProxies: ['127.0.0.0/8'] };
 
