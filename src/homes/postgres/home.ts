@@ -1,16 +1,18 @@
 /** PostgreSQL with Redis beside it as the home of one Stoa, shared by any number of servers. */
 import type { CommitHome } from '../../commit/home.js';
 import { StoaError } from '../../core/errors.js';
+import { withoutPassword } from '../../core/text/printable-url.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
+import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { checkKeys } from './cluster/key-checks.js';
 import { checkRequirements } from './cluster/requirements.js';
-import { type OperatorCredentials, operatorCredentials } from './cluster/operator-token.js';
+import { type OperatorCredentials, noCredentials, operatorCredentials } from './cluster/operator-token.js';
 import { migrateCluster } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
@@ -24,6 +26,7 @@ import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
+import { factMark, postgresMove } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
@@ -56,9 +59,11 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const { sql, clock, writer, feed } = base;
     const nowMs = (): number => clock.nowMs();
     await migrateCluster(sql);
+    await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
     const storeId = (await readFact(sql, 'store_id')) ?? '';
     const { secrets, servers } = await openSharedSecrets(base, options);
-    const credentials = await operatorCredentials(sql, options.operatorToken);
+    const credentials =
+      options.move === undefined ? await operatorCredentials(sql, options.operatorToken) : noCredentials();
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user), limits);
     const identity = await openPostgresIdentity({
@@ -98,7 +103,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
     base.bound();
-    await servers.start();
+    // What a move only reads gets no row of this process.
+    if (options.move === undefined || options.move === 'to') await servers.start();
     const parts: Parts = {
       storeId,
       registry,
@@ -133,10 +139,10 @@ function requireKeyRing(secretKeys: string | undefined): void {
 /** The key ring of all servers. */
 async function openSharedSecrets(
   { sql }: PostgresBase,
-  { secretKeys, onError }: PostgresHomeOptions,
+  { secretKeys, onError, move }: PostgresHomeOptions,
 ): Promise<{ secrets: Secrets; servers: Servers }> {
   const ring = await openKeyRing({ file: null, environment: secretKeys });
-  await checkKeys(sql, ring);
+  await checkKeys(sql, ring, { isRead: move === 'from' || move === 'look' });
   const servers = new Servers({ sql, keyIds: () => ring.keyIds, onError });
   const mark = {
     read: () => readFact(sql, 'rekeying'),
@@ -181,6 +187,7 @@ export class PostgresHome implements Home {
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
+  readonly move: HomeMove;
   readonly storeNotes: PostgresStoreNotes;
   readonly operatorToken: string | null;
   readonly operatorTokenHash: string;
@@ -214,6 +221,14 @@ export class PostgresHome implements Home {
       servers: parts.servers,
       storeId: parts.storeId,
       health: () => parts.messaging.health(),
+    });
+    this.move = postgresMove({
+      sql,
+      writer,
+      sealer: parts.secrets.sealer,
+      servers: parts.servers,
+      messaging: parts.messaging,
+      workspaces: parts.workspaces,
     });
     this.storeNotes = new PostgresStoreNotes(sql, writer, checkCallerFence);
     this.#sweeps = new Sweeps({

@@ -105,6 +105,19 @@ async function claimRedis({ commands }: RedisConnection, storeId: string): Promi
 
 const storeKey = 'stoa:store';
 
+/** The id of the Stoa whose messages are in a Redis, or null. */
+export async function redisOwner(
+  url: string,
+  onError: PostgresMessagingOptions['onError'],
+): Promise<string | null> {
+  const redis = await openRedis(url, onError);
+  try {
+    return await withRedis(() => redis.commands.get(storeKey));
+  } finally {
+    closeRedis(redis);
+  }
+}
+
 /** Whether every write is on Redis's disk before it answers. A server that hides its settings counts as not. */
 async function isSynced({ commands }: RedisConnection): Promise<boolean> {
   try {
@@ -352,6 +365,11 @@ export class PostgresMessaging implements MessagingPort {
       return deliveredAs(await this.#send(message, id));
     }
     return deliveredAs(await this.#post(message, id));
+  }
+
+  /** Brings the counters of rooms up to the messages that are there. */
+  carryNotes(): Promise<void> {
+    return this.#notes.carryAll();
   }
 
   bytesLeft(agentId: string): Promise<number> {

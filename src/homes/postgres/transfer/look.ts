@@ -1,0 +1,43 @@
+/** What a move finds in a database before it opens a home there. Nothing is changed. */
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { withoutPassword } from '../../../core/text/printable-url.js';
+import { checkRequirements } from '../cluster/requirements.js';
+import { closePostgres, openPostgres, query } from '../connection.js';
+import { redisOwner } from '../messaging/messaging.js';
+
+export interface PostgresPlace {
+  readonly postgres: string;
+  readonly redis: string;
+}
+
+/** Whether the database has the tables of a Stoa. Refuses one that has tables of another program, and what a server would refuse. */
+export async function hasStoa(
+  { postgres, redis }: PostgresPlace,
+  limits: Limits,
+  onError: (error: unknown, about: string) => void,
+): Promise<boolean> {
+  await checkRequirements({ postgres, redis }, limits, onError);
+  const sql = await openPostgres(new URL(postgres), { limits, connectionsMax: 1 });
+  try {
+    const [found] = await query<{ stoa: boolean; others: boolean }>(
+      sql,
+      `SELECT to_regclass('cluster.facts') IS NOT NULL AS stoa,
+        coalesce(to_regclass('agents'), to_regclass('rooms'), to_regclass('agent_data_store')) IS NOT NULL AS others`,
+    );
+    if (found?.stoa === true) return true;
+    const place = withoutPassword(postgres);
+    if (found?.others === true)
+      throw new StoaError('conflict', `${place} has tables of another program, and no Stoa.`, {
+        fix: 'Use an empty database. To take over the database of an AICQ server, start Stoa on it.',
+      });
+    const owner = await redisOwner(redis, onError);
+    if (owner !== null)
+      throw new StoaError('conflict', `The Redis of ${place} belongs to another Stoa (${owner}).`, {
+        fix: 'Use an empty Redis, or another database number (redis://host/1).',
+      });
+    return false;
+  } finally {
+    await closePostgres(sql, 5);
+  }
+}
