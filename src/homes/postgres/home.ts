@@ -26,7 +26,7 @@ import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
-import { factMark, postgresMove } from './transfer/move.js';
+import { factMark, holdDatabase, postgresMove } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
@@ -49,6 +49,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
   requireKeyRing(options.secretKeys);
   await checkRequirements(options, limits, onError);
   try {
+    const letGo = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
+    if (letGo !== undefined) opened.unshift(letGo);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
       onError,
@@ -103,9 +105,9 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
     base.bound();
-    // What a move only reads gets no row of this process.
-    if (options.move === undefined || options.move === 'to') await servers.start();
+    if (options.move === undefined) await servers.start();
     const parts: Parts = {
+      letGo,
       storeId,
       registry,
       identity,
@@ -164,6 +166,8 @@ async function openSharedSecrets(
 }
 
 interface Parts {
+  /** Of what a move holds. */
+  readonly letGo: (() => Promise<void>) | undefined;
   readonly storeId: string;
   readonly registry: PostgresRegistry;
   readonly identity: PostgresIdentity;
@@ -196,12 +200,14 @@ export class PostgresHome implements Home {
   readonly #servers: Servers;
   readonly #sweeps: Sweeps;
   readonly #options: PostgresHomeOptions;
+  readonly #letGo: Parts['letGo'];
   #commit: PostgresCommit | undefined;
 
   constructor(base: PostgresBase, parts: Parts, options: PostgresHomeOptions) {
     const { sql, writer, feed } = base;
     this.#base = base;
     this.#options = options;
+    this.#letGo = parts.letGo;
     this.id = parts.storeId;
     this.writer = writer;
     this.feed = feed;
@@ -281,5 +287,6 @@ export class PostgresHome implements Home {
     await this.identity.removals.close();
     await this.#servers.close();
     await this.#base.close();
+    await this.#letGo?.();
   }
 }

@@ -205,14 +205,14 @@ describe('an interrupted move', () => {
   });
 });
 
-describe('a difference', () => {
-  /** Changes the target between the copy and the comparison. */
-  const planted =
-    (statement: string) =>
-    async ({ phase, done, total }: MoveStep): Promise<void> => {
-      if (phase === 'copying' && done === total) await inDatabase(statement);
-    };
+/** Changes the target between the copy and the comparison. */
+const planted =
+  (statement: string) =>
+  async ({ phase, done, total }: MoveStep): Promise<void> => {
+    if (phase === 'copying' && done === total) await inDatabase(statement);
+  };
 
+describe('a difference', () => {
   it.each([
     ['data.document', `UPDATE agent_data_store SET "accessCount" = "accessCount" + 1 WHERE key = 'twice'`],
     [
