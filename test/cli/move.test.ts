@@ -210,16 +210,16 @@ async function documentsIn(url: string): Promise<number> {
   }
 }
 
-describe('documents between a home and a store', () => {
-  const store = async (): Promise<string> => {
-    const { url } = await sharedServer('couchdb');
-    const place = new URL(url.replace(/^http/, 'couchdb'));
-    place.pathname = `/${uniqueName('move')}`;
-    return place.href;
-  };
+const newStore = async (): Promise<string> => {
+  const { url } = await sharedServer('couchdb');
+  const place = new URL(url.replace(/^http/, 'couchdb'));
+  place.pathname = `/${uniqueName('move')}`;
+  return place.href;
+};
 
+describe('documents between a home and a store', () => {
   test('move to a store and back, and continue after an interruption', async () => {
-    const [from, to] = [path('documents'), await store()];
+    const [from, to] = [path('documents'), await newStore()];
     const lines = Array.from({ length: 230 }, (_, index) =>
       JSON.stringify({
         userId: 'u',
@@ -258,7 +258,7 @@ describe('documents between a home and a store', () => {
   }, 60_000);
 
   test('a missing source and an unknown backend are refused', async () => {
-    const to = await store();
+    const to = await newStore();
     expect((await stoa(['move', '--from', path('nowhere'), '--to', to])).status).toBe(4);
     expect(
       (await stoa(['move', '--from', path('source'), '--to', 'mongodb://localhost/x'])).stderr,

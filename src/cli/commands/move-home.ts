@@ -112,11 +112,16 @@ async function openSide(
   role: MoveRole,
   clock: () => number,
 ): Promise<OpenSide> {
-  const { secretKeys, limits } = config;
+  const { secretKeys, limits, engine, shards } = config;
   const stoa = await openStoa({
     ...(place.kind === 'directory'
       ? // A directory that is filled gets a key file of its own, so that it can be started without the keys of the source.
-        { data: place.path, secretKeys: role === 'from' ? secretKeys : undefined }
+        {
+          data: place.path,
+          ...(role === 'from'
+            ? { secretKeys }
+            : { engine: engine ?? undefined, shards: shards ?? undefined }),
+        }
       : { postgres: place.postgres, redis: place.redis, secretKeys }),
     limits,
     move: role,
@@ -194,7 +199,7 @@ class MoveProgress {
   }
 
   show(step: MoveStep): void {
-    if (step.phase !== this.#phase) this.#begin(step.phase);
+    if (step.phase !== this.#phase) this.#begin(step);
     const { phase, type, done, total } = step;
     if (total === null) this.#bar?.show(() => `${done} records (${type})`);
     else this.#bar?.update({ done, total }, 'records');
@@ -219,10 +224,10 @@ class MoveProgress {
     this.#bar?.end();
   }
 
-  #begin(phase: MoveStep['phase']): void {
+  #begin({ phase, done }: MoveStep): void {
     this.#bar?.end();
     this.#phase = phase;
-    this.#bar = this.#output.progress(labels[phase]);
-    this.#pace = new Pace();
+    this.#bar = this.#output.progress(labels[phase], done);
+    this.#pace = new Pace(done);
   }
 }

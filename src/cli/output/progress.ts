@@ -10,12 +10,14 @@ export class Progress {
   /** Undefined if nothing is drawn. */
   readonly #stream: TerminalStream | undefined;
   readonly #label: string;
-  readonly #pace = new Pace();
+  readonly #pace: Pace;
   #drawnAtMs = 0;
   #drew = false;
 
-  constructor(label: string, stream: TerminalStream | undefined) {
+  /** `before` is what an earlier run has done. */
+  constructor(label: string, stream: TerminalStream | undefined, before = 0) {
     this.#label = label;
+    this.#pace = new Pace(before);
     this.#stream = stream?.isTTY === true ? stream : undefined;
   }
 
