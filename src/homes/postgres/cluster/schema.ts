@@ -5,7 +5,7 @@ import { type Migration, migrate } from '../migrate.js';
 const tables = `
   CREATE SCHEMA IF NOT EXISTS cluster;
 
-  -- store_id, operator_token_hash, rekeying.
+  -- store_id, operator_token_hash, rekeying, move.
   CREATE TABLE cluster.facts (name text PRIMARY KEY, value text NOT NULL);
   INSERT INTO cluster.facts VALUES ('store_id', gen_random_uuid()::text);
 
