@@ -5,6 +5,7 @@ import type { Writer } from '../core/write.js';
 import type { DataPort } from '../datastore/port.js';
 import type { StoreNotes } from '../datastore/store-documents.js';
 import type { Feed } from '../feed/port.js';
+import type { McpSessionStore } from '../identity/mcp-sessions/port.js';
 import type { IdentityPort } from '../identity/port.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type { MessagingService } from '../messaging/service.js';
@@ -56,6 +57,7 @@ export interface Home {
   readonly workspaces: WorkspacesPort;
   readonly messaging: MessagingPort;
   readonly feed: Feed;
+  readonly mcpSessions: McpSessionStore;
   readonly secrets: Secrets;
   readonly operations: OperationsPort;
   /** For a store of documents beside this home. */

@@ -2,6 +2,7 @@
 import type { CommitHome } from '../../commit/home.js';
 import type { EngineName, StoreConfig } from '../../core/settings/store-config.js';
 import type { Step } from '../../core/write.js';
+import { MemoryMcpSessions } from '../../identity/mcp-sessions/memory.js';
 import { ensureOperatorToken } from '../../identity/operator-token.js';
 import { hashToken, newOperatorToken } from '../../identity/tokens.js';
 import type { MessagingService } from '../../messaging/service.js';
@@ -102,6 +103,7 @@ export class DirectoryHome implements Home {
   readonly operations: DirectoryOperations;
   readonly move: HomeMove;
   readonly storeNotes: DirectoryStoreNotes;
+  readonly mcpSessions: MemoryMcpSessions;
   readonly operatorToken: string;
   readonly operatorTokenHash: string;
   readonly syncWrites: boolean;
@@ -109,7 +111,7 @@ export class DirectoryHome implements Home {
   readonly #backups: BackupScheduler | undefined;
 
   constructor(kernel: Kernel, parts: Parts, options: DirectoryHomeOptions) {
-    const { backups, onTokenRemoved, onError, storeConfig } = options;
+    const { backups, limits, onTokenRemoved, onError, storeConfig } = options;
     this.kernel = kernel;
     this.registry = parts.registry;
     this.workspaces = parts.workspaces;
@@ -129,6 +131,7 @@ export class DirectoryHome implements Home {
     this.operations = new DirectoryOperations(kernel, this.writer);
     this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
     this.storeNotes = new DirectoryStoreNotes(kernel);
+    this.mcpSessions = new MemoryMcpSessions(limits);
     this.#leaseCount = new LeaseCount(kernel, onError);
     this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });
   }

@@ -26,6 +26,7 @@ import { PostgresCommit } from './commit/commit.js';
 import { migrateCommitsUp } from './commit/schema.js';
 import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
+import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
 import { type PostgresMessaging, openPostgresMessaging } from './messaging/messaging.js';
 import { PostgresOperations } from './operations.js';
@@ -216,6 +217,7 @@ export class PostgresHome implements Home {
   readonly operations: PostgresOperations;
   readonly move: HomeMove;
   readonly storeNotes: PostgresStoreNotes;
+  readonly mcpSessions: PostgresMcpSessions;
   readonly operatorToken: string | null;
   readonly operatorTokenHash: string;
   readonly syncWrites = true;
@@ -260,10 +262,12 @@ export class PostgresHome implements Home {
       workspaces: parts.workspaces,
     });
     this.storeNotes = new PostgresStoreNotes(sql, writer);
+    this.mcpSessions = new PostgresMcpSessions({ sql, limits: options.limits, onError: options.onError });
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
+        () => this.mcpSessions.sweep(),
       ],
       sql,
       intervalMs: options.sweepIntervalMs,
