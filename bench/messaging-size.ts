@@ -14,7 +14,7 @@ import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { signingKeysOf } from '../src/identity/signatures.js';
 import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../src/core/settings/limits.js';
-import { globalRoomId } from '../src/messaging/uuid.js';
+import { globalRoomId } from '../src/messaging/identities/uuid.js';
 import { type Row, byTurns, rateInFlight } from './frame.js';
 
 const turns = 5;

@@ -11,7 +11,7 @@ import {
 } from './model.js';
 import type { ExpectedVersion, WriteResult } from './port.js';
 import type { SetOptions } from './requests.js';
-import type { ListOptions } from './pages.js';
+import type { ListOptions } from './documents/pages.js';
 import type { BatchAnswer, BatchRequest, DataService, KeyResult, UpdateOptions } from './service.js';
 import type { DocumentChange, WatchOptions } from './watch.js';
 

@@ -4,8 +4,8 @@ import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { checkAgent, checkKey } from './names.js';
 import type { DocumentWrite, ExpectedVersion } from './port.js';
-import { expiryOfMs, latestMs, msOf } from './times.js';
-import { checkMetadata, valueJson } from './value.js';
+import { expiryOfMs, latestMs, msOf } from './documents/times.js';
+import { checkMetadata, valueJson } from './documents/value.js';
 
 export interface SetOptions {
   /** Merged member by member into the stored metadata. If left out, the metadata stays unchanged. */

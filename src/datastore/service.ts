@@ -17,13 +17,13 @@ import type {
   NamespaceSummary,
   Scope,
 } from './model.js';
-import { compareCodePoints } from './code-point-order.js';
+import { compareCodePoints } from './documents/code-point-order.js';
 import { DataNamespace } from './namespace.js';
 import { checkKey, checkPrefix } from './names.js';
-import { type ListOptions, readDocuments, readPage } from './pages.js';
+import { type ListOptions, readDocuments, readPage } from './documents/pages.js';
 import type { ClearStep, DataPort, Documents, MaybePromise, WriteResult } from './port.js';
 import { type RequestRules, type SetOptions, distinctKeys, documentWrite } from './requests.js';
-import { toDocument } from './seed-document.js';
+import { toDocument } from './documents/seed-document.js';
 import {
   type BatchAnswer,
   type BatchRequest,
@@ -34,8 +34,8 @@ import {
   valuesOf,
 } from './steps.js';
 import { AccessTracker } from './tracking.js';
-import { DataTransfer } from './transfer.js';
-import { VersionRetries } from './version-retries.js';
+import { DataTransfer } from './transfer/transfer.js';
+import { VersionRetries } from './document-store/version-retries.js';
 import { type DocumentChange, type WatchOptions, watchNamespace } from './watch.js';
 
 export type { BatchAnswer, BatchRequest, KeyResult } from './steps.js';

@@ -4,9 +4,9 @@ import type { Idempotency } from '../core/idempotency.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
 import { readableScope, writableScope } from './access.js';
-import { isLive } from './merge-document.js';
+import { isLive } from './documents/merge-document.js';
 import type { DocumentRecord, JsonValue, Scope } from './model.js';
-import { appended, incremented, mergePatched } from './modifications.js';
+import { appended, incremented, mergePatched } from './documents/modifications.js';
 import { checkKey } from './names.js';
 import {
   type ClearStep,
@@ -28,7 +28,7 @@ import {
   documentWrite,
 } from './requests.js';
 import type { AccessTracker } from './tracking.js';
-import { valueJson } from './value.js';
+import { valueJson } from './documents/value.js';
 
 /** A write that may be repeated under a key. */
 export interface Repeatable {

@@ -1,9 +1,9 @@
 /** Counted reads: added up in memory, written in batches, never in the way of the read itself. */
 import { StoaError } from '../core/errors.js';
-import { compareCodePoints } from './code-point-order.js';
+import { compareCodePoints } from './documents/code-point-order.js';
 import { type AccessRead, type DocumentReads, PartlyRecorded } from './port.js';
 import type { DocumentRecord, Scope } from './model.js';
-import { laterTime, timeOfMs } from './times.js';
+import { laterTime, timeOfMs } from './documents/times.js';
 
 interface Tally {
   readonly scope: Scope;

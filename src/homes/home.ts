@@ -3,7 +3,7 @@ import type { CommitHome } from '../commit/home.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
 import type { DataPort } from '../datastore/port.js';
-import type { StoreNotes } from '../datastore/store-documents.js';
+import type { StoreNotes } from '../datastore/document-store/documents.js';
 import type { Feed } from '../feed/port.js';
 import type { IdentityPort } from '../identity/port.js';
 import type { MessagingPort } from '../messaging/port.js';

@@ -11,7 +11,7 @@ import type {
   Room,
   Totals,
 } from './model.js';
-import type { RateDecision } from './sliding-windows.js';
+import type { RateDecision } from './gate/sliding-windows.js';
 
 export interface MessagingCapabilities {
   /** Message, index and counters are one commit. */

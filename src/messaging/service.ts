@@ -3,22 +3,22 @@ import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
-import { AddressRanges } from './addresses.js';
-import { SignatureCheck } from './authentication.js';
-import { Authors, type SecretSealer } from './authors.js';
-import { DirectMessages } from './direct.js';
-import { Drafts } from './drafts.js';
-import { Gate } from './gate.js';
-import { MessageHub } from './hub.js';
-import { Identities } from './identities.js';
+import { AddressRanges } from './gate/addresses.js';
+import { SignatureCheck } from './identities/authentication.js';
+import { Authors, type SecretSealer } from './identities/authors.js';
+import { DirectMessages } from './messages/direct.js';
+import { Drafts } from './messages/drafts.js';
+import { Gate } from './gate/gate.js';
+import { MessageHub } from './messages/hub.js';
+import { Identities } from './identities/identities.js';
 import type { Identity, Message, Totals } from './model.js';
 import type { HealthCheck, MessagingPort } from './port.js';
-import { RoomDoors } from './room-doors.js';
-import { RoomKeys } from './room-keys.js';
-import { Rooms } from './rooms.js';
+import { RoomDoors } from './rooms/doors.js';
+import { RoomKeys } from './rooms/keys.js';
+import { Rooms } from './rooms/rooms.js';
 import { MessagingSteps } from './steps.js';
-import { agoInWords } from './totals.js';
-import { canonicalUuid, globalRoomId } from './uuid.js';
+import { agoInWords } from './rooms/totals.js';
+import { canonicalUuid, globalRoomId } from './identities/uuid.js';
 
 export interface MessagingSettings {
   /** Addresses and ranges that are exempt from rate limits and blocks. */

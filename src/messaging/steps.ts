@@ -6,17 +6,17 @@ import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../core/settings/limits.js';
-import type { SignatureCheck, SignedRequest } from './authentication.js';
-import type { Authors } from './authors.js';
-import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './drafts.js';
+import type { SignatureCheck, SignedRequest } from './identities/authentication.js';
+import type { Authors } from './identities/authors.js';
+import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './messages/drafts.js';
 import type { DirectMessage, Identity, Message, Room } from './model.js';
 import { agentNameOf, isEmail, roomNameOf } from './names.js';
 import type { MessagingPort } from './port.js';
-import { type CheckedSignature, proofOf } from './proof.js';
+import { type CheckedSignature, proofOf } from './identities/proof.js';
 import { refuse } from './refusals.js';
-import type { RoomDoors } from './room-doors.js';
-import type { RoomKeys } from './room-keys.js';
-import { canonicalUuid } from './uuid.js';
+import type { RoomDoors } from './rooms/doors.js';
+import type { RoomKeys } from './rooms/keys.js';
+import { canonicalUuid } from './identities/uuid.js';
 
 export interface MessagingStepsOptions {
   port: MessagingPort;

@@ -1,7 +1,7 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
 import type { DataCapabilities, Documents, DocumentStore } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
-import { type StoreNotes, storeDocuments } from '../datastore/store-documents.js';
+import { type StoreNotes, storeDocuments } from '../datastore/document-store/documents.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { hasStrayAt, withoutPassword } from '../core/text/printable-url.js';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { loadConfig } from '../../core/settings/config.js';
-import { type MoveResult, moveDocuments, surveyDocuments } from '../../datastore/move.js';
+import { type MoveResult, moveDocuments, surveyDocuments } from '../../datastore/transfer/move.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { withoutPassword } from '../../core/text/printable-url.js';

@@ -6,7 +6,7 @@ import { type Caller, operatorCaller } from '../../core/caller.js';
 import { type Limits, limitsWith } from '../../core/settings/limits.js';
 import type { Documents, DocumentStore } from '../port.js';
 import { DataService } from '../service.js';
-import { storeDocuments } from '../store-documents.js';
+import { storeDocuments } from '../document-store/documents.js';
 
 /** Registers one test, as vitest's `test` and node:test's `test` do. */
 export type RegisterTest = (name: string, body: () => Promise<void>) => unknown;

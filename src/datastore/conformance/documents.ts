@@ -1,6 +1,6 @@
 /** Conformance: one document at a time. */
 import assert from 'node:assert/strict';
-import { documentId } from '../document-id.js';
+import { documentId } from '../documents/document-id.js';
 import type { JsonValue } from '../model.js';
 import { type ConformanceContext, type RegisterTest, refusedWith } from './context.js';
 

@@ -8,7 +8,7 @@ import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from './kernel/kernel.js';
 import type { Store } from './kernel/store.js';
 import type { Transaction } from './kernel/transaction.js';
-import { checkFence, leaseTimesOf } from '../../registry/lease.js';
+import { checkFence, leaseTimesOf } from '../../registry/lifecycle/lease.js';
 import { findAgent } from './registry/rows.js';
 
 /** A caller with the fencing number of its lease. */

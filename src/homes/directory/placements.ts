@@ -2,9 +2,9 @@
 import type { Entry } from './kernel/engine.js';
 import { type Placement, kernelPlacements } from './kernel/reshard.js';
 import type { Reader } from './kernel/transaction.js';
-import { decodeSession } from '../../registry/codec.js';
+import { decodeSession } from '../../registry/layout/codec.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
-import { linkKinds, userKeyBytes } from '../../registry/keys.js';
+import { linkKinds, userKeyBytes } from '../../registry/layout/keys.js';
 import { dataFamilies } from './datastore/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';

@@ -4,7 +4,7 @@ import { checkFenceFromOutside } from './fence.js';
 import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
-import type { StoreNotes } from '../../datastore/store-documents.js';
+import type { StoreNotes } from '../../datastore/document-store/documents.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from './kernel/kernel.js';
 import { dropAnswer, findAnswer, keepEnd, keepStart } from './kept-answers.js';

@@ -1,9 +1,9 @@
 /** Limits of messaging. */
 import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner } from '../../core/test-runner.js';
-import { type Backend, roomy } from './desk.js';
-import { Stream } from './stream.js';
-import { unknownId, secret, refusal, postOnce, forwardedFrom } from './requests.js';
+import { type Backend, roomy } from './kit/desk.js';
+import { Stream } from './kit/stream.js';
+import { unknownId, secret, refusal, postOnce, forwardedFrom } from './kit/requests.js';
 
 export function limitTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`limits of messaging on ${backend.name}`, () => {

@@ -3,8 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { verifySignature } from '../../identity/signatures.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner, eventually } from '../../core/test-runner.js';
-import { Agent, type Backend, type Desk } from './desk.js';
-import { secret } from './requests.js';
+import { Agent, type Backend, type Desk } from './kit/desk.js';
+import { secret } from './kit/requests.js';
 
 export function serverTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,

@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import type { TestRunner } from '../../core/test-runner.js';
 import { operatorCaller } from '../../core/caller.js';
-import { globalRoomId } from '../uuid.js';
-import { type Backend, Agent, type Answer, type Desk, roomy } from './desk.js';
-import { Stream } from './stream.js';
-import { writtenPort } from './written-port.js';
+import { globalRoomId } from '../identities/uuid.js';
+import { type Backend, Agent, type Answer, type Desk, roomy } from './kit/desk.js';
+import { Stream } from './kit/stream.js';
+import { writtenPort } from './kit/written-port.js';
 
 /** Everything that may be read, with and without a signature. */
 const reads = [

@@ -3,13 +3,13 @@ import { data, documents, mergePatchType } from '../../api/data/operations.js';
 import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/data/schemas.js';
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
-import { toDocumentJson } from '../../datastore/seed-document.js';
+import { toDocumentJson } from '../../datastore/documents/seed-document.js';
 import { StoaError } from '../../core/errors.js';
 import type { Page } from '../../core/paging.js';
 import { importDocumentFile } from '../../transfer/document-file.js';
 import { validate } from '../../core/validate.js';
-import { goneOf } from '../gone.js';
-import { withProgress } from '../progress-stream.js';
+import { goneOf } from '../request/gone.js';
+import { withProgress } from '../answer/progress-stream.js';
 import { JsonText, answer, routesOf } from '../route.js';
 import { positioned } from './positioned.js';
 

@@ -4,7 +4,7 @@ import { dataRoutes } from './data.js';
 import { feedRoutes } from './feed.js';
 import { healthRoutes } from './health.js';
 import { mcpRoutes } from './mcp.js';
-import { messagingGroup } from './messaging.js';
+import { messagingGroup } from './messaging/index.js';
 import { referenceRoutes } from './reference.js';
 import { registryRoutes } from './registry.js';
 import { serverRoutes } from './server.js';

@@ -4,9 +4,9 @@ import { backups, blocks, server } from '../../api/admin/operations.js';
 import { backupSchemas, blockSchemas, ndjson, serverSchemas } from '../../api/admin/schemas.js';
 import { StoaError } from '../../core/errors.js';
 import { version } from '../../version.js';
-import { withProgress } from '../progress-stream.js';
+import { withProgress } from '../answer/progress-stream.js';
 import { answer, routesOf, streaming } from '../route.js';
-import { secondsIso } from './messaging-wire.js';
+import { secondsIso } from './messaging/wire.js';
 
 const stateRoutes = routesOf('server', server, serverSchemas, {
   status: async ({ stoa, request }) => {

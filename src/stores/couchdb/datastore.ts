@@ -1,14 +1,14 @@
 /** The data store on CouchDB: revisions guard every write, Mango indexes serve every list. */
 import { LRUCache } from 'lru-cache';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
-import { compareCodePoints } from '../../datastore/code-point-order.js';
+import { compareCodePoints } from '../../datastore/documents/code-point-order.js';
 import {
   checkVersion,
   idCollision,
   mergeDocument,
   resultOf,
   sizeOf,
-} from '../../datastore/merge-document.js';
+} from '../../datastore/documents/merge-document.js';
 import {
   type DocumentRecord,
   type KeySummary,
@@ -29,8 +29,8 @@ import {
   type WriteBatch,
   type WriteResult,
 } from '../../datastore/port.js';
-import { documentId } from '../../datastore/document-id.js';
-import { expiryOfMs, laterTime } from '../../datastore/times.js';
+import { documentId } from '../../datastore/documents/document-id.js';
+import { expiryOfMs, laterTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { chunksOf } from '../in-flight.js';

@@ -8,7 +8,7 @@ import {
   isLive,
   mergeDocument,
   resultOf,
-} from '../../datastore/merge-document.js';
+} from '../../datastore/documents/merge-document.js';
 import {
   type DocumentRecord,
   type KeySummary,
@@ -30,8 +30,8 @@ import type {
   WriteResult,
 } from '../../datastore/port.js';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
-import { compareCodePoints } from '../../datastore/code-point-order.js';
-import { laterTime } from '../../datastore/times.js';
+import { compareCodePoints } from '../../datastore/documents/code-point-order.js';
+import { laterTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { invalidCursor } from '../../core/paging.js';

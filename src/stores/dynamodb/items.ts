@@ -1,8 +1,8 @@
 /** Documents as items of the table: the seed's attributes, and ours beside them. */
-import { documentId } from '../../datastore/document-id.js';
+import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../datastore/model.js';
-import { fromSeedFields } from '../../datastore/seed-document.js';
-import { msOf, normaliseTime } from '../../datastore/times.js';
+import { fromSeedFields } from '../../datastore/documents/seed-document.js';
+import { msOf, normaliseTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
 import { type WriteIds, earlierThan } from '../write-ids.js';
 import { isNative, itemBytes, nativeJson, toAttribute } from './attributes.js';

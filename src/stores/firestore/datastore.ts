@@ -3,15 +3,15 @@
  * counted reads.
  */
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
-import { afterPrefix, compareCodePoints } from '../../datastore/code-point-order.js';
-import { documentId } from '../../datastore/document-id.js';
+import { afterPrefix, compareCodePoints } from '../../datastore/documents/code-point-order.js';
+import { documentId } from '../../datastore/documents/document-id.js';
 import {
   checkVersion,
   idCollision,
   isLive,
   mergeDocument,
   resultOf,
-} from '../../datastore/merge-document.js';
+} from '../../datastore/documents/merge-document.js';
 import {
   type DocumentRecord,
   type KeySummary,
@@ -29,7 +29,7 @@ import type {
   KeyRange,
   WriteBatch,
 } from '../../datastore/port.js';
-import { expiryOfMs, laterTime } from '../../datastore/times.js';
+import { expiryOfMs, laterTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { invalidCursor } from '../../core/paging.js';

@@ -1,9 +1,9 @@
 /** Documents of the collection: the seed's fields, and ours beside them. */
 import { createHash } from 'node:crypto';
-import { documentId } from '../../datastore/document-id.js';
+import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject, JsonValue, KeySummary, Scope } from '../../datastore/model.js';
-import { fromSeedFields } from '../../datastore/seed-document.js';
-import { msOf, normaliseTime } from '../../datastore/times.js';
+import { fromSeedFields } from '../../datastore/documents/seed-document.js';
+import { msOf, normaliseTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
 import { earlierThan } from '../write-ids.js';
 import type { Fields } from './client.js';

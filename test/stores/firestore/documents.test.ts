@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toName } from '../../../src/stores/firestore/documents.js';
 import { emulatorMessageBytesMax } from '../../../src/stores/firestore/client.js';
 import { FirestoreDataStore, openFirestoreDataStore } from '../../../src/stores/firestore/datastore.js';
-import { documentId } from '../../../src/datastore/document-id.js';
+import { documentId } from '../../../src/datastore/documents/document-id.js';
 import { collectionName } from '../../../src/datastore/model.js';
 import type { DataService } from '../../../src/datastore/service.js';
 import type { StoaError } from '../../../src/core/errors.js';

@@ -14,7 +14,7 @@ import type {
   WriteResult,
 } from '../../../datastore/port.js';
 import type { Usage } from '../../../datastore/quota.js';
-import { timeOfMs } from '../../../datastore/times.js';
+import { timeOfMs } from '../../../datastore/documents/times.js';
 import type { Entry, RangeOptions, WriteOperation } from '../kernel/engine.js';
 import { keyAfterPrefix, keyBytesMax, prefixRange } from '../kernel/engine.js';
 import { keptBytes } from '../kept-answers.js';

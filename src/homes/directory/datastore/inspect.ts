@@ -1,5 +1,5 @@
 /** The rows of the data store as readable JSON, for `stoa inspect`. */
-import { toDocument } from '../../../datastore/seed-document.js';
+import { toDocument } from '../../../datastore/documents/seed-document.js';
 import {
   dataFamilies,
   decodeAccess,

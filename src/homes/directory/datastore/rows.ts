@@ -2,7 +2,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
-import { expiryOfMs, msOf } from '../../../datastore/times.js';
+import { expiryOfMs, msOf } from '../../../datastore/documents/times.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { LimitName, Limits } from '../../../core/settings/limits.js';
 import { keyBytesMax } from '../kernel/engine.js';

@@ -5,7 +5,7 @@ import {
   documentSet,
   namespaceCleared,
 } from '../../../datastore/changes.js';
-import { checkVersion, mergeDocument, requireVersion } from '../../../datastore/merge-document.js';
+import { checkVersion, mergeDocument, requireVersion } from '../../../datastore/documents/merge-document.js';
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type {
   AccessRead,
@@ -19,7 +19,7 @@ import type {
 } from '../../../datastore/port.js';
 import { checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { keptBytes } from '../kept-answers.js';
-import { laterTime } from '../../../datastore/times.js';
+import { laterTime } from '../../../datastore/documents/times.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { userKey } from '../../../identity/user-key.js';

@@ -5,7 +5,7 @@
 import { messageOf } from '../../../core/errors.js';
 import type { DocumentRecord } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
-import { msOf } from '../../../datastore/times.js';
+import { msOf } from '../../../datastore/documents/times.js';
 import { userKey } from '../../../identity/user-key.js';
 import {
   type Check,

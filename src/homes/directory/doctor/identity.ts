@@ -6,7 +6,7 @@ import type { Entry } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
 import { inspectTimer } from './timers.js';
 import { expiryTimer, tokenFamilies as families, tokenRecords } from '../identity/identity.js';
-import { userKeyBytes } from '../../../registry/keys.js';
+import { userKeyBytes } from '../../../registry/layout/keys.js';
 import { inspectIndexRow, inspectRows } from './indexes.js';
 
 export const identityChecks: readonly Check[] = [

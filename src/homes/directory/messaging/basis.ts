@@ -3,7 +3,7 @@ import { Outdated } from '../../../core/write.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { MessageBasis, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { keptBy, readIdentity } from './identities.js';
 import { families } from './rows.js';
 

@@ -4,7 +4,7 @@ import type { Store } from '../kernel/store.js';
 import type { Timer, Transaction } from '../kernel/transaction.js';
 import { type Hash, HashSet } from '../../../core/hash-set.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { uuidBytes, uuidOfBytes } from '../../../messaging/uuid.js';
+import { uuidBytes, uuidOfBytes } from '../../../messaging/identities/uuid.js';
 import { nonceHash } from './nonce-hash.js';
 import { expiryTimers } from './retention-timers.js';
 import { families, nothing } from './rows.js';

@@ -14,7 +14,7 @@ import type {
   ProfileUpdate,
   SealedIdentity,
 } from '../../../messaging/port.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { identityKeyRecords, keyBytes } from './indexes.js';
 import {
   type IdentityKeyRow,

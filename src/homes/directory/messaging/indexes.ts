@@ -4,8 +4,8 @@
  */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
-import { ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { placeKey } from './places.js';
 import {
   type RoomRow,

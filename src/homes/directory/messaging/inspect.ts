@@ -1,6 +1,6 @@
 /** The rows of messaging as readable JSON, for `stoa inspect`. */
-import { ulidOfBytes } from '../../../messaging/ulid.js';
-import { uuidOfBytes } from '../../../messaging/uuid.js';
+import { ulidOfBytes } from '../../../messaging/messages/ulid.js';
+import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
 import { nonceBucketOf, nonceOfKey } from './guards.js';
 import { decode, decodeDirect, decodeMessage, families, roomOfActivityKey, timeOfKey } from './rows.js';
 import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './words.js';

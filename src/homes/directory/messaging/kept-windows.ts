@@ -5,7 +5,7 @@
 import { keyBytesMax } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
-import type { KeptWindow, SlidingWindows } from '../../../messaging/sliding-windows.js';
+import type { KeptWindow, SlidingWindows } from '../../../messaging/gate/sliding-windows.js';
 import { decodeOrUndefined, encode, families } from './rows.js';
 
 /** Of windows with more times than this, as only limits far above the usual allow, the newest are kept. */

@@ -4,7 +4,7 @@ import { type DirectoryStep, type Now, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Commit } from '../../../feed/port.js';
 import { deliveryOwner, findAnswer, keepAnswer } from '../kept-answers.js';
-import { importNotice } from '../../../messaging/imports.js';
+import { importNotice } from '../../../messaging/messages/imports.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type {
   Block,
@@ -41,9 +41,9 @@ import type {
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { everyEndpoint } from '../../../messaging/rate-limits.js';
-import { type RateDecision, SlidingWindows } from '../../../messaging/sliding-windows.js';
-import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/uuid.js';
+import { everyEndpoint } from '../../../messaging/gate/rate-limits.js';
+import { type RateDecision, SlidingWindows } from '../../../messaging/gate/sliding-windows.js';
+import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/identities/uuid.js';
 import { requireBasis } from './basis.js';
 import { Nonces } from './guards.js';
 import * as identities from './identities.js';

@@ -1,7 +1,7 @@
 /** The families of messaging in the embedded store, and the bytes of their keys and values. */
 import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../../messaging/model.js';
-import { latestTimeMs } from '../../../messaging/ulid.js';
-import { uuidOfBytes } from '../../../messaging/uuid.js';
+import { latestTimeMs } from '../../../messaging/messages/ulid.js';
+import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
 
 export const families = {
   /** Agent id → identity. The seed's `agents`, by another name because the registry has that one. */

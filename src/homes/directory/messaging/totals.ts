@@ -1,8 +1,8 @@
 /** The totals of `/stats`, changed in the same commit as the rows that they count. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Room, Totals } from '../../../messaging/model.js';
-import { byRank, topRoomsMax } from '../../../messaging/totals.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { byRank, topRoomsMax } from '../../../messaging/rooms/totals.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { type RoomRow, decode, encode, families } from './rows.js';
 
 export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined };

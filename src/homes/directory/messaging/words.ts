@@ -11,8 +11,8 @@
  */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { isExpired } from '../../../messaging/model.js';
-import { indexWords } from '../../../messaging/tokenizer.js';
-import { newUlidBytes } from '../../../messaging/ulid.js';
+import { indexWords } from '../../../messaging/messages/tokenizer.js';
+import { newUlidBytes } from '../../../messaging/messages/ulid.js';
 import { families, nothing } from './rows.js';
 import { expiryTimers, roundedExpiryMs } from './retention-timers.js';
 

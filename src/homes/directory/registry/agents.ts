@@ -4,9 +4,14 @@ import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { agentChange } from '../../../registry/announcements.js';
-import { type AgentChange, checkAgentQuota, checkVersion, newAgent } from '../../../registry/changes.js';
+import {
+  type AgentChange,
+  checkAgentQuota,
+  checkVersion,
+  newAgent,
+} from '../../../registry/lifecycle/changes.js';
 import { idBytes, sessionIdOf } from '../../../registry/ids.js';
-import { agentCountKey, sessionByAgentKey } from '../../../registry/keys.js';
+import { agentCountKey, sessionByAgentKey } from '../../../registry/layout/keys.js';
 import {
   type AgentOutcome,
   type Times,
@@ -18,7 +23,7 @@ import {
   opened,
   putChange,
   restored,
-} from '../../../registry/lifecycle.js';
+} from '../../../registry/lifecycle/lifecycle.js';
 import {
   type Lease,
   type SessionRecord,
@@ -27,9 +32,9 @@ import {
   stateOf,
 } from '../../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
-import { firstLease } from '../../../registry/presence.js';
+import { firstLease } from '../../../registry/lifecycle/presence.js';
 import { agentExists, agentNotFound } from '../../../registry/refusals.js';
-import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
+import { type AgentVerb, checkDeletable } from '../../../registry/lifecycle/transitions.js';
 import { registryFamilies as families } from './families.js';
 import { sessionRecords } from './indexes.js';
 import type { LeaseVerbs } from './leases.js';

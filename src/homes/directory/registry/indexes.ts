@@ -1,5 +1,5 @@
 /** Which index rows follow from each agent, session and identity link of the registry. */
-import { encodeAgent, encodeSession } from '../../../registry/codec.js';
+import { encodeAgent, encodeSession } from '../../../registry/layout/codec.js';
 import { idBytes, sessionBytes } from '../../../registry/ids.js';
 import {
   labelKey,
@@ -9,7 +9,7 @@ import {
   sessionByAgentKey,
   sessionByStatusKey,
   statusKey,
-} from '../../../registry/keys.js';
+} from '../../../registry/layout/keys.js';
 import {
   type AgentRecord,
   type SessionRecord,

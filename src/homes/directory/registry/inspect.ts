@@ -1,7 +1,7 @@
 /** The rows of the registry as readable JSON, for `stoa inspect`. */
-import { decodeAgent, decodeSession, decodeUser } from '../../../registry/codec.js';
+import { decodeAgent, decodeSession, decodeUser } from '../../../registry/layout/codec.js';
 import { sessionIdOf } from '../../../registry/ids.js';
-import { countKinds, linkKinds } from '../../../registry/keys.js';
+import { countKinds, linkKinds } from '../../../registry/layout/keys.js';
 import { agentStateOf, sessionStatusOf } from '../../../registry/model.js';
 import { registryFamilies as families } from './families.js';
 import { decodeJson, decodeMeta } from './rows.js';

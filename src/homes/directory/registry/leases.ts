@@ -2,10 +2,15 @@
 import type { Outage } from '../../../core/outages.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type LeaseTimes, checkFence, leaseTimesOf } from '../../../registry/lease.js';
+import { type LeaseTimes, checkFence, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
 import type { Lease, StoredAgent } from '../../../registry/model.js';
 import type { WriteGuard } from '../../../registry/port.js';
-import { type PresenceOutcome, heartbeat, onLeaseTimer, release } from '../../../registry/presence.js';
+import {
+  type PresenceOutcome,
+  heartbeat,
+  onLeaseTimer,
+  release,
+} from '../../../registry/lifecycle/presence.js';
 import { agentRecords } from './indexes.js';
 import { findAgent, writeLease } from './rows.js';
 import { setTimer } from './timers.js';

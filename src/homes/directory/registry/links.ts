@@ -3,7 +3,7 @@ import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { agentChange } from '../../../registry/announcements.js';
 import { idBytes } from '../../../registry/ids.js';
-import { linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
+import { linkByIdentityKey, linkPrefix } from '../../../registry/layout/keys.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import { identityTaken } from '../../../registry/refusals.js';
 import { registryFamilies as families } from './families.js';

@@ -2,7 +2,7 @@
 import { type RangeOptions, keyAfterPrefix } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
-import { labelPrefix, namePrefix, statusPrefix } from '../../../registry/keys.js';
+import { labelPrefix, namePrefix, statusPrefix } from '../../../registry/layout/keys.js';
 import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { registryFamilies as families } from './families.js';

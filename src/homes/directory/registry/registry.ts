@@ -11,10 +11,15 @@ import type { Kernel } from '../kernel/kernel.js';
 import { RowCache } from '../kernel/row-cache.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import type { AgentChange } from '../../../registry/changes.js';
+import type { AgentChange } from '../../../registry/lifecycle/changes.js';
 import { NanosecondClock, idBytes, isAgentId, makeAgentId, makeSessionId } from '../../../registry/ids.js';
-import { agentCountKey, linkByIdentityKey, nameKey, sessionStatusPrefix } from '../../../registry/keys.js';
-import { type CountedLease, checkFence, counted, settled } from '../../../registry/lease.js';
+import {
+  agentCountKey,
+  linkByIdentityKey,
+  nameKey,
+  sessionStatusPrefix,
+} from '../../../registry/layout/keys.js';
+import { type CountedLease, checkFence, counted, settled } from '../../../registry/lifecycle/lease.js';
 import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
 import type {
   AgentFilter,
@@ -35,7 +40,7 @@ import {
   linkNotFound,
   sessionExists,
 } from '../../../registry/refusals.js';
-import type { AgentVerb } from '../../../registry/transitions.js';
+import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { registryFamilies as families } from './families.js';
 import { linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './links.js';
 import { each, matches, matchingAgents, mergedPage } from './lists.js';

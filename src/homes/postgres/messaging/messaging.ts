@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { importNotice } from '../../../messaging/imports.js';
+import { importNotice } from '../../../messaging/messages/imports.js';
 import type {
   Block,
   DirectMessage,
@@ -37,7 +37,7 @@ import type {
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import type { RateDecision } from '../../../messaging/sliding-windows.js';
+import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, query } from '../connection.js';
 import type { PostgresFeed } from '../feed/feed.js';

@@ -9,7 +9,7 @@ import { fileWords, readWaiting } from '../../../../src/homes/directory/messagin
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
 import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const rounds = 40;

@@ -8,7 +8,7 @@ import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/me
 import { HashSet } from '../../../../src/core/hash-set.js';
 import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
-import { uuidBytes } from '../../../../src/messaging/uuid.js';
+import { uuidBytes } from '../../../../src/messaging/identities/uuid.js';
 import { FaultyEngine } from '../kernel/faulty-engine.js';
 
 const agent = '7d3f1c52-0b1e-4c55-9f6e-3a4b5c6d7e8f';

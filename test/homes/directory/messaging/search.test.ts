@@ -17,7 +17,7 @@ import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Message } from '../../../../src/messaging/model.js';
 import { FaultyEngine } from '../kernel/faulty-engine.js';
-import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const hourMs = 3_600_000;
 const unlimited: Partial<Limits> = { messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9 };

@@ -7,7 +7,7 @@ import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Identity } from '../../../../src/messaging/model.js';
-import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 let nowMs: number;
 let kernel: Kernel;

@@ -8,7 +8,7 @@ import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
 import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
-import { countKinds } from '../../../../src/registry/keys.js';
+import { countKinds } from '../../../../src/registry/layout/keys.js';
 import { type RegistryBench, startMs } from '../../../../src/registry/conformance/bench.js';
 import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';

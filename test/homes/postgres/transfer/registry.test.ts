@@ -285,7 +285,7 @@ describe('conflicts of registry records in PostgreSQL', () => {
     for (const [record, id] of stolen)
       expect(await judge(targets, record)).toEqual({
         kind: 'name_taken',
-        detail: `The id ${id} belongs to something of another user.`,
+        detail: `The id ${id} belongs to a record of another user.`,
       });
     const written = stolen.map(([record]) => record);
     expect(await both(targets, (home) => writeAll(home, written, 'replace'))).toEqual(
@@ -314,7 +314,7 @@ describe('conflicts of registry records in PostgreSQL', () => {
     for (const record of orphans) {
       expect(await judge(targets, record)).toEqual({
         kind: 'orphan',
-        detail: `The agent ${missing} is not there, or is another user's.`,
+        detail: `The agent ${missing} does not exist, or belongs to another user.`,
       });
       expect(await judge(targets, record, { references: true })).toBe('new');
     }

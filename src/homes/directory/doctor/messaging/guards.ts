@@ -8,7 +8,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Block } from '../../../../messaging/model.js';
-import type { ByteWindow } from '../../../../messaging/room-clock.js';
+import type { ByteWindow } from '../../../../messaging/rooms/clock.js';
 import type { SharedTimers } from '../timers.js';
 import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';

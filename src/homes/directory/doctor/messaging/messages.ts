@@ -15,7 +15,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { type DirectMessage, type Message, isExpired } from '../../../../messaging/model.js';
-import { ulidBytes } from '../../../../messaging/ulid.js';
+import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './times.js';
 import type { TotalsDoctor } from './totals.js';

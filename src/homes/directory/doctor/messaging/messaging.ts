@@ -15,7 +15,7 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
-import { uuidBytes, uuidOfBytes } from '../../../../messaging/uuid.js';
+import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { guardChecks } from './guards.js';
 import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js';

@@ -11,8 +11,8 @@ import {
 } from '../../kernel/inspect/doctor.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { byRank, topRoomsMax } from '../../../../messaging/totals.js';
-import { uuidBytes } from '../../../../messaging/uuid.js';
+import { byRank, topRoomsMax } from '../../../../messaging/rooms/totals.js';
+import { uuidBytes } from '../../../../messaging/identities/uuid.js';
 import { type RoomRow, decodeOrUndefined, encode, families } from '../../messaging/rows.js';
 import { type CountsRow, type TopRow, countsKey, topKey } from '../../messaging/totals.js';
 

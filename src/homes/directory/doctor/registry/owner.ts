@@ -2,7 +2,7 @@
 import { type Found, eachRow, type turn, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { agentCountKey, agentKey } from '../../../../registry/keys.js';
+import { agentCountKey, agentKey } from '../../../../registry/layout/keys.js';
 import { registryFamilies as families } from '../../registry/families.js';
 import { readCount, writeCount } from '../../registry/rows.js';
 

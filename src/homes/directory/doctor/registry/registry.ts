@@ -16,8 +16,13 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import { timerKey } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { decodeAgent, encodeUser } from '../../../../registry/codec.js';
-import { agentKey, agentKeyBytes, sessionStatusPrefix, userKeyBytes } from '../../../../registry/keys.js';
+import { decodeAgent, encodeUser } from '../../../../registry/layout/codec.js';
+import {
+  agentKey,
+  agentKeyBytes,
+  sessionStatusPrefix,
+  userKeyBytes,
+} from '../../../../registry/layout/keys.js';
 import type { AgentMeta, AgentRecord, Lease } from '../../../../registry/model.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { AgentOwners, countRows, inspectAgentCount } from './owner.js';
