@@ -32,16 +32,16 @@ const store =
   };
 
 const couchdb = store(async (url, options) =>
-  (await import('../stores/couchdb/datastore.js')).openCouchDataStore(url, options),
+  (await import('../stores/couchdb/open.js')).openCouchDataStore(url, options),
 );
 
 /** By the schemes of the URLs that name a backend outside of the data directory. */
 const backends: Readonly<Record<string, OpenBackend>> = {
   dynamodb: store(async (url, options) =>
-    (await import('../stores/dynamodb/datastore.js')).openDynamodbDataStore(url, options),
+    (await import('../stores/dynamodb/open.js')).openDynamodbDataStore(url, options),
   ),
   firestore: store(async (url, options) =>
-    (await import('../stores/firestore/datastore.js')).openFirestoreDataStore(url, options),
+    (await import('../stores/firestore/open.js')).openFirestoreDataStore(url, options),
   ),
   couchdb,
   couchdbs: couchdb,

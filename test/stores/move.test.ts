@@ -1,7 +1,7 @@
 /** Documents on their way between DynamoDB and Firestore, both emulators. */
 import { FieldValue } from '@google-cloud/firestore';
 import { expect, onTestFinished, test } from 'vitest';
-import { openDynamodbDataStore } from '../../src/stores/dynamodb/datastore.js';
+import { openDynamodbDataStore } from '../../src/stores/dynamodb/open.js';
 import { MemoryDataStore } from '../../src/stores/memory/datastore.js';
 import { emulatorMessageBytesMax } from '../../src/stores/firestore/client.js';
 import { FirestoreDataStore } from '../../src/stores/firestore/datastore.js';

@@ -6,7 +6,7 @@ import { request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { openDynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
+import { openDynamodbDataStore } from '../../../src/stores/dynamodb/open.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
