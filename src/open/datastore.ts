@@ -125,7 +125,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
     { UserVerbs },
     { DirectoryWriter },
   ] = await Promise.all([
-    import('../homes/directory/kernel/kernel.js'),
+    import('../homes/directory/kernel/open-kernel.js'),
     import('../homes/directory/kernel/directory/manifest.js'),
     import('../homes/directory/families.js'),
     import('../homes/directory/datastore/datastore.js'),

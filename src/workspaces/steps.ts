@@ -20,7 +20,7 @@ import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
 import type { ClaimOutcome, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
-import { claimLease } from './tasks.js';
+import { claimLease } from './tasks/tasks.js';
 import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
 
 export interface WorkspacesStepsOptions {

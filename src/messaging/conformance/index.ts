@@ -16,6 +16,7 @@ import { roomKeyTests } from './rooms/room-keys.js';
 import { roomTests } from './rooms/rooms.js';
 import { searchTests } from './messages/search.js';
 import { serverTests } from './server.js';
+import { settingsTests } from './settings.js';
 import { messageSignatureTests } from './identities/signatures.js';
 import { signedRequestTests } from './identities/signed-requests.js';
 import { wireTests } from './wire.js';
@@ -41,4 +42,5 @@ export function messagingConformance(runner: TestRunner, backend: Backend): void
   privacyTests(runner, backend);
   messageSignatureTests(runner, backend);
   wireTests(runner, backend);
+  settingsTests(runner, backend);
 }

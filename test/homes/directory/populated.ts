@@ -3,7 +3,7 @@ import { kernelOf } from '../../kernel-of.js';
 import { readRoom, restoreMessage } from '../../../src/homes/directory/messaging/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
-import { fileWords, readWaiting } from '../../../src/homes/directory/messaging/words.js';
+import { fileWords, readWaiting } from '../../../src/homes/directory/messaging/search/words.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { newUlid } from '../../../src/messaging/messages/ulid.js';
 import { uuidBytes } from '../../../src/messaging/identities/uuid.js';

@@ -11,7 +11,7 @@ import { type Caller, operatorCaller } from '../../../src/core/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import { shardOf } from '../../../src/homes/directory/kernel/directory/manifest.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
-import { ReadyWaiters } from '../../../src/workspaces/ready-waiters.js';
+import { ReadyWaiters } from '../../../src/workspaces/tasks/ready-waiters.js';
 import { sharedPostgres, sharedServer } from '../../servers/shared.js';
 import { Running } from '../running.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';

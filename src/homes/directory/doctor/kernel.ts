@@ -13,7 +13,7 @@ import { expiryTimers as messagingTimers } from '../messaging/retention-timers.j
 import { activityTimer } from '../registry/agents.js';
 import { leaseTimer } from '../registry/leases.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { leaseTimer as taskTimer } from '../workspaces/task-rows.js';
+import { leaseTimer as taskTimer } from '../workspaces/tasks/rows.js';
 
 const kinds: ReadonlySet<string> = new Set([
   keptAnswerTimer,

@@ -8,7 +8,7 @@ import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
 import type { Entity } from '../../../workspaces/model.js';
 import { sessionDeadline } from '../../../workspaces/sessions.js';
-import { returnTask } from '../../../workspaces/tasks.js';
+import { returnTask } from '../../../workspaces/tasks/tasks.js';
 import { SharedTimers, inspectTimer } from './timers.js';
 import { type BulkKind, bulkKey } from '../workspaces/bulk.js';
 import { projectRecords, sessionRecords, taskRecords, workspaceRecords } from '../workspaces/indexes.js';
@@ -23,7 +23,7 @@ import {
 } from '../workspaces/keys.js';
 import { decodeRecord, openTasks, openTasksKey, readLease, readRecord } from '../workspaces/rows.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { changeHeld, leaseTimer, placedTask } from '../workspaces/task-rows.js';
+import { changeHeld, leaseTimer, placedTask } from '../workspaces/tasks/rows.js';
 import { sessionPath } from '../workspaces/tree.js';
 
 /** Counters come after the records that they count, because repairing a record may change them. */

@@ -1,38 +1,20 @@
-/** A data directory, opened: its lock, its manifest, its shards, its feed and its sweepers. */
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+/** An open data directory: its lock, its manifest, its shards, its feed and its background work. */
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { ChangeFeed } from './feed/changes.js';
-import {
-  type EngineName,
-  type StoreConfig,
-  storeConfigDefaults,
-} from '../../../core/settings/store-config.js';
+import { type EngineName, type StoreConfig } from '../../../core/settings/store-config.js';
 import { type Engine } from './engine.js';
-import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { DurableNote, refuseLosses } from './directory/durable-note.js';
+import { DurableNote } from './directory/durable-note.js';
 import { freeBytes } from './engines/directory.js';
-import { makePrivateDirectory, removeDrafts } from '../../../core/files.js';
 import type { BackupDescription } from './backup/description.js';
-import { type DirectoryLock, acquireLock, lockPath } from './directory/lock.js';
+import { type DirectoryLock } from './directory/lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
-import {
-  type Manifest,
-  newManifest,
-  readManifest,
-  shardDirectory,
-  shardOf,
-  storeIdKey,
-  storeMark,
-  writeManifest,
-} from './directory/manifest.js';
+import { type Manifest, shardDirectory, shardOf } from './directory/manifest.js';
 import { type Outage } from '../../../core/outages.js';
 import { closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
-import { ShardPairs, finishIntents } from './shard-pairs.js';
+import { ShardPairs } from './shard-pairs.js';
 import { type GroupFacts, Store } from './store.js';
-import { refuseMoreShards, refuseOtherEngine } from './directory/stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
 import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './feed/trim.js';
@@ -65,47 +47,6 @@ const watchIntervalMs = 1_000;
 /** With less free space than this a write is tried, so that a full disk is known before a caller meets it. */
 const lowSpaceBytes = 2 * 1024 * 1024;
 
-/** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
-export async function openKernel(options: KernelOptions): Promise<Kernel> {
-  if (options.engine === 'memory')
-    return openShards(
-      options,
-      newManifest('memory', checkShards(options.shards ?? 1, options.limits)),
-      undefined,
-    );
-  await makeDirectory(options.dataDir);
-  const lockTouchedMs = await modifiedMs(lockPath(options.dataDir));
-  let kernel: Kernel | undefined;
-  const lock = await acquireLock(options.dataDir, {}, () => kernel?.loseDirectory());
-  try {
-    await removeDrafts(options.dataDir);
-    const { manifest, isNew } = await manifestOf(options);
-    await (isNew
-      ? refuseOtherEngine(options.dataDir, manifest.engine)
-      : refuseMoreShards(options.dataDir, manifest));
-    kernel = await openShards(options, manifest, lock);
-    try {
-      await markStores(kernel, isNew);
-      if (!isNew) {
-        // Before the first write: that would make a database that has lost something look newer.
-        await refuseLosses(options.dataDir, manifest, kernel.lsns);
-        await finishIntents(kernel.stores);
-        await kernel.recordOutage(lockTouchedMs);
-      }
-      // Last, so that a directory whose making was cut off has none and is made again.
-      if (isNew) await writeManifest(options.dataDir, manifest);
-      await kernel.beginNote();
-    } catch (error) {
-      await kernel.abandon();
-      throw error;
-    }
-    return kernel;
-  } catch (error) {
-    await lock.release();
-    throw error;
-  }
-}
-
 function lockLost(dataDir: string): StoaError {
   return new StoaError(
     'writes_stopped',
@@ -114,47 +55,6 @@ function lockLost(dataDir: string): StoaError {
       fix: 'Stop this server. The other process serves the data now.',
     },
   );
-}
-
-async function openShards(
-  options: KernelOptions,
-  manifest: Manifest,
-  lock: DirectoryLock | undefined,
-): Promise<Kernel> {
-  const families = [...Object.values(kernelFamilies), ...options.families];
-  const stores: Store[] = [];
-  try {
-    for (let shard = 0; shard < manifest.shards; shard += 1) {
-      const config = {
-        ...storeConfigDefaults,
-        ...options.storeConfig,
-        data_dir: shardDirectory(options.dataDir, shard),
-        scattered_families: options.scatteredFamilies,
-      };
-      // The seed gives the cache for the store as a whole; the shards divide it.
-      config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
-      const opened = await openEngine(manifest.engine, config, families);
-      const engine = options.wrapEngine?.(opened, shard) ?? opened;
-      try {
-        stores.push(
-          new Store({
-            engine,
-            families,
-            limits: options.limits,
-            ...(options.clock && { clock: options.clock }),
-            ...(options.onGroup && { onGroup: options.onGroup }),
-          }),
-        );
-      } catch (error) {
-        await engine.close();
-        throw error;
-      }
-    }
-    return new Kernel(options, manifest, stores, lock);
-  } catch (error) {
-    for (const store of stores) await store.close();
-    throw error;
-  }
 }
 
 export class Kernel {
@@ -411,98 +311,5 @@ export class Kernel {
     } catch (error) {
       this.#onError(error, 'noting the time of closing');
     }
-  }
-}
-
-function checkShards(shards: number, limits: Limits): number {
-  if (!Number.isInteger(shards) || shards < 1 || shards > limits.shardsMax) {
-    throw new StoaError(
-      'invalid_config',
-      `Invalid number of shards ${shards}. Expected 1 to ${limits.shardsMax} (shardsMax).`,
-    );
-  }
-  return shards;
-}
-
-async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest; isNew: boolean }> {
-  const found = await readManifest(options.dataDir);
-  if (found === undefined) {
-    return {
-      manifest: newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits)),
-      isNew: true,
-    };
-  }
-  if (options.engine !== undefined && options.engine !== found.engine) {
-    throw new StoaError(
-      'invalid_config',
-      `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`,
-      {
-        fix: `Remove the engine setting, or convert the data: run "stoa backup", then "stoa restore --engine ${options.engine}" into a new directory.`,
-      },
-    );
-  }
-  if (options.shards !== undefined && options.shards !== found.shards) {
-    throw new StoaError(
-      'invalid_config',
-      `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`,
-      {
-        fix: 'Remove the shards setting, or run "stoa reshard", which writes a new directory.',
-      },
-    );
-  }
-  return { manifest: found, isNew: false };
-}
-
-/** Each database stores the id of the manifest, so that an empty or a foreign database is detected. */
-async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
-  for (const [shard, store] of kernel.stores.entries()) {
-    const marked = store.get(kernelFamilies.meta, storeIdKey)?.toString();
-    const path = shardDirectory(kernel.dataDir, shard);
-    if (isNew) {
-      if (store.sequence > 0) {
-        throw new StoaError(
-          'damaged_data',
-          `${path} contains data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`,
-          { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' },
-        );
-      }
-      const { family, key, value } = storeMark(kernel.manifest);
-      await store.transact((tx) => tx.put(family, key, value));
-    } else if (marked !== kernel.manifest.id) {
-      const reason =
-        marked === undefined
-          ? 'its database is empty, but data was stored in it'
-          : 'its database belongs to another data directory';
-      throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, {
-        fix: 'Put the right files back, or restore a backup into a new directory.',
-      });
-    }
-  }
-}
-
-async function makeDirectory(path: string): Promise<void> {
-  try {
-    await makePrivateDirectory(path);
-  } catch (error) {
-    throw new StoaError(
-      'invalid_config',
-      `The data directory ${path} cannot be created: ${messageOf(error)}.`,
-      {
-        cause: error,
-        fix: 'Choose another directory with --data, or check the permissions.',
-      },
-    );
-  }
-}
-
-async function modifiedMs(path: string): Promise<number> {
-  try {
-    return (await stat(path)).mtimeMs;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
-    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
-      cause: error,
-      fix: 'Check the permissions of the data directory.',
-    });
   }
 }

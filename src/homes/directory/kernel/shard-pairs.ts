@@ -9,7 +9,8 @@ import type { Change } from '../../../core/change.js';
 import { StoaError } from '../../../core/errors.js';
 import { kernelFamilies as families } from './families.js';
 import type { OpenTransaction } from './open-transaction.js';
-import { type Store, refuseAsynchronous } from './store.js';
+import { refuseAsynchronous } from './refusals.js';
+import { type Store } from './store.js';
 import type { Transaction } from './transaction.js';
 
 /** What the other shard is to write. */

@@ -1,7 +1,8 @@
 /** Fires due timers in order of time, in small steps. */
 import { StoaError } from '../../../core/errors.js';
 import { kernelFamilies } from './families.js';
-import { type Store, isStoreRefusal } from './store.js';
+import { isStoreRefusal } from './refusals.js';
+import { type Store } from './store.js';
 import { timerKey, timerOf } from './timers.js';
 import type { Timer, Transaction } from './transaction.js';
 

@@ -17,7 +17,7 @@ import {
   nothing,
   timedKey,
 } from './rows.js';
-import { timeOf } from './words.js';
+import { timeOf } from './search/words.js';
 
 /** A key of an identity's history. Retired keys stay in the index, so that nobody can register them again. */
 export interface IdentityKeyRecord {

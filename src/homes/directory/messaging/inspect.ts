@@ -1,9 +1,9 @@
 /** The rows of messaging as readable JSON, for `stoa inspect`. */
 import { ulidOfBytes } from '../../../messaging/messages/ulid.js';
 import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
-import { nonceBucketOf, nonceOfKey } from './guards.js';
+import { nonceBucketOf, nonceOfKey } from './guards/nonces.js';
 import { decode, decodeDirect, decodeMessage, families, roomOfActivityKey, timeOfKey } from './rows.js';
-import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './words.js';
+import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './search/words.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 

@@ -4,7 +4,7 @@
  */
 import type { Reader } from '../kernel/transaction.js';
 import { families, timeOfKey } from './rows.js';
-import { timeOf } from './words.js';
+import { timeOf } from './search/words.js';
 
 export function placeKey(owner: Buffer, id: Buffer): Buffer {
   return Buffer.concat([owner, id]);

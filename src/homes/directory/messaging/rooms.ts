@@ -25,7 +25,7 @@ import {
   timeOfKey,
   timedKey,
 } from './rows.js';
-import { forgetMessage, indexMessage, indexedId } from './words.js';
+import { forgetMessage, indexMessage, indexedId } from './search/words.js';
 import { placesOf } from './places.js';
 import { countMessage, countRoom, newestRoom, rankRoom } from './totals.js';
 

@@ -2,7 +2,6 @@
  * The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is
  * entered.
  */
-import { LRUCache } from 'lru-cache';
 import { versionFailure } from '../../../core/version-failure.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -12,13 +11,8 @@ import { RowCache } from '../kernel/row-cache.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { AgentChange } from '../../../registry/lifecycle/changes.js';
-import { NanosecondClock, idBytes, isAgentId, makeAgentId, makeSessionId } from '../../../registry/ids.js';
-import {
-  agentCountKey,
-  linkByIdentityKey,
-  nameKey,
-  sessionStatusPrefix,
-} from '../../../registry/layout/keys.js';
+import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../../registry/ids.js';
+import { agentCountKey, linkByIdentityKey, sessionStatusPrefix } from '../../../registry/layout/keys.js';
 import { type CountedLease, checkFence, counted, settled } from '../../../registry/lifecycle/lease.js';
 import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
 import type {
@@ -42,14 +36,12 @@ import {
 } from '../../../registry/refusals.js';
 import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { registryFamilies as families } from './families.js';
+import { IdentityNames } from './identity-names.js';
 import { linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './links.js';
 import { each, matches, matchingAgents, mergedPage } from './lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './rows.js';
 import { keyOfUser } from './users.js';
 import { RegistryVerbs } from './verbs.js';
-
-const noBytes = Buffer.alloc(0);
-const agentIdBytes = 32;
 
 export { registryFamilies } from './families.js';
 export { decodeRegistryEntry } from './inspect.js';
@@ -67,22 +59,12 @@ export class DirectoryRegistry implements RegistryPort {
   readonly #clock = new NanosecondClock();
   /** By id. An agent is three rows: it saves 16 µs, a quarter of a GET of the agent. */
   readonly #agents: RowCache<AgentView>;
-  /** By user and agent name; emptied when a commit writes a link or a name. It saves 5 to 9 µs, 10 % of a GET that names an agent. */
-  readonly #identityNames: LRUCache<string, readonly string[]>;
+  readonly #identityNames: IdentityNames;
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
     this.#agents = new RowCache(kernel.stores, kernel.limits.agentsCachedMax, agentIdOfRow);
-    this.#identityNames = new LRUCache({ max: kernel.limits.agentsCachedMax });
-    for (const store of kernel.stores)
-      store.onWritten((operations) => {
-        if (
-          operations.some(
-            ({ family }) => family === families.identityLinks || family === families.agentsByName,
-          )
-        )
-          this.#identityNames.clear();
-      });
+    this.#identityNames = new IdentityNames(kernel);
     this.verbs = new RegistryVerbs(kernel);
   }
 
@@ -366,19 +348,7 @@ export class DirectoryRegistry implements RegistryPort {
   }
 
   identitiesOf(user: string, agent: string): readonly string[] {
-    const name = `${user}\0${agent}`;
-    const known = this.#identityNames.get(name);
-    if (known !== undefined) return known;
-    const key = userKey(user);
-    const store = this.#kernel.storeOf(key);
-    const named = Array.from(
-      store.range(families.agentsByName, prefixRange(nameKey(agent, key, noBytes))),
-      (row) => row.key.subarray(-agentIdBytes),
-    );
-    const byId = isAgentId(agent) && findAgent(store, key, agent) !== undefined ? [idBytes(agent)] : [];
-    const found = [...named, ...byId].flatMap((id) => Array.from(linkedIdentities(store, id, null), String));
-    this.#identityNames.set(name, found);
-    return found;
+    return this.#identityNames.of(user, agent);
   }
 
   #storeOfAgent(scope: UserScope, agentId: string): Store {

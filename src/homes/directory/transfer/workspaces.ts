@@ -15,13 +15,13 @@ import {
   workspaceOf,
 } from '../../../transfer/workspace-lines.js';
 import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../../workspaces/model.js';
-import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import type { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import { holderOfName } from '../workspaces/holders.js';
 import { buckets } from '../workspaces/keys.js';
 import { projectRecords, sessionRecords, workspaceRecords } from '../workspaces/indexes.js';
 import { decodeRecord, openTasks, readLease, readRecord } from '../workspaces/rows.js';
 import { activeSession, scheduleDeadline } from '../workspaces/sessions.js';
-import { addTask, removeTask, storeLease } from '../workspaces/task-rows.js';
+import { addTask, removeTask, storeLease } from '../workspaces/tasks/rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from '../workspaces/tree.js';
 import { FamilyRecords } from './records.js';
 

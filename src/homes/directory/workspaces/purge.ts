@@ -5,12 +5,12 @@
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { type Entity, isOpen } from '../../../workspaces/model.js';
-import { type DependantsContext, settleDependants } from './dependants.js';
+import { type DependantsContext, settleDependants } from './tasks/dependants.js';
 import { markBulk } from './bulk.js';
 import { projectRecords, sessionRecords } from './indexes.js';
 import { buckets, indexPrefix } from './keys.js';
 import { forgetOpenTasks, readRecord } from './rows.js';
-import { removeTask } from './task-rows.js';
+import { removeTask } from './tasks/rows.js';
 
 /** Each removed task updates this many dependants in the step. Further steps update the rest. */
 const dependantsEachMax = 10;

@@ -24,7 +24,7 @@ import type {
   Reporter,
   WorkspacesPort,
 } from '../../../workspaces/port.js';
-import { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
   CompleteRequest,
   FailRequest,
@@ -39,17 +39,17 @@ import type {
 } from '../../../workspaces/schemas.js';
 import { notFound } from '../../../workspaces/workspaces.js';
 import { BulkWork } from './bulk.js';
-import { type DependantsContext, dependantsStep } from './dependants.js';
+import { type DependantsContext, dependantsStep } from './tasks/dependants.js';
 import * as holders from './holders.js';
 import * as lists from './lists.js';
 import { type Migration, migrateWorkspaces } from './migrations.js';
 import { purgeStep } from './purge.js';
-import { ReadyLines } from './ready-line.js';
+import { ReadyLines } from './tasks/ready-line.js';
 import { resealStep, startReseal } from './reseal.js';
 import * as sessions from './sessions.js';
-import { leaseTimer } from './task-rows.js';
+import { leaseTimer } from './tasks/rows.js';
 import { requireClaim, requireTaskVersion } from './checks.js';
-import { TaskVerbs } from './tasks.js';
+import { TaskVerbs } from './tasks/tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './tree.js';
 
 export { workspacesFamilies } from './keys.js';

@@ -223,3 +223,17 @@ export class Agent {
     return json;
   }
 }
+
+/** A server for one test. */
+export async function withDesk(
+  backend: Backend,
+  options: Parameters<Backend['open']>[0],
+  work: (desk: Desk, agent: Agent) => Promise<void>,
+): Promise<void> {
+  const desk = await backend.open(options);
+  try {
+    await work(desk, await desk.agent());
+  } finally {
+    await desk.close();
+  }
+}

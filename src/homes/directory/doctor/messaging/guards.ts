@@ -10,7 +10,7 @@ import type { Limits } from '../../../../core/settings/limits.js';
 import type { Block } from '../../../../messaging/model.js';
 import type { ByteWindow } from '../../../../messaging/rooms/clock.js';
 import type { SharedTimers } from '../timers.js';
-import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards.js';
+import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards/nonces.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
 import { decodeOrUndefined, families } from '../../messaging/rows.js';
 

@@ -25,7 +25,7 @@ import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.
 import { directRecords, messageRecords } from '../../messaging/indexes.js';
 import { readRoom } from '../../messaging/rooms.js';
 import { decodeDirect, decodeMessage, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
-import { indexedId } from '../../messaging/words.js';
+import { indexedId } from '../../messaging/search/words.js';
 
 const idBytes = 16;
 const timeBytes = 6;

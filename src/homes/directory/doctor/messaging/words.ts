@@ -35,7 +35,7 @@ import {
   timeOf,
   WaitingWords,
   wordPrefix,
-} from '../../messaging/words.js';
+} from '../../messaging/search/words.js';
 
 const batchBytes = 2 * idBytes;
 /** Messages whose words are remembered: the lists of a segment name the same ones again and again. It saves 36 % of a run over 2,600 messages. */

@@ -12,7 +12,7 @@ export async function openEngine(
     case 'lmdb':
       return (await import('./lmdb.js')).openLmdb(config, families);
     case 'rocksdb':
-      return (await import('./rocksdb.js')).openRocksdb(config, families);
+      return (await import('./rocksdb/open.js')).openRocksdb(config, families);
     case 'memory':
       return (await import('./memory.js')).openMemory(config, families);
     default:

@@ -1,11 +1,11 @@
 /** A task, its lease, its timer, its index entries and its dependencies, written and removed together. */
-import { prefixRange } from '../kernel/engine.js';
-import type { Reader, Transaction } from '../kernel/transaction.js';
-import type { Task, TaskLease } from '../../../workspaces/model.js';
-import { type HeldTask, satisfies } from '../../../workspaces/tasks.js';
-import { type PlacedTask, type TaskHome, isReady, taskRecords } from './indexes.js';
-import { buckets, indexPrefix } from './keys.js';
-import { type StoredLease, readLease, readRecord, removeLease, writeLease } from './rows.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Task, TaskLease } from '../../../../workspaces/model.js';
+import { type HeldTask, satisfies } from '../../../../workspaces/tasks/tasks.js';
+import { type PlacedTask, type TaskHome, isReady, taskRecords } from '../indexes.js';
+import { buckets, indexPrefix } from '../keys.js';
+import { type StoredLease, readLease, readRecord, removeLease, writeLease } from '../rows.js';
 
 export const leaseTimer = 'workspaces.lease';
 

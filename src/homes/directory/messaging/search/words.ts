@@ -9,12 +9,12 @@
  * overlap either: each is named by its oldest message, and the newest one that begins at or before a
  * message is the only one that can hold it.
  */
-import type { Reader, Transaction } from '../kernel/transaction.js';
-import { isExpired } from '../../../messaging/model.js';
-import { indexWords } from '../../../messaging/messages/tokenizer.js';
-import { newUlidBytes } from '../../../messaging/messages/ulid.js';
-import { families, nothing } from './rows.js';
-import { expiryTimers, roundedExpiryMs } from './retention-timers.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import { isExpired } from '../../../../messaging/model.js';
+import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import { newUlidBytes } from '../../../../messaging/messages/ulid.js';
+import { families, nothing } from '../rows.js';
+import { expiryTimers, roundedExpiryMs } from '../retention-timers.js';
 
 export const idBytes = 16;
 const roomBytes = 16;

@@ -1,11 +1,11 @@
 /** What may happen to a task and its lease, as pure functions that every backend calls. */
 import { createHash } from 'node:crypto';
-import { StoaError } from '../core/errors.js';
-import type { Limits } from '../core/settings/limits.js';
-import { type ClaimLease, type Task, type TaskLease, isOpen, isoTime } from './model.js';
-import type { Reporter } from './port.js';
-import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from './schemas.js';
-import { checkTaskTransition } from './transitions.js';
+import { StoaError } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { type ClaimLease, type Task, type TaskLease, isOpen, isoTime } from '../model.js';
+import type { Reporter } from '../port.js';
+import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
+import { checkTaskTransition } from '../transitions.js';
 
 /** A task with the claim on it, if it was ever claimed. */
 export interface HeldTask {

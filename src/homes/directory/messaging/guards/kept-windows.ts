@@ -2,11 +2,11 @@
  * Keeps rate-limit windows over a restart and a crash: changes are written every few seconds and when the
  * server stops.
  */
-import { keyBytesMax } from '../kernel/engine.js';
-import type { Kernel } from '../kernel/kernel.js';
-import type { Transaction } from '../kernel/transaction.js';
-import type { KeptWindow, SlidingWindows } from '../../../messaging/gate/sliding-windows.js';
-import { decodeOrUndefined, encode, families } from './rows.js';
+import { keyBytesMax } from '../../kernel/engine.js';
+import type { Kernel } from '../../kernel/kernel.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import type { KeptWindow, SlidingWindows } from '../../../../messaging/gate/sliding-windows.js';
+import { decodeOrUndefined, encode, families } from '../rows.js';
 
 /** Of windows with more times than this, as only limits far above the usual allow, the newest are kept. */
 const timesKeptMax = 1_000;

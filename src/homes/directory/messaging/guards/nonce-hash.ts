@@ -1,6 +1,6 @@
 /** The hash under which a nonce is known in memory: those of minutes under full load fit there. */
 import { randomInt } from 'node:crypto';
-import type { Hash } from '../../../core/hash-set.js';
+import type { Hash } from '../../../../core/hash-set.js';
 
 // Random seeds for each process, so that nobody can prepare nonces that collide.
 const seedHigh = randomInt(2 ** 32);

@@ -1,5 +1,5 @@
 /** The error of a failed claim check, the same on every backend. */
-import { StoaError } from '../core/errors.js';
+import { StoaError } from '../../core/errors.js';
 import { type HeldTask, type LeaseEnd, renewLease } from './tasks.js';
 
 /**

@@ -1,27 +1,27 @@
 /** Tasks in the embedded store: verbs over a transaction. */
-import { StoaError } from '../../../core/errors.js';
-import { prefixRange } from '../kernel/engine.js';
-import { type Outage, extendedByOutages } from '../../../core/outages.js';
-import type { Transaction } from '../kernel/transaction.js';
-import type { Limits } from '../../../core/settings/limits.js';
+import { StoaError } from '../../../../core/errors.js';
+import { prefixRange } from '../../kernel/engine.js';
+import { type Outage, extendedByOutages } from '../../../../core/outages.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import type { Limits } from '../../../../core/settings/limits.js';
 import {
   type Claim,
   type Task,
   type TaskLease,
   type WorkSession,
   isOpen,
-} from '../../../workspaces/model.js';
-import type { ClaimOutcome, Owner, Reporter } from '../../../workspaces/port.js';
-import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../workspaces/schemas.js';
-import { activeNow, afterTask, checkTakesTasks } from '../../../workspaces/sessions.js';
-import * as rules from '../../../workspaces/tasks.js';
-import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
+} from '../../../../workspaces/model.js';
+import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
+import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
+import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/sessions.js';
+import * as rules from '../../../../workspaces/tasks/tasks.js';
+import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
-import { type TaskHome, isReady, sessionRecords } from './indexes.js';
-import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from './keys.js';
+import { type TaskHome, isReady, sessionRecords } from '../indexes.js';
+import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from '../keys.js';
 import { type ReadyEntry, type ReadyLines, frontEntriesMax } from './ready-line.js';
-import { dropIndex, readLease, readRecord, writeLease } from './rows.js';
-import { wakeSession } from './sessions.js';
+import { dropIndex, readLease, readRecord, writeLease } from '../rows.js';
+import { wakeSession } from '../sessions.js';
 import {
   type StoredTask,
   addTask,
@@ -31,7 +31,7 @@ import {
   readHeld,
   removeTask,
   storeLease,
-} from './task-rows.js';
+} from './rows.js';
 import {
   type ProjectPath,
   type SessionPath,
@@ -41,7 +41,7 @@ import {
   findSession,
   findTask,
   sessionPath,
-} from './tree.js';
+} from '../tree.js';
 
 export interface TaskVerbsOptions {
   limits: Limits;

@@ -1,5 +1,5 @@
 /** Claims that wait for a task: each is woken as soon as one may be ready, without polling. */
-import { limitError } from '../core/settings/exceeds.js';
+import { limitError } from '../../core/settings/exceeds.js';
 
 /** A place in the line of a project. */
 export interface Ticket {

@@ -1,7 +1,7 @@
 /** A claim that may wait for a task, on every home alike. */
-import { StoaError } from '../core/errors.js';
-import type { Claim } from './model.js';
-import type { ClaimOutcome } from './port.js';
+import { StoaError } from '../../core/errors.js';
+import type { Claim } from '../model.js';
+import type { ClaimOutcome } from '../port.js';
 import type { ReadyWaiters } from './ready-waiters.js';
 
 export interface ClaimWait {

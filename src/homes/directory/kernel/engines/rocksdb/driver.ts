@@ -1,81 +1,17 @@
-/** RocksDB, the engine for floods of writes: a log-structured tree with column families. */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { messageOf, StoaError } from '../../../../core/errors.js';
-import {
-  type Engine,
-  type EngineConfig,
-  type EngineStats,
-  type Entry,
-  type RangeOptions,
-  pageBytesMax,
-} from '../engine.js';
-import { makePrivate, writeDurably } from '../../../../core/files.js';
-import { CheckedEngine, commitFailure, damagedData, diskFull, noRoomToOpen } from './checked.js';
-import type { DriverOperation, DriverSnapshot, EngineDriver } from './checked.js';
-import { directorySizeBytes, freeBytes, prepareDirectory } from './directory.js';
-
-/** A column family's handle, opaque to JavaScript. */
-type ColumnHandle = NonNullable<unknown>;
-
-/** What the package takes with each call. The handle is another one each time the database is opened. */
-interface Column {
-  column: ColumnHandle;
-}
-
-interface RocksIterator {
-  /**
-   * Keys and values by turns, at most `size` entries and not much more than `highWaterMarkBytes`; fewer does
-   * not mean the end, `finished` does.
-   */
-  _nextvSync(size: number): { rows: Buffer[]; finished: boolean };
-  close(callback: (error: Error | null | undefined) => void): void;
-}
-
-/** The used part of the package, which has no types. */
-interface RocksDatabase {
-  readonly columns: Record<string, ColumnHandle>;
-  _getManySync(keys: readonly Buffer[], options: Column): (Buffer | undefined | null)[];
-  _iterator(options: RangeOptions & typeof iteratorOptions & Column): RocksIterator;
-  _chainedBatch(): RocksBatch;
-  close(): Promise<void>;
-}
-
-interface RocksBatch {
-  _put(key: Buffer, value: Buffer, options: Column): void;
-  _del(key: Buffer, options: Column): void;
-  _writeSync(options: { sync: boolean }): void;
-  /** Empties it, and keeps the memory that it had grown to. */
-  _clear(): void;
-  close(callback: (error: Error | null | undefined) => void): void;
-}
-
-interface RocksPackage {
-  RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> };
-}
-
-/** Which families are on disk. RocksDB refuses to open unless every one of them is named. */
-const familiesFile = 'FAMILIES.json';
-
-/** The package reads the size of a cache as an unsigned 32-bit number. */
-const cacheBytesMax = 2 ** 32 - 1;
-
-/**
- * Reading a compressed block that the operating system has in memory takes two to three times as long, and
- * ids, hashes and short rows shrink by a tenth.
- */
-const columnOptions = { compression: false } as const;
+/** Reads and writes of RocksDB. */
+import { messageOf, StoaError } from '../../../../../core/errors.js';
+import { type EngineStats, type Entry, type RangeOptions } from '../../engine.js';
+import { makePrivate } from '../../../../../core/files.js';
+import { damagedData, diskFull } from '../checked.js';
+import type { DriverOperation, DriverSnapshot, EngineDriver } from '../checked.js';
+import { directorySizeBytes, freeBytes } from '../directory.js';
+import { writeFailure } from './failures.js';
+import type { Column, ColumnHandle, RocksBatch, RocksDatabase, RocksIterator } from './package.js';
+import { iteratorOptions } from './package.js';
 
 /** Entries that one call below fetches. */
 const fetchEntries = 256;
 const fetchEntriesFirst = 4;
-
-/** Values may be large: what one call fetches has a size too. */
-const iteratorOptions = {
-  keyEncoding: 'buffer',
-  valueEncoding: 'buffer',
-  highWaterMarkBytes: pageBytesMax,
-} as const;
 
 /** How much memory a batch may keep between commits. A larger batch is freed. */
 const keptBatchBytesMax = 1024 * 1024;
@@ -88,42 +24,7 @@ const statsEntriesMax = 1_000;
 const statsTurnEntriesMax = 5_000;
 const statsTurnBytesMax = 4 * 1024 * 1024;
 
-export async function openRocksdb(config: EngineConfig, families: readonly string[]): Promise<Engine> {
-  const { RocksLevel } = await loadPackage();
-  const path = await prepareDirectory(config.data_dir);
-  const names = await rememberFamilies(path, families);
-  const scattered = new Set(config.scattered_families);
-  // Each family has its own cache, so the memory is divided among them.
-  const cacheSize = Math.min(
-    Math.floor(config.block_cache_bytes / Math.max(names.length - scattered.size, 1)),
-    cacheBytesMax,
-  );
-  const options = {
-    createIfMissing: true,
-    keyEncoding: 'buffer',
-    valueEncoding: 'buffer',
-    // Commits run on the main thread: compressing the log would hold up every reader.
-    walCompression: false,
-    columns: Object.fromEntries(
-      names.map((name) => [name, { ...columnOptions, cacheSize: scattered.has(name) ? 0 : cacheSize }]),
-    ),
-  };
-  const open = async (): Promise<RocksDatabase> => {
-    try {
-      return await RocksLevel.open(path, options);
-    } catch (thrown) {
-      throw openFailure(path, thrown);
-    }
-  };
-  const database = await open();
-  await makePrivate(path);
-  const columns = new Map(
-    families.map((name): [string, Column] => [name, { column: database.columns[name] as ColumnHandle }]),
-  );
-  return new CheckedEngine(new RocksDriver(path, open, database, columns, config.sync_writes));
-}
-
-class RocksDriver implements EngineDriver<Column> {
+export class RocksDriver implements EngineDriver<Column> {
   readonly name = 'rocksdb';
   readonly families: ReadonlyMap<string, Column>;
   readonly #path: string;
@@ -401,73 +302,4 @@ function entriesOf(rows: readonly Buffer[]): Entry[] {
 /** The package takes a bound that is present but undefined for an empty one. */
 function withoutUndefined(bounds: RangeOptions): RangeOptions {
   return Object.fromEntries(Object.entries(bounds).filter(([, bound]) => bound !== undefined));
-}
-
-async function loadPackage(): Promise<RocksPackage> {
-  // Named by a variable because the package is optional and untyped.
-  const name: string = '@nxtedition/rocksdb';
-  try {
-    return await import(name);
-  } catch (thrown) {
-    throw new StoaError(
-      'missing_package',
-      `The engine rocksdb needs the package ${name}, which cannot be loaded: ${messageOf(thrown)}.`,
-      {
-        fix: `Run \`npm install ${name}\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
-        cause: thrown,
-      },
-    );
-  }
-}
-
-/** All families that are or will be on disk, noted down before RocksDB creates the new ones. */
-async function rememberFamilies(path: string, families: readonly string[]): Promise<string[]> {
-  const file = join(path, familiesFile);
-  const known = await knownFamilies(path, file);
-  const names = [...new Set(['default', ...known, ...families])];
-  if (names.length > known.length) await writeDurably(file, `${JSON.stringify(names, undefined, 2)}\n`);
-  return names;
-}
-
-async function knownFamilies(path: string, file: string): Promise<string[]> {
-  let content: string;
-  try {
-    content = await readFile(file, 'utf8');
-  } catch (thrown) {
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return [];
-    throw thrown;
-  }
-  try {
-    const names: unknown = JSON.parse(content);
-    if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
-    throw new TypeError(`${familiesFile} is not a list of names`);
-  } catch (thrown) {
-    throw damagedData(path, thrown);
-  }
-}
-
-function openFailure(path: string, thrown: unknown): StoaError {
-  // The package hides the reason behind "Database is not open".
-  const reason = thrown instanceof Error && thrown.cause !== undefined ? thrown.cause : thrown;
-  const message = messageOf(reason);
-  if (heldElsewhere.test(message)) {
-    return new StoaError('locked', `Another process has the RocksDB database in ${path} open: ${message}.`, {
-      fix: 'Stop that process, or give this one another data directory.',
-      cause: thrown,
-    });
-  }
-  if (noSpace.test(message)) return noRoomToOpen(path, reason);
-  if (/corruption|not opened|checksum|MANIFEST|CURRENT/i.test(message)) return damagedData(path, reason);
-  return new StoaError('engine', `RocksDB could not open ${path}: ${message}.`, { cause: thrown });
-}
-
-const noSpace = /no space left/i;
-/** Not the bare word: "block checksum mismatch" has it too, and so may the path. */
-const heldElsewhere = /while lock file|lock hold by/i;
-
-function writeFailure(thrown: unknown): StoaError {
-  const message = messageOf(thrown);
-  // A record that was cut off while it was appended is dropped at the next start. A failed sync is
-  // another matter: the record may be whole.
-  return noSpace.test(message) && /append/i.test(message) ? diskFull(thrown) : commitFailure(thrown);
 }

@@ -1,15 +1,15 @@
 /** Updates the tasks that depend on a task that has ended: they become ready, or are cancelled. */
-import type { Transaction } from '../kernel/transaction.js';
-import type { Project, Task, Workspace } from '../../../workspaces/model.js';
-import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
-import { blockedForever, cancelTask } from '../../../workspaces/tasks.js';
-import { type BulkWork, markBulk } from './bulk.js';
-import { isReady, taskRecords } from './indexes.js';
-import { indexKey, readyEntry } from './keys.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import type { Project, Task, Workspace } from '../../../../workspaces/model.js';
+import type { ReadyWaiters } from '../../../../workspaces/tasks/ready-waiters.js';
+import { blockedForever, cancelTask } from '../../../../workspaces/tasks/tasks.js';
+import { type BulkWork, markBulk } from '../bulk.js';
+import { isReady, taskRecords } from '../indexes.js';
+import { indexKey, readyEntry } from '../keys.js';
 import type { ReadyLines } from './ready-line.js';
-import { dropIndex, readRecord } from './rows.js';
-import { changeHeld, dependants, placedTask, readHeld } from './task-rows.js';
-import { countOpenTasks, sessionPath } from './tree.js';
+import { dropIndex, readRecord } from '../rows.js';
+import { changeHeld, dependants, placedTask, readHeld } from './rows.js';
+import { countOpenTasks, sessionPath } from '../tree.js';
 
 /** `completed` makes dependants ready; `never` cancels them. */
 export type DependencyOutcome = 'completed' | 'never';

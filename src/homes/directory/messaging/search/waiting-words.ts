@@ -1,7 +1,7 @@
 /** The words that wait to be indexed, in memory and on disk. Searches look here first. */
-import type { WriteOperation } from '../kernel/engine.js';
-import type { Store } from '../kernel/store.js';
-import { families } from './rows.js';
+import type { WriteOperation } from '../../kernel/engine.js';
+import type { Store } from '../../kernel/store.js';
+import { families } from '../rows.js';
 import { WaitingWords, fileWords, readSegments, readWaiting } from './words.js';
 
 /** When so much waits, the older part of it is filed. */

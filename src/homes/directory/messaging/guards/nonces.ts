@@ -1,13 +1,13 @@
 /** Nonces in the embedded store: each accepted once, remembered over a restart, forgotten by the bucket. */
-import { prefixRange } from '../kernel/engine.js';
-import type { Store } from '../kernel/store.js';
-import type { Timer, Transaction } from '../kernel/transaction.js';
-import { type Hash, HashSet } from '../../../core/hash-set.js';
-import type { Limits } from '../../../core/settings/limits.js';
-import { uuidBytes, uuidOfBytes } from '../../../messaging/identities/uuid.js';
+import { prefixRange } from '../../kernel/engine.js';
+import type { Store } from '../../kernel/store.js';
+import type { Timer, Transaction } from '../../kernel/transaction.js';
+import { type Hash, HashSet } from '../../../../core/hash-set.js';
+import type { Limits } from '../../../../core/settings/limits.js';
+import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';
 import { nonceHash } from './nonce-hash.js';
-import { expiryTimers } from './retention-timers.js';
-import { families, nothing } from './rows.js';
+import { expiryTimers } from '../retention-timers.js';
+import { families, nothing } from '../rows.js';
 
 /** Nonces dropped in one step of the sweeper. */
 const noncesPerStep = 1_000;

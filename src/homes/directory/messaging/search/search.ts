@@ -1,13 +1,13 @@
 /** Search in the embedded store: the lists of all words are walked together, from the newest message down. */
-import type { Store } from '../kernel/store.js';
-import type { Limits } from '../../../core/settings/limits.js';
-import type { Message } from '../../../messaging/model.js';
-import type { SearchQuery, SearchResult } from '../../../messaging/port.js';
-import { ulidBytes } from '../../../messaging/messages/ulid.js';
-import { uuidBytes } from '../../../messaging/identities/uuid.js';
-import { oldestLivingMs } from './rooms.js';
-import { decodeMessage, families, timedKey } from './rows.js';
-import { nextTurn } from '../../../core/waiting/yielding.js';
+import type { Store } from '../../kernel/store.js';
+import type { Limits } from '../../../../core/settings/limits.js';
+import type { Message } from '../../../../messaging/model.js';
+import type { SearchQuery, SearchResult } from '../../../../messaging/port.js';
+import { ulidBytes } from '../../../../messaging/messages/ulid.js';
+import { uuidBytes } from '../../../../messaging/identities/uuid.js';
+import { oldestLivingMs } from '../rooms.js';
+import { decodeMessage, families, timedKey } from '../rows.js';
+import { nextTurn } from '../../../../core/waiting/yielding.js';
 import type { WaitingIndex } from './waiting-words.js';
 import {
   type WaitingWords,
