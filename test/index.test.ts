@@ -2,7 +2,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { openPostgres, query } from '../src/homes/postgres/connection.js';
 import { StoaError, openStoa, operatorCaller } from '../src/index.js';
-import { sharedPostgres, sharedServer } from './servers/shared.js';
+import { sharedPostgres, sharedRedis } from './servers/shared.js';
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -40,7 +40,7 @@ test('if one part cannot be opened, the parts opened before are closed', async (
   const { url } = await sharedPostgres();
   const opening = openStoa({
     postgres: url,
-    redis: (await sharedServer('redis')).url,
+    redis: (await sharedRedis()).url,
     secretKeys: '00'.repeat(32),
     datastore: 'couchdb://127.0.0.1:1',
     limits: { backendAttemptsMax: 1 },

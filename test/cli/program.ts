@@ -128,7 +128,9 @@ export function useProgram(): {
       };
     },
     up: async (data, args = [], environment = {}) => {
-      return runningServer(start(['up', '--data', data, '--port', '0', '--json', ...args], { environment }));
+      const child = start(['up', '--data', data, '--port', '0', '--json', ...args], { environment });
+      const server = await runningServer(child);
+      return { ...server, token: environment['STOA_OPERATOR_TOKEN'] ?? server.token };
     },
   };
 }
@@ -138,15 +140,20 @@ export async function runningServer(child: ChildProcess): Promise<RunningServer>
   let stderr = '';
   child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
   const line = await firstLine(child, () => stderr);
-  const { url, pid, operator_token_file } = JSON.parse(line) as {
+  const { url, pid, operator_token_file, operator_token } = JSON.parse(line) as {
     url: string;
     pid: number;
-    operator_token_file: string;
+    /** Null where the token is printed, or was given. */
+    operator_token_file: string | null;
+    operator_token?: string;
   };
   return {
     url,
     pid,
-    token: (await readFile(operator_token_file, 'utf8')).trim(),
+    token:
+      operator_token_file === null
+        ? (operator_token ?? '')
+        : (await readFile(operator_token_file, 'utf8')).trim(),
     stderr: () => stderr,
     end: async (signal) => {
       const ended = statusOf(child);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createConnection, createServer } from 'node:net';
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { builtProgram, sharedPostgres } from '../servers/shared.js';
+import { builtProgram, sharedHome } from '../servers/shared.js';
 import { startSilentServer } from '../servers/silent.js';
 import { useProgram } from './program.js';
 
@@ -116,9 +116,9 @@ describe('a server', () => {
     await server.end('SIGTERM');
   });
 
-  test('keeps each domain on the database server that its settings name', async () => {
-    const { url } = await sharedPostgres();
-    const server = await up(path('postgres'), ['--backend', url]);
+  test('on PostgreSQL and Redis keeps nothing of its own: another server goes on', async () => {
+    const { args, environment } = await sharedHome();
+    const server = await up(path('postgres'), args, environment);
     const headers = {
       authorization: `Bearer ${server.token}`,
       'content-type': 'application/json',
@@ -138,7 +138,8 @@ describe('a server', () => {
         .status,
     ).toBe(201);
     await server.end('SIGTERM');
-    const again = await up(path('another directory'), ['--backend', url]);
+    await expect(stat(path('postgres'))).rejects.toMatchObject({ code: 'ENOENT' });
+    const again = await up(path('another directory'), args, environment);
     const read = async (what: string) =>
       (
         await fetch(again.url + what, {
@@ -216,14 +217,11 @@ describe('what cannot start says why and what to do', () => {
   });
 
   test('a database server that does not answer', async () => {
-    const refused = await stoa([
-      'up',
-      '--data',
-      path('away'),
-      '--datastore',
-      'postgres://nobody@127.0.0.1:1/none',
-      '--json',
-    ]);
+    const { environment } = await sharedHome();
+    const refused = await stoa(
+      ['up', '--postgres', 'postgres://nobody@127.0.0.1:1/none', '--redis', 'redis://127.0.0.1:1', '--json'],
+      { environment },
+    );
     expect(refused.status).toBe(6);
     expect(refused.error().code).toBe('backend_unavailable');
   });
@@ -257,7 +255,7 @@ describe('what cannot start says why and what to do', () => {
     [['up', '--port', 'x'], 'port'],
     [['up', '--engine', 'bolt'], 'lmdb'],
     [['up', '--host', '0.0.0.0'], '0.0.0.0'],
-    [['up', '--backend', 'mysql://x'], 'mysql'],
+    [['up', '--postgres', 'mysql://x'], 'mysql'],
     [['up', '--prot', '1'], '--port'],
     [['ups'], 'up'],
     [['up', 'extra'], 'argument'],

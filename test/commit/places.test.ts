@@ -5,7 +5,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { sharedPostgres } from '../servers/shared.js';
-import { start as startRedis } from '../servers/redis.js';
+import { emptyRedis, start as startRedis } from '../servers/redis.js';
 import type { TestServer } from '../servers/child.js';
 
 const ada = operatorCaller('ada', 'planner');
@@ -40,10 +40,7 @@ describe.each(
   let sessionId: string;
   let agentId: string;
   beforeAll(async () => {
-    const { Redis } = await import('ioredis');
-    const client = new Redis(redis.url);
-    await client.flushall();
-    client.disconnect();
+    await emptyRedis(redis.url);
     stoa = await openStoa({ ...(await options()), datastore: store, onError: () => undefined });
     const workspace = await stoa.workspaces.createWorkspace(ada, { name: 'w' });
     const project = await stoa.workspaces.createProject(ada, workspace.id, { name: 'p' });

@@ -11,18 +11,19 @@ import { DataService } from '../../src/datastore/service.js';
 import { storeDocuments } from '../../src/datastore/document-store/documents.js';
 import { StoaError } from '../../src/core/errors.js';
 import { DirectoryStoreNotes } from '../../src/homes/directory/store-notes.js';
-import { type Stoa, openStoa } from '../../src/index.js';
+import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { type Limits, limitsWith } from '../../src/core/settings/limits.js';
-import { sharedPostgres } from '../servers/shared.js';
+import { sharedHome } from '../servers/shared.js';
 
 const ada = operatorCaller('ada', 'writer');
 
 const keyed = (key: string, fingerprint = 'same') => ({ scope: 'ada', key, fingerprint, seconds: 60 });
 
-const places: Readonly<Record<string, () => Promise<string>>> = {
-  'the directory': async () => 'embedded',
-  PostgreSQL: async () => (await sharedPostgres()).url,
-  'a store beside the directory': async () => 'memory://',
+const directory = { data: 'unused', engine: 'memory' } as const;
+const places: Readonly<Record<string, () => Promise<StoaOptions>>> = {
+  'the directory': async () => directory,
+  PostgreSQL: async () => (await sharedHome()).options,
+  'a store beside the directory': async () => ({ ...directory, datastore: 'memory://' }),
 };
 
 describe.each(Object.entries(places))('in %s', (name, placeOf) => {
@@ -30,7 +31,7 @@ describe.each(Object.entries(places))('in %s', (name, placeOf) => {
   const user = operatorCaller(`user-${process.pid}-${name}`, 'writer');
 
   const open = async (limits: Partial<Limits> = {}): Promise<Stoa> =>
-    openStoa({ data: 'unused', engine: 'memory', datastore: await placeOf(), limits });
+    openStoa({ ...(await placeOf()), limits });
 
   beforeAll(async () => {
     stoa = await open();
@@ -81,7 +82,7 @@ describe.each(Object.entries(places))('in %s', (name, placeOf) => {
 
 describe.each(['the directory', 'PostgreSQL'])('what is kept in %s', (name) => {
   const open = async (limits: Partial<Limits>): Promise<Stoa> =>
-    openStoa({ data: 'unused', engine: 'memory', datastore: await places[name]?.(), limits });
+    openStoa({ ...(await places[name]?.()), limits });
   const user = operatorCaller(`kept-${process.pid}-${name}`);
 
   test('an answer over the limit refuses the request before anything is written', async () => {

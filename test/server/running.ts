@@ -24,6 +24,9 @@ export interface Ask {
   headers?: Record<string, string>;
 }
 
+/** The messaging identity of those agents. */
+export const testIdentity = '018f0000-0000-7000-8000-000000000001';
+
 /** Replaces signatures: `x-test-agent` names an agent of alice by its id. */
 export const testAgents: Authenticator = {
   name: 'test',
@@ -33,7 +36,7 @@ export const testAgents: Authenticator = {
     kind: 'agent',
     user: 'alice',
     agent: 'signed',
-    identity: '018f0000-0000-7000-8000-000000000001',
+    identity: testIdentity,
     agentId: String(request.headers['x-test-agent']),
     scopes: fullScopes,
     tokenId: null,

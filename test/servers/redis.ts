@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Redis } from 'ioredis';
 import { Child, type HaltingServer, type TestServer, freePort } from './child.js';
 
 /** The bus of a cluster listens 10,000 above the port. */
@@ -14,7 +15,7 @@ const startsMax = 5;
 export async function start(extra: readonly string[] = []): Promise<HaltingServer> {
   const version = installedVersion();
   const directory = await mkdtemp(join(tmpdir(), 'stoa-redis-'));
-  const synced = ['--appendonly', 'yes', '--appendfsync', 'always', ...extra];
+  const synced = ['--appendonly', 'yes', '--appendfsync', 'always', '--databases', '1000', ...extra];
   const { port, child } = await startNode(directory, undefined, synced);
   let server = child;
   return {
@@ -29,6 +30,15 @@ export async function start(extra: readonly string[] = []): Promise<HaltingServe
       await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+/** Takes every key away, of one server or of all masters of a cluster: a Redis belongs to one Stoa. */
+export async function emptyRedis(url: string): Promise<void> {
+  for (const node of url.split(',')) {
+    const client = new Redis(node);
+    await client.flushall();
+    client.disconnect();
+  }
 }
 
 /** Three masters that share the slots; the URL lists all of them, separated by commas. */

@@ -1,6 +1,7 @@
 /** How a suite gets a server: `const { url } = await sharedServer('postgres')` in its `beforeAll`. */
 import { randomBytes } from 'node:crypto';
 import { relative } from 'node:path';
+import { Redis } from 'ioredis';
 import { expect, inject } from 'vitest';
 import type { SharedServerName } from './desk.js';
 import { createDatabase } from './postgres.js';
@@ -27,8 +28,30 @@ export async function sharedPostgres(): Promise<{ url: string; describe: string 
   return { ...server, url: await createDatabase(server.url, name) };
 }
 
+/** A separate database on the shared Redis. One Redis database belongs to one Stoa. */
+export async function sharedRedis(): Promise<{ url: string; describe: string }> {
+  const server = await sharedServer('redis');
+  const client = new Redis(server.url);
+  try {
+    return { ...server, url: `${server.url}/${await client.incr('databases given out')}` };
+  } finally {
+    client.disconnect();
+  }
+}
+
 /** Keys for secrets that all servers of a test share. */
 export const sharedKeys = '0a'.repeat(32);
+
+/** An empty home on the shared PostgreSQL and Redis: for `openStoa`, and for the program. */
+export async function sharedHome() {
+  const [{ url: postgres }, { url: redis }] = [await sharedPostgres(), await sharedRedis()];
+  const operatorToken = randomBytes(24).toString('hex');
+  return {
+    options: { postgres, redis, secretKeys: sharedKeys, operatorToken },
+    args: ['--postgres', postgres, '--redis', redis],
+    environment: { STOA_SECRET_KEYS: sharedKeys, STOA_OPERATOR_TOKEN: operatorToken },
+  };
+}
 
 let databases = 0;
 

@@ -2,7 +2,7 @@
 import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { useProgram } from '../cli/program.js';
-import { sharedPostgres } from '../servers/shared.js';
+import { sharedHome } from '../servers/shared.js';
 import { Collector } from './collector.js';
 
 const { stoa, up, path } = useProgram();
@@ -110,8 +110,8 @@ describe('a server with traces', () => {
   });
 
   test('reports calls to a database outside, below the request', async () => {
-    const { url } = await sharedPostgres();
-    const server = await up(path('outside'), ['--datastore', url], environment());
+    const home = await sharedHome();
+    const server = await up(path('outside'), home.args, { ...environment(), ...home.environment });
     expect((await ask(server, 'PUT', '/v1/data/notes/a', {}, { value: 1 })).ok).toBe(true);
     expect(await server.end('SIGTERM')).toBe(0);
     const [put] = collector.named('PUT /v1/data/{namespace}/{key}');
@@ -120,7 +120,7 @@ describe('a server with traces', () => {
     );
     expect(calls.length).toBeGreaterThan(0);
     expect(calls[0]).toMatchObject({
-      facts: { 'db.system.name': 'postgres', 'db.operation.name': expect.stringMatching(/^data\./) },
+      facts: { 'db.system.name': 'postgres', 'db.operation.name': expect.stringMatching(/^home\./) },
     });
   });
 

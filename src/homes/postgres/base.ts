@@ -1,6 +1,6 @@
 /** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
 import type { Limits } from '../../core/settings/limits.js';
-import { type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
+import { type OnCall, type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
 import { DatabaseClock } from './database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';
@@ -12,6 +12,7 @@ export interface PostgresBaseOptions {
   readonly limits: Limits;
   readonly checkFence: CheckFence;
   readonly onError: (error: unknown, about: string) => void;
+  readonly onCall?: OnCall | undefined;
   readonly connectionsMax?: number | undefined;
   /** Added to the database's clock; tests turn it. */
   readonly skewMs?: (() => number) | undefined;
@@ -31,9 +32,13 @@ export interface PostgresBase {
 /** Connects, and makes the tables of the feed and of kept answers where they are missing. */
 export async function openPostgresBase(
   url: URL,
-  { limits, checkFence, onError, connectionsMax, skewMs }: PostgresBaseOptions,
+  { limits, checkFence, onError, onCall, connectionsMax, skewMs }: PostgresBaseOptions,
 ): Promise<PostgresBase> {
-  const sql = await openPostgres(url, { limits, ...(connectionsMax !== undefined && { connectionsMax }) });
+  const sql = await openPostgres(url, {
+    limits,
+    ...(onCall && { onCall }),
+    ...(connectionsMax !== undefined && { connectionsMax }),
+  });
   const clock = new DatabaseClock(sql, skewMs);
   const feed = new PostgresFeed({ sql, limits, onError });
   const onCommitted = (): void => feed.committed();

@@ -20,10 +20,17 @@ export interface PostgresOptions {
   idleTransactionSecondsMax?: number;
   /** Bound the time of every statement; without them there is no bound. */
   limits?: Limits;
+  /** Called at the end of each transaction, and of each statement outside one. */
+  onCall?: OnCall;
 }
+
+export type OnCall = (verb: 'statement' | 'transaction', milliseconds: number, failed: boolean) => void;
 
 /** The time that the statements of a pool, or of a transaction in it, may take. */
 const answerTimes = new WeakMap<Queryable, AnswerTime>();
+
+/** Who is told how long the calls of a pool take. */
+const observers = new WeakMap<Queryable, OnCall>();
 
 /** JSON and times stay text: parsing would reorder, round or copy for nothing. */
 const plainText = { serialize: (value: unknown) => String(value), parse: (text: string) => text };
@@ -60,6 +67,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   // The types given above change how values are parsed, not what a query is.
   const pool = sql as unknown as PostgresSql;
   if (answerTime !== undefined) answerTimes.set(pool, answerTime);
+  if (options.onCall !== undefined) observers.set(pool, options.onCall);
   return pool;
 }
 
@@ -120,9 +128,25 @@ export async function query<Row extends object>(
     prepare: parameters.length <= preparedParametersMax,
   });
   try {
-    return await (answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending);
+    const answered = answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending;
+    return await observed(sql, 'statement', answered);
   } catch (error) {
     throw postgresError(error);
+  }
+}
+
+/** The same; who observes the pool is told how long it took. */
+async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: PromiseLike<T>): Promise<T> {
+  const onCall = observers.get(sql);
+  if (onCall === undefined) return work;
+  const startedMs = performance.now();
+  let failed = true;
+  try {
+    const result = await work;
+    failed = false;
+    return result;
+  } finally {
+    onCall(verb, performance.now() - startedMs, failed);
   }
 }
 
@@ -216,7 +240,7 @@ export async function transaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const result = await begin(sql, body);
+      const result = await observed(sql, 'transaction', begin(sql, body));
       await settled(result);
       return result;
     } catch (error) {

@@ -50,6 +50,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       limits,
       onError,
       checkFence: (work, caller) => checkCallerFence(work, caller, given),
+      onCall: (verb, milliseconds, failed) =>
+        options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),
       ...(given && { skewMs: () => given() - Date.now() }),
     });
     opened.unshift(() => base.close());

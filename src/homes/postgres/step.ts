@@ -17,6 +17,8 @@ export class PostgresStep<Result> implements Step<Result> {
     readonly run: (work: Work) => Promise<Result>,
     /** A cheaper way when the step is the whole write, without key, fence and checks. */
     readonly alone?: (() => Promise<Result>) | undefined,
+    /** Its effect is outside the database, and a rollback does not undo it: the caller is checked before it runs. */
+    readonly isOutside = false,
   ) {}
 
   map<Shown>(show: (result: Result) => Shown): PostgresStep<Shown> {
@@ -25,6 +27,7 @@ export class PostgresStep<Result> implements Step<Result> {
       this.locks,
       async (work) => show(await this.run(work)),
       alone && (async () => show(await alone())),
+      this.isOutside,
     );
   }
 
@@ -42,6 +45,7 @@ export class PostgresStep<Result> implements Step<Result> {
         return result;
       },
       alone && (async () => acted(await alone())),
+      this.isOutside,
     );
   }
 }

@@ -176,11 +176,16 @@ export class PostgresWriter implements Writer {
       }
       return results;
     };
+    const checkFence = async (): Promise<void> => {
+      if (hasFence(caller)) await this.#options.checkFence(work, caller);
+    };
     await runPart('check', checks);
+    const isOutside = steps.some((one) => one.isOutside);
+    if (isOutside) await checkFence();
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
-    // After the steps: one of them may lock the same row for an update, and two writes that first share it would wait for each other.
-    if (hasFence(caller)) await this.#options.checkFence(work, caller);
+    // After steps in the database: one of them may update the row of the lease, and two writes that share its lock first would deadlock.
+    if (!isOutside) await checkFence();
     await work.finish();
     return results;
   }

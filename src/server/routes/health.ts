@@ -59,13 +59,10 @@ export const aicqHealthRoutes = routesOf(
   { get: { query: anyQuery, answers: { 200: healthSchema, 503: healthSchema } } },
   {
     get: async ({ stoa }) => {
-      const store = await checkHome(stoa);
+      const { postgres, redis } = await stoa.messaging.health();
       // AICQ's clients ask for two databases by name; in a data directory both are the one store.
-      const { directory, postgres = directory, redis = directory } = await stoa.messaging.health();
-      const checks =
-        store.status === 'pass'
-          ? { postgres: shownCheck(postgres), redis: shownCheck(redis) }
-          : { postgres: store, redis: store };
+      const store = postgres === undefined ? await checkHome(stoa) : undefined;
+      const checks = { postgres: store ?? shownCheck(postgres), redis: store ?? shownCheck(redis) };
       const status =
         checks.postgres.status === 'pass' && checks.redis.status === 'pass'
           ? ('healthy' as const)

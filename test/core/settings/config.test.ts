@@ -80,8 +80,11 @@ describe('values', () => {
   });
 
   test('with a password in a URL are printed without it', () => {
-    const { rows, config } = loadConfig({ flags: { datastore: 'postgres://me:hush@db/x' }, directory: null });
-    expect(config.datastore).toBe('postgres://me:hush@db/x');
+    const { rows, config } = loadConfig({
+      flags: { postgres: 'postgres://me:hush@db/x', redis: 'redis://cache' },
+      directory: null,
+    });
+    expect(config.postgres).toBe('postgres://me:hush@db/x');
     expect(JSON.stringify(rows)).not.toContain('hush');
   });
 
@@ -175,10 +178,9 @@ describe('wrong values are refused by name and origin', () => {
     ['shards', '0'],
     ['shards', '257'],
     ['syncWrites', 'maybe'],
-    ['backend', 'mysql://localhost/x'],
-    ['backend', 'postgres'],
-    ['workspaces', 'couchdb://localhost'],
-    ['messaging', 'dynamodb://eu'],
+    ['postgres', 'mysql://localhost/x'],
+    ['postgres', 'postgres'],
+    ['datastore', 'postgres://localhost/x'],
     ['redis', 'http://localhost'],
     ['logLevel', 'loud'],
   ] as const)('%s = %j', (name, value) => {

@@ -14,7 +14,7 @@ import { importDocumentFile } from '../../../src/transfer/document-file.js';
 import { useProgram } from '../../cli/program.js';
 import { mountSmallDisk } from '../../homes/directory/kernel/small-disk.js';
 import { Running } from '../../server/running.js';
-import { sharedPostgres, sharedServer, uniqueName } from '../../servers/shared.js';
+import { sharedHome, sharedServer, uniqueName } from '../../servers/shared.js';
 import { dropTable, dynamodb } from '../../stores/dynamodb/table.js';
 
 const program = useProgram();
@@ -43,20 +43,13 @@ async function countIn(stoa: Stoa, namespace = 'n'): Promise<number> {
 }
 
 describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
-  const open = async (name: string, limits: Record<string, number>, shards = 1): Promise<Stoa> => {
-    if (backend === 'embedded') return openStoa({ data: 'unused', engine: 'memory', shards, limits });
-    const url = new URL((await sharedPostgres()).url);
-    const schema = `import_${name}`;
-    const { default: postgres } = await import('postgres');
-    const sql = postgres(url.href, { max: 1 });
-    await sql.unsafe(`CREATE SCHEMA ${schema}`);
-    await sql.end();
-    url.searchParams.set('schema', schema);
-    return openStoa({ data: 'unused', engine: 'memory', datastore: url.href, limits });
-  };
+  const open = async (limits: Record<string, number>): Promise<Stoa> =>
+    backend === 'embedded'
+      ? openStoa({ data: 'unused', engine: 'memory', limits })
+      : openStoa({ ...(await sharedHome()).options, limits });
 
   test('an import writes nothing if a later line exceeds the quota', async () => {
-    const stoa = await open('quota', { dataDocumentsPerUserMax: 650, importStepRecordsMax: 100 });
+    const stoa = await open({ dataDocumentsPerUserMax: 650, importStepRecordsMax: 100 });
     await stoa.data.set(ada, 'n', 'k0000', 'there already');
     const path = await file('quota.ndjson', linesOf(651));
     for (const options of [{}, { dryRun: true }])
@@ -79,7 +72,7 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
   });
 
   test('quotas of bytes and namespaces also count over the whole file', async () => {
-    const stoa = await open('bytes', {
+    const stoa = await open({
       dataBytesPerUserMax: 100,
       dataNamespacesPerUserMax: 2,
       importStepRecordsMax: 1,
@@ -105,7 +98,7 @@ describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
   });
 
   test('an import that has started writing finishes while others write', async () => {
-    const stoa = await open('others', { dataDocumentsPerUserMax: 500, importStepRecordsMax: 50 });
+    const stoa = await open({ dataDocumentsPerUserMax: 500, importStepRecordsMax: 50 });
     const writing: Promise<unknown>[] = [];
     const report = await importDocumentFile(
       stoa.data,

@@ -1,5 +1,5 @@
 /** The one writer of the PostgreSQL home: kept answers, fences and turns, over what any number of servers share. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type Caller, operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
@@ -9,7 +9,6 @@ import { type PostgresSql, query } from '../../../src/homes/postgres/connection.
 import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
 import { beginAnswer, dropAnswer, endAnswer, findAnswer } from '../../../src/homes/postgres/kept-answers.js';
 import { KnownUsers } from '../../../src/homes/postgres/known-users.js';
-import { PostgresStep } from '../../../src/homes/postgres/step.js';
 import { takeTurn } from '../../../src/homes/postgres/turns.js';
 import { refuseLargeStatements } from '../../servers/bounded-statements.js';
 import { sharedPostgres } from '../../servers/shared.js';
@@ -60,14 +59,23 @@ it('two users may use one Idempotency-Key, and each gets its own answer again', 
   ).rejects.toMatchObject({ code: 'idempotency_mismatch' });
 });
 
-it('a fence is checked in the transaction, and its lease stays locked until the commit', async () => {
-  const lockable = async (): Promise<number> =>
-    (await query(sql, 'SELECT 1 FROM test_leases FOR UPDATE SKIP LOCKED')).length;
-  const look = new PostgresStep([], lockable);
+it('a fence is checked in the transaction, against the lease as it is at the commit', async () => {
   const set = data.steps.set(fenced, 'n', 'fenced', 1);
-  expect(await opened.writer.write({ caller: fenced }, [set, look])).toMatchObject([{ version: 1 }, 0]);
-  expect(await opened.writer.write({ caller: ada }, [look])).toEqual([1]);
-  await query(sql, 'UPDATE test_leases SET fence = 2');
+  expect(await writeOne(opened.writer, { caller: fenced }, set)).toMatchObject({ version: 1 });
+  const passed = sql.begin(async (tx) => {
+    await tx`UPDATE test_leases SET fence = 2`;
+    // The write waits for the row that this transaction has locked.
+    const waiting = expect(writeOne(opened.writer, { caller: fenced }, set)).rejects.toMatchObject({
+      code: 'fenced',
+    });
+    await vi.waitFor(async () =>
+      expect(await query(sql, 'SELECT FROM pg_locks WHERE NOT granted')).toHaveLength(1),
+    );
+    return { waiting };
+  });
+  await (
+    await passed
+  ).waiting;
   await expect(writeOne(opened.writer, { caller: fenced }, set)).rejects.toMatchObject({ code: 'fenced' });
   expect((await data.getEntry(ada, 'n', 'fenced'))?.version).toBe(1);
   await query(sql, 'UPDATE test_leases SET fence = 1');
@@ -119,7 +127,7 @@ it('a request whose effects are in a store beside the home is noted from its beg
   await act((work) => endAnswer(work, ada, beside, [{ version: 1 }]));
   expect(await findAnswer(sql, ada, beside)).toEqual([{ version: 1 }]);
   await act((work) => endAnswer(work, ada, beside, ['x'.repeat(limits.idempotencyAnswerBytesMax)]));
-  await expect(findAnswer(sql, ada, beside)).rejects.toThrow('too large to be kept');
+  await expect(findAnswer(sql, ada, beside)).rejects.toThrow('too large to store');
 });
 
 it('answers of every domain count in the bytes of their user', async () => {

@@ -12,7 +12,7 @@ import { userKey } from '../../../src/identity/user-key.js';
 import { shardOf } from '../../../src/homes/directory/kernel/directory/manifest.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { ReadyWaiters } from '../../../src/workspaces/tasks/ready-waiters.js';
-import { sharedPostgres, sharedServer } from '../../servers/shared.js';
+import { sharedPostgres, sharedRedis } from '../../servers/shared.js';
 import { Running } from '../running.js';
 import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
 
@@ -233,7 +233,7 @@ describe('in PostgreSQL', () => {
     const { url } = await sharedPostgres();
     stoa = await openStoa({
       postgres: url,
-      redis: (await sharedServer('redis')).url,
+      redis: (await sharedRedis()).url,
       secretKeys: '00'.repeat(32),
       onError: () => undefined,
     });
@@ -261,11 +261,7 @@ describe('in PostgreSQL', () => {
     await expect(stoa.data.set(caller, 'measured', 'k', 2)).rejects.toMatchObject({ code: 'fenced' });
     stop();
     expect(calls).toEqual(
-      expect.arrayContaining([
-        'data postgres write false',
-        'workspaces postgres write false',
-        'data postgres write true',
-      ]),
+      expect.arrayContaining(['home postgres transaction false', 'home postgres transaction true']),
     );
   });
 

@@ -1,4 +1,3 @@
-import { kernelOf } from '../../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { linkText, sign, signingKeysOf } from '../../../src/identity/signatures.js';
@@ -111,7 +110,7 @@ export const messagingRows: Record<string, Row> = {
       await stoa.messaging.port.block({
         address: '203.0.113.1',
         reason: 'a test',
-        expiresAtMs: kernelOf(stoa).nowMs() + 60_000,
+        expiresAtMs: stoa.home.nowMs() + 60_000,
       });
       return { path: '/v1/blocks?ip=203.0.113.1' };
     },

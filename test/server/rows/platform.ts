@@ -33,6 +33,7 @@ export const platformRows: Record<string, Row> = {
       body: { directory: mkdtempSync(join(tmpdir(), 'stoa-backup-')) },
     }),
     status: statuses(201, 403, 403, 403, 403, 401),
+    directoryOnly: true,
   },
   'GET /v1/backups': { request: () => ({ path: '/v1/backups' }), status: operatorOnly },
   'GET /v1/export': { request: () => ({ path: '/v1/export?domains=data' }), status: operatorOnly },
@@ -49,6 +50,7 @@ export const platformRows: Record<string, Row> = {
   'GET /v1/inspect/{family}': {
     request: () => ({ path: '/v1/inspect/agents?limit=2' }),
     status: operatorOnly,
+    directoryOnly: true,
   },
   'POST /v1/doctor': { request: () => ({ path: '/v1/doctor', body: {} }), status: operatorOnly },
   'GET /health': { request: () => ({ path: '/health' }), status: open },

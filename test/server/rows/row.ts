@@ -23,6 +23,8 @@ export interface Row {
   request: (running: Running, agentId: string) => RowRequest | Promise<RowRequest>;
   /** The status for each principal. */
   status: Readonly<Record<TestPrincipal, number>>;
+  /** On PostgreSQL 501 stands for success: the operation is one of data directories. */
+  directoryOnly?: true;
 }
 
 /** The statuses in the order operator, user, other, reader, agent, nobody. */

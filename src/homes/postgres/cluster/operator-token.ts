@@ -20,7 +20,9 @@ export async function operatorCredentials(
     if (!printable.test(given))
       throw new StoaError(
         'invalid_config',
-        `STOA_OPERATOR_TOKEN has ${given.length} characters, or one that cannot be printed. It needs 32 to 512 printable characters.`,
+        given.length < 32 || given.length > 512
+          ? `STOA_OPERATOR_TOKEN has ${given.length} characters. It must have 32 to 512.`
+          : 'STOA_OPERATOR_TOKEN contains a space or a character outside printable ASCII.',
         { fix: 'Make one with: openssl rand -hex 32' },
       );
     return { token: given, hash: hashToken(given) };

@@ -443,9 +443,9 @@ export class PostgresMessaging implements MessagingPort {
   }
 }
 
-/** Redis shares no transaction with PostgreSQL. With a fence the lease stays locked until the message stands. */
+/** Redis shares no transaction with PostgreSQL. With a fence the lease is checked and locked before the message is written. */
 function inRedis<Result>(run: () => Promise<Result>): PostgresStep<Result> {
-  return new PostgresStep([], run, run);
+  return new PostgresStep([], run, run, true);
 }
 
 function deliveredAs({ id, tsMs }: Delivered): Delivered {

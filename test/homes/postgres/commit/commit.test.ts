@@ -1,7 +1,6 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
 import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
 import {
@@ -21,7 +20,7 @@ import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { createApp, stopApp } from '../../../../src/server/app.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
-import { start as startRedis } from '../../../servers/redis.js';
+import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
@@ -35,6 +34,8 @@ beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
 });
+/** Databases are each test's own; Redis is shared. */
+beforeEach(() => emptyRedis(redis.url));
 afterAll(() => redis.stop());
 afterEach(async () => {
   for (const stoa of opened.splice(0)) await stoa.close();
@@ -53,13 +54,6 @@ async function open(options: Partial<StoaOptions>): Promise<Stoa> {
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
-/** Databases are each test's own; Redis is shared. */
-async function flushRedis(): Promise<void> {
-  const client = new Redis(redis.url);
-  await client.flushall();
-  client.disconnect();
 }
 
 async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {
@@ -106,7 +100,6 @@ describe('a commit in PostgreSQL', () => {
   const commit = (input: CommitInput, caller = ada) => stoa.commit.commit(caller, input);
 
   beforeEach(async () => {
-    await flushRedis();
     url = (await sharedPostgres()).url;
     stoa = await open({ postgres: url });
   });
@@ -675,7 +668,6 @@ describe('the outbox', () => {
   });
 
   it('is emptied by another server if the server that committed is gone', async () => {
-    await flushRedis();
     const options = {
       postgres: url,
       redis: redis.url,
@@ -696,7 +688,6 @@ describe('the outbox', () => {
   });
 
   it('two servers on one database commit over the same names, and every message comes once', async () => {
-    await flushRedis();
     const options = {
       postgres: url,
       redis: redis.url,
@@ -813,7 +804,7 @@ describe('the outbox', () => {
     for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
     await query(
       sql,
-      `INSERT INTO commit_outbox (delivery, store, place, message, user_id) SELECT gen_random_uuid(), 'other', 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
+      `INSERT INTO commit_outbox (delivery, place, message, user_id) SELECT gen_random_uuid(), 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
     );
     await query(
       sql,
@@ -847,20 +838,18 @@ describe('the outbox', () => {
     const outcome = await stoa.commit.commit(ada, both);
     expect(outcome).toMatchObject({ ok: true });
     // A message for a room that is gone meanwhile, and one behind it.
-    const [row] = await query<{ store: string; message: string }>(
-      sql,
-      'SELECT store, message FROM commit_outbox',
-    );
+    const [row] = await query<{ message: string }>(sql, 'SELECT message FROM commit_outbox');
     // The text of what was delivered is in its room alone.
     expect(row?.message).toBe('{}');
     const [said] = (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 1 })).items;
     const message = { from: said?.from, parentId: null, proof: null, serverSigned: false };
     const insert = (roomId: string, place: string, body: string) =>
-      query(
-        sql,
-        'INSERT INTO commit_outbox (delivery, store, place, message, user_id) VALUES ($1, $2, $3, $4, $5)',
-        [randomUUID(), row?.store ?? '', place, JSON.stringify({ ...message, roomId, body }), 'ada'],
-      );
+      query(sql, 'INSERT INTO commit_outbox (delivery, place, message, user_id) VALUES ($1, $2, $3, $4)', [
+        randomUUID(),
+        place,
+        JSON.stringify({ ...message, roomId, body }),
+        'ada',
+      ]);
     await insert(randomUUID(), `room ${globalRoomId}`, 'into nothing');
     await insert(globalRoomId, `room ${globalRoomId}`, 'behind it');
     await until(

@@ -112,13 +112,19 @@ function newStory(projectId: string): Writing {
 it('killed servers leave every acknowledged commit complete, no partial commit, and every message once', async () => {
   const { url } = await sharedPostgres();
   const secretKeys = 'cd'.repeat(32);
+  const operatorToken = 'operator-of-this-test-and-of-no-other';
   const places = ['--postgres', url, '--redis', redis.url];
-  const environment = { STOA_SECRET_KEYS: secretKeys, STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy };
+  const environment = {
+    STOA_SECRET_KEYS: secretKeys,
+    STOA_OPERATOR_TOKEN: operatorToken,
+    STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy,
+  };
   /** A third server that commits nothing and delivers the messages of the others. */
   const stoa = await openStoa({
     postgres: url,
     redis: redis.url,
     secretKeys,
+    operatorToken,
     onError: () => undefined,
   });
   const made = await makeProject(stoa);

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll } from 'vitest';
 import * as vitest from 'vitest';
-import { Redis } from 'ioredis';
 import type { TestServer } from '../../../servers/child.js';
-import { start as startRedis } from '../../../servers/redis.js';
+import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
 import { Desk, roomy } from '../../../messaging/kit.js';
@@ -18,9 +17,7 @@ afterAll(() => redis.stop());
 /** Each server of the suite begins on an empty pair. */
 async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
   const postgres = await sharedPostgres();
-  const client = new Redis(redis.url);
-  await client.flushall();
-  client.disconnect();
+  await emptyRedis(redis.url);
   return Desk.open({
     limits: roomy,
     postgres: postgres.url,

@@ -1,12 +1,12 @@
 /** Several servers on one pair of databases that go away, lose connections and change their roles. */
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openPostgres } from '../../../../src/homes/postgres/connection.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
-import { start as startRedis, startCluster } from '../../../servers/redis.js';
+import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
 
@@ -16,6 +16,7 @@ beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
 });
+beforeEach(() => emptyRedis(redis.url));
 afterAll(() => redis.stop());
 
 const settings = { trustedProxies: ['127.0.0.0/8'] };
@@ -343,7 +344,7 @@ describe('PostgreSQL', () => {
       await until(async () => (await health())['status'] === 'healthy');
       gate.silence();
       expect(await Promise.all([health(), health()])).toMatchObject([silent, silent]);
-      expect((await desk.ask('GET', '/readyz')).status).toBe(200);
+      expect((await desk.ask('GET', '/readyz')).status).toBe(503);
       gate.speak();
       await until(async () => (await health())['status'] === 'healthy');
     } finally {

@@ -2,13 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
-import { start as startRedis, startCluster } from '../../../servers/redis.js';
+import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from '../../../transfer/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
@@ -29,9 +28,7 @@ async function save(lines: readonly string[], name: string): Promise<string> {
 /** A Stoa on PostgreSQL and Redis. */
 async function openPostgres(): Promise<Stoa> {
   const { url } = await sharedPostgres();
-  const client = new Redis(redis.url);
-  await client.flushall();
-  client.disconnect();
+  await emptyRedis(redis.url);
   const stoa = await openStoa({
     postgres: url,
     secretKeys: sharedKeys,

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { type RunningServer, useProgram } from '../../../cli/program.js';
-import { sharedPostgres } from '../../../servers/shared.js';
+import { sharedHome } from '../../../servers/shared.js';
 
 const servers = 8;
 const claimersEach = 3;
@@ -53,10 +53,10 @@ it(
   'no task is claimed twice by the claimers of eight server processes, and none is lost with one that is killed',
   { timeout: 300_000 },
   async () => {
-    const { url } = await sharedPostgres();
+    const { args, environment } = await sharedHome();
     const running = await Promise.all(
       Array.from({ length: servers }, (_, index) =>
-        program.up(program.path(`server-${index}`), ['--workspaces', url]),
+        program.up(program.path(`server-${index}`), args, environment),
       ),
     );
     const [first, ...others] = running as [RunningServer, ...RunningServer[]];

@@ -237,7 +237,9 @@ function encodePosition(at: readonly number[]): string {
   return at.join('.');
 }
 
+/** "0" is the beginning of the feed with any number of shards. */
 function decodePosition(text: string, shards: number): number[] {
+  if (text === '0') return Array.from({ length: shards }, () => 0);
   const at = text.split('.').map(Number);
   if (!/^\d{1,15}(\.\d{1,15})*$/.test(text) || at.length !== shards) {
     throw new StoaError('invalid_cursor', `Invalid feed position "${text.slice(0, 80)}".`, {
