@@ -7,7 +7,7 @@ import {
   defaultNamespace,
 } from '../datastore/model.js';
 import type { CallSettings } from '../api/call.js';
-import { data, mergePatchType } from '../api/data/operations.js';
+import { data, mergePatchType } from '../api/datastore/operations.js';
 import type { DocumentChange } from '../datastore/watch.js';
 import { checkIsJson } from '../datastore/documents/json.js';
 import { StoaError } from '../core/errors.js';

@@ -2,12 +2,12 @@
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
+import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
 import { checkOwnName, checkWrites, holderOf, ownerOf, reporterOf } from './authorise.js';
 import {
-  checkCharacters,
   checkClaimBounds,
   checkProjectBounds,
   checkResultBounds,

@@ -1,7 +1,7 @@
 /**
  * The targets of a watch by the change feed: documents, agents, the tasks of a project. No Node built-ins.
  */
-import { data } from '../../api/data/operations.js';
+import { data } from '../../api/datastore/operations.js';
 import { agents } from '../../api/registry/operations.js';
 import { projects, sessions, tasks } from '../../api/workspaces/operations.js';
 import type { DataDocument } from '../../datastore/model.js';

@@ -22,7 +22,7 @@ describe('a refusal contains the received amount, the limit and its name', () =>
       'POST',
       '/v1/agents',
       { name: 'a'.repeat(101) },
-      'name: The text has 101 characters, which exceeds 100 (agentNameCharactersMax).',
+      'name has 101 characters, which exceeds 100 (agentNameCharactersMax).',
     ],
     ['POST', '/v1/agents', { name: 'a\u0007' }, 'name: The text contains a control character (U+0007).'],
     [
@@ -45,6 +45,15 @@ describe('a refusal contains the received amount, the limit and its name', () =>
       headers: { 'stoa-agent': agent },
     });
     expect(reply.json).toMatchObject({ status: 400, detail });
+  });
+
+  test('and has the field and the limit in its details', async () => {
+    const body = { name: 'a'.repeat(101) };
+    const reply = await running.ask('POST', '/v1/agents', { as: running.alice, body });
+    expect(reply.json).toMatchObject({
+      fix: 'Send fewer characters.',
+      errors: [{ field: 'name', message: 'has 101 characters, which exceeds 100 (agentNameCharactersMax)' }],
+    });
   });
 
   test('and suggests raising a limit that is a setting', async () => {

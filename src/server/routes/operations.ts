@@ -1,7 +1,7 @@
 /** The handlers of the operator's operations: server status, backups, transfers and repairs. */
 import { Readable } from 'node:stream';
-import { backups, blocks, server } from '../../api/admin/operations.js';
-import { backupSchemas, blockSchemas, ndjson, serverSchemas } from '../../api/admin/schemas.js';
+import { backups, blocks, server } from '../../api/operations/operations.js';
+import { backupSchemas, blockSchemas, ndjson, serverSchemas } from '../../api/operations/schemas.js';
 import { StoaError } from '../../core/errors.js';
 import { version } from '../../version.js';
 import { withProgress } from '../answer/progress-stream.js';

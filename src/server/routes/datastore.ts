@@ -1,6 +1,6 @@
 /** The handlers of the data store. */
-import { data, documents, mergePatchType } from '../../api/data/operations.js';
-import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/data/schemas.js';
+import { data, documents, mergePatchType } from '../../api/datastore/operations.js';
+import { changeDocumentSchema, dataSchemas, documentSchemas } from '../../api/datastore/schemas.js';
 import type { DocumentRecord, KeySummary } from '../../datastore/model.js';
 import type { ExpectedVersion, WriteResult } from '../../datastore/port.js';
 import { toDocumentJson } from '../../datastore/documents/seed-document.js';
