@@ -1,4 +1,4 @@
-/** The data store: checks and authorises, then asks the port. It holds no storage logic. */
+/** The data store: checks and authorises each request, then calls the port. It contains no storage code. */
 import { type Cancellation, checkWanted } from '../core/waiting/cancellation.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
@@ -39,13 +39,13 @@ import { VersionRetries } from './document-store/version-retries.js';
 import { type DocumentChange, type WatchOptions, watchNamespace } from './watch.js';
 
 export type { BatchAnswer, BatchRequest, KeyResult } from './steps.js';
-/** What `update` takes: the version is its own. */
+/** The options of `update`, which sets the version itself. */
 export type UpdateOptions = Omit<SetOptions, 'ifVersion'>;
 
 export interface DataServiceOptions extends Documents {
   limits: Limits;
   nowMs?: () => number;
-  /** Where `watch` listens. */
+  /** The feed that `watch` reads. */
   feed?: Feed | undefined;
   /** Faults that no caller waits for: counted reads that could not be written yet. */
   onError?: (error: unknown, about: string) => void;
@@ -105,8 +105,8 @@ export class DataService {
   }
 
   /**
-   * The whole document with its value as JSON text, for routes that only pass it on. Returned without a
-   * promise where the backend reads synchronously. It may be shared, so nobody may change it.
+   * The whole document with its value as JSON text, for routes that only pass it on. Returned without a promise
+   * where the backend reads synchronously. It may be shared, so callers must not change it.
    */
   getRecord(caller: Caller, namespace: string, key: string): MaybePromise<DocumentRecord | undefined> {
     const scope = this.#reads(caller, namespace);
@@ -156,7 +156,7 @@ export class DataService {
     return set;
   }
 
-  /** True, or false where there was no document. */
+  /** True, or false if the document did not exist. */
   async delete(
     caller: Caller,
     namespace: string,
@@ -166,7 +166,10 @@ export class DataService {
     return this.#write(caller, options, this.steps.delete(caller, namespace, key, options));
   }
 
-  /** Sets and deletes in one step, then reads. A batch that only reads does so again under the same key. */
+  /**
+   * Sets and deletes in one step, then reads. A batch without writes is not stored under an Idempotency-Key: a
+   * repeat reads again.
+   */
   async batch(
     caller: Caller,
     namespace: string,
@@ -178,7 +181,7 @@ export class DataService {
     return { set: {}, values: await this.getMany(caller, namespace, request.get ?? []), deleted: 0 };
   }
 
-  /** Keys in code-point order. It counts as no read. */
+  /** Keys in code-point order. Does not count as a read. */
   async listKeys(caller: Caller, namespace: string, options: ListOptions = {}): Promise<Page<KeySummary>> {
     const scope = this.#reads(caller, namespace);
     return readPage(scope, 'keys', options, this.limits, (range) => this.port.listKeys(scope, range));
@@ -226,8 +229,8 @@ export class DataService {
   }
 
   /**
-   * Removes every document of the namespace, step by step; answers how many there were. With an aborted
-   * signal it ends after the step under way.
+   * Removes every document of the namespace, step by step; returns their number. An aborted signal ends it
+   * after the current step.
    */
   async clear(
     caller: Caller,
@@ -281,7 +284,7 @@ export class DataService {
     return this.#write(caller, options, this.steps.increment(caller, namespace, key, by, options));
   }
 
-  /** Adds items at the end of a list; a missing document counts as an empty one. */
+  /** Adds items at the end of a list; a missing document counts as an empty list. */
   async append(
     caller: Caller,
     namespace: string,
@@ -333,7 +336,7 @@ export class DataService {
     return writeOne(this.#writer, { caller, idempotency }, step);
   }
 
-  /** The record as this caller sees it, and the read counted. */
+  /** The record as this caller sees it. Counts the read. */
   #read(caller: Caller, scope: Scope, record: DocumentRecord): DocumentRecord {
     const shown = this.tracker.shown(scope, record);
     this.tracker.readAll(scope, [record], caller.agent);

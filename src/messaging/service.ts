@@ -23,7 +23,7 @@ import { canonicalUuid, globalRoomId } from './identities/uuid.js';
 export interface MessagingSettings {
   /** Addresses and ranges that are exempt from rate limits and blocks. */
   rateLimitAllow: readonly string[];
-  /** Proxies whose forwarding headers count. */
+  /** Proxies whose forwarding headers are used. */
   trustedProxies: readonly string[];
   autoBlock: boolean;
   /** The identity that may delete every message. */
@@ -41,7 +41,7 @@ export const messagingDefaults: MessagingSettings = {
 };
 
 export interface MessagingOptions {
-  /** Runs the steps of `port`: both belong to the same home. */
+  /** Runs the steps of `port`. Both belong to the same home. */
   writer: Writer;
   port: MessagingPort;
   limits: Limits;
@@ -114,7 +114,7 @@ export class MessagingService {
     };
   }
 
-  /** The names of identities; those without one are left out. */
+  /** The names of identities, without those that have none. */
   async names(ids: readonly string[]): Promise<Map<string, string>> {
     const identities = await this.port.identities([...new Set(ids)]);
     return new Map(
@@ -152,7 +152,7 @@ type SignedPrincipal = Pick<
   'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'
 >;
 
-/** What a signed identity may do: messaging always, its user's data when it is linked. */
+/** The rights of a signed identity: messaging always, the data of its user if it is linked. */
 export function principalOf(identity: Identity): SignedPrincipal {
   const { link } = identity;
   return {

@@ -1,4 +1,4 @@
-/** What every test of the conformance suite works with. */
+/** The context of every test of the conformance suite. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { type ErrorCode, StoaError } from '../../core/errors.js';
@@ -20,10 +20,7 @@ export interface OpenOptions {
 export interface ConformanceTarget {
   /** Opens the backend. A second one on the same storage acts as another process. */
   open(options: OpenOptions): Promise<DocumentStore | Documents>;
-  /**
-   * Writes a document in the seed's layout as another program would; left out where no other program can
-   * write.
-   */
+  /** Writes a document in the seed's layout as another program would; left out if no other program can write. */
   putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
   /** Stops the database and starts it again. */
   outage?: { stop(): Promise<void>; start(): Promise<void> };

@@ -273,7 +273,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.equal(await data.get(caller, 'n', 'k'), 1);
   });
 
-  test('a deleted document is gone, and made anew it starts over', async () => {
+  test('a deleted document is gone, and a new one with the same key starts at version 1', async () => {
     const data = await context.service();
     const user = context.newUser();
     const agent = context.caller(user, 'agent');

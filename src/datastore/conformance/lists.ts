@@ -321,7 +321,7 @@ async function everyKey(
   return keys;
 }
 
-/** A caller who is there for so many looks, and then gone. */
+/** A caller who disconnects after this many checks. */
 function goneAfter(looks: number): { readonly aborted: boolean } {
   let left = looks;
   return {

@@ -12,18 +12,18 @@ import type { Limits } from '../../core/settings/limits.js';
 import { StorePort, StoreStep } from './port.js';
 import type { Documents, DocumentStore } from '../port.js';
 
-/** What the home keeps for a store that has no transactions to share with it. */
+/** What the home stores for a store that cannot take part in its transactions. */
 export interface StoreNotes {
-  /** Refuses a caller whose lease has passed on. Called right before each write of the store. */
+  /** Refuses a caller whose lease has passed to another holder. Called right before each write of the store. */
   checkFence(caller: Caller): void;
-  /** What was answered under the key before, or undefined. */
+  /** The stored answer for the key, or undefined. */
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
   /**
-   * Notes that the request begins. What was answered before is returned instead; a begin without an end
-   * refuses the key.
+   * Records that the request begins, or returns the stored answer. Throws if an earlier request with the key
+   * began and did not end.
    */
   begin(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
-  /** Announces what the store has changed and keeps the answer, in one write of the home. */
+  /** Announces the changes of the store and stores the answer, in one write of the home. */
   end(
     caller: Caller,
     changes: readonly Change[],

@@ -86,8 +86,8 @@ export class StorePort implements DataPort {
         const current = await this.#store.get(scope, key);
         const write = decide(current);
         const seen = current?.version ?? 0;
-        // A version that the caller asked for and that is not the current one fails for good; otherwise the
-        // one just seen must hold.
+        // If the caller asked for a version that is not the current one, the write fails and is not tried
+        // again. Otherwise the version that was just read must still be current.
         const ifVersion =
           write.ifVersion === null || write.ifVersion === seen || (write.ifVersion === 'any' && seen > 0)
             ? seen
@@ -161,7 +161,7 @@ export class StorePort implements DataPort {
     return this.#store.recordAccess(reads, onVisible);
   }
 
-  /** A store without quotas counts nothing; with one it is refused at the start. */
+  /** A store without quotas counts nothing. If a quota is set, such a store is refused at the start. */
   usage(): Usage {
     return { documents: 0, sizeBytes: 0, namespaces: 0 };
   }

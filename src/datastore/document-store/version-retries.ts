@@ -1,4 +1,4 @@
-/** Read, change, write by version: tried again whenever another writer was faster. */
+/** Reads, changes and writes a document by its version. Tries again when another writer was faster. */
 import { StoaError } from '../../core/errors.js';
 import { KeyQueue } from '../../core/waiting/key-queue.js';
 import type { Scope } from '../model.js';

@@ -17,9 +17,7 @@ function rank(unit: number): number {
   return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }
 
-/**
- * The first text after all texts that begin with the prefix, in code-point order; null where there is none.
- */
+/** The first text after all texts that begin with the prefix, in code-point order; null if there is none. */
 export function afterPrefix(prefix: string): string | null {
   const characters = [...prefix];
   for (let last = characters.pop(); last !== undefined; last = characters.pop()) {

@@ -4,7 +4,7 @@ export function documentId(userId: string, namespace: string, key: string): stri
   return `${userId}:${namespace}:${paddedBase64Url(key)}`;
 }
 
-/** The key that the last part of an id holds, or undefined where it holds none. */
+/** The key in the last part of an id, or undefined if it contains none. */
 export function keyOfId(id: string): string | undefined {
   const encoded = id.slice(id.lastIndexOf(':') + 1);
   const key = Buffer.from(encoded, 'base64url').toString('utf8');

@@ -4,7 +4,7 @@
  */
 import { StoaError } from '../../core/errors.js';
 
-/** No door takes it: not every reader of JSON can hold a member of this name. */
+/** Refused everywhere, because some JSON parsers cannot store a member with this name. */
 const prototypeName = '__proto__';
 
 /**
@@ -15,14 +15,14 @@ export function jsonText(value: unknown, root: string, depthMax: number): string
   if (isJson(value, depthMax)) {
     const text = JSON.stringify(value);
     // JSON.stringify writes a lone surrogate as an escape. An escaped backslash before the same letters looks
-    // alike; the walk tells them apart.
+    // the same; walking the value distinguishes the two.
     if (!text.includes('\\ud')) return text;
   }
   checkJson(value, newPlace(root), depthMax);
   return JSON.stringify(value);
 }
 
-/** Throws for a value that is not JSON, at any depth: for callers that leave the limits to the server. */
+/** Throws for a value that is not JSON, at any depth. For callers whose limits are checked by the server. */
 export function checkIsJson(value: unknown, root: string): void {
   checkJson(value, newPlace(root), Infinity);
 }
@@ -33,8 +33,8 @@ export function notJson(root: string, found: string): StoaError {
 }
 
 /**
- * Whether it is JSON that is taken, but for lone surrogates. False for a circle too, which is deeper than any
- * limit.
+ * Whether the value is JSON that can be stored. Lone surrogates are not checked. A circular value is deeper
+ * than any limit, so it is false too.
  */
 function isJson(value: unknown, depthLeft: number): boolean {
   switch (typeof value) {

@@ -1,6 +1,6 @@
 /**
- * The rules of a write: what a document becomes. Every backend calls these, or says the same in its own
- * language.
+ * The rules of a write: how it changes a document. Every backend calls these functions, or implements the same
+ * rules in its query language.
  */
 import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../core/errors.js';
@@ -10,7 +10,7 @@ import type { DocumentWrite, ExpectedVersion, WriteResult } from '../port.js';
 import { msOf, timeOfMs } from './times.js';
 import { checkMetadataSize } from './value.js';
 
-/** The document after a write. An expired document counts as none. */
+/** The document after a write. An expired document counts as missing. */
 export function mergeDocument(
   scope: Scope,
   current: DocumentRecord | undefined,
@@ -23,7 +23,7 @@ export function mergeDocument(
   const now = timeOfMs(nowMs);
   const metadata =
     write.metadata === null ? (existing?.metadata ?? {}) : { ...existing?.metadata, ...write.metadata };
-  // Members given over many writes add up.
+  // Metadata is merged, so it can grow with every write.
   if (write.metadata !== null && existing !== undefined) checkMetadataSize(metadata, limits);
   return {
     userId: scope.user,

@@ -14,7 +14,7 @@ export interface ListOptions extends PageRequest {
   signal?: Cancellation | undefined;
 }
 
-/** A page that ended before its limit for another reason than the end of the list. */
+/** A page that is shorter than its limit although the list continues. */
 export interface BoundedPage<Item> {
   items: Item[];
   ended: boolean;

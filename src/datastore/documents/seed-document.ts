@@ -1,4 +1,4 @@
-/** Documents in the seed's own shape: how they are stored elsewhere, exported and imported. */
+/** Documents in the seed's format, in which other databases store them and in which they are exported and imported. */
 import { StoaError } from '../../core/errors.js';
 import { documentId } from './document-id.js';
 import type { DataDocument, DocumentRecord, JsonObject, JsonValue } from '../model.js';
@@ -24,12 +24,12 @@ export function toDocument(record: DocumentRecord): DataDocument {
   };
 }
 
-/** A document is its caller's own; the record may be shared with later readers. */
+/** The caller may change its document; the record may be shared with later readers. */
 function ownCopy(metadata: JsonObject): JsonObject {
   return Object.keys(metadata).length === 0 ? {} : structuredClone(metadata);
 }
 
-/** The same as JSON text; the value goes in as it was written, without being parsed. */
+/** The document as JSON text. The text of the value is inserted without being parsed. */
 export function toDocumentJson(record: DocumentRecord): string {
   const {
     userId,
@@ -54,12 +54,12 @@ export function toDocumentJson(record: DocumentRecord): string {
 
 const plainText = /^[ !#-[\]-~]*$/;
 
-/** A text as JSON. Most have nothing to escape, and a look at them costs less than the call. */
+/** A text as JSON. Most texts have nothing to escape, and checking that costs less than JSON.stringify. */
 function quoted(text: string | null): string {
   return text !== null && plainText.test(text) ? `"${text}"` : JSON.stringify(text);
 }
 
-/** The seed's fields without those that are empty, for other databases and for export. */
+/** The seed's fields without empty ones, for other databases and for export. */
 export function toSeedFields(record: DocumentRecord): JsonObject & { _id: string } {
   const { valueJson: _, ...rest } = record;
   const fields = {

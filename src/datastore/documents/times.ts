@@ -9,13 +9,13 @@ export function normaliseTime(text: string): string {
   return formatMicros(microsOf(text));
 }
 
-/** A time in the same spelling as `normaliseTime` gives it. */
+/** A time in the spelling of `normaliseTime`. */
 export function timeOfMs(ms: number): string {
   const text = new Date(Math.floor(ms)).toISOString();
   return text.endsWith('.000Z') ? `${text.slice(0, -5)}Z` : text;
 }
 
-/** An expiry always has milliseconds, so that stored texts compare as the times do. */
+/** An expiry always has milliseconds, so that comparing the texts compares the times. */
 export function expiryOfMs(ms: number): string {
   return new Date(ms).toISOString();
 }
@@ -28,14 +28,14 @@ export function msOf(text: string): number {
 export function laterTime(a: string | null, b: string | null): string | null {
   if (a === null) return b;
   if (b === null) return a;
-  // In one spelling the texts sort as the times do.
+  // In one spelling, sorting the texts sorts the times.
   if (a.length === b.length && a.endsWith('Z') && b.endsWith('Z') && a[10] === b[10]) return a >= b ? a : b;
   return microsOf(a) >= microsOf(b) ? a : b;
 }
 
 /**
- * The range of years with four digits. A time with an offset can be outside, and then nothing could read it
- * back.
+ * The range of years with four digits. A time with an offset can be outside of this range, and could then not
+ * be read again.
  */
 const earliestMs = Date.parse('0000-01-01T00:00:00Z');
 export const latestMs = Date.parse('9999-12-31T23:59:59.999Z');

@@ -4,10 +4,10 @@ import type { Limits } from '../../core/settings/limits.js';
 import { jsonText, notJson } from './json.js';
 import type { JsonObject } from '../model.js';
 
-/** The JSON text of a value, or a refusal that names the place of what JSON cannot hold. */
+/** The JSON text of a value. Throws an error that names the path of a part that is not JSON. */
 export function valueJson(value: unknown, limits: Limits): string {
   const text = jsonText(value, 'value', limits.valueDepthMax);
-  // A character has at most three bytes a code unit, so short texts need no counting.
+  // A code unit needs at most three bytes, so the bytes of a short text are not counted.
   if (text.length * 3 <= limits.valueBytesMax) return text;
   const sizeBytes = Buffer.byteLength(text);
   if (sizeBytes > limits.valueBytesMax) {

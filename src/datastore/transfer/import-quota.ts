@@ -11,7 +11,7 @@ interface Growth {
   namespaces: Set<string>;
 }
 
-/** Namespaces that are asked for at a time. */
+/** Namespaces that are read at a time. */
 const namespacesStep = 1_000;
 
 export class ImportQuota {
@@ -24,7 +24,7 @@ export class ImportQuota {
     this.#limits = limits;
   }
 
-  /** Counts documents, each once, and refuses them where a quota would be gone over. */
+  /** Counts each document once. Throws if a quota would be exceeded. */
   async add(records: readonly DocumentRecord[]): Promise<void> {
     if (!hasQuota(this.#limits)) return;
     const scopes = new Map<string, DocumentRecord[]>();
@@ -49,7 +49,7 @@ export class ImportQuota {
           ),
         namespaces: growth.after.namespaces + (growth.namespaces.has(namespace) ? 0 : 1),
       };
-      // What is refused is not counted: something smaller may still fit.
+      // A refused document is not counted: a smaller one may still fit.
       checkQuota(growth.before, after, this.#limits);
       growth.after = after;
       growth.namespaces.add(namespace);

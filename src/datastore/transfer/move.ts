@@ -1,4 +1,4 @@
-/** Copies every document from one backend to another, then proves that both hold the same. */
+/** Copies every document from one backend to another, then checks that both have the same documents. */
 import { StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { documentId } from '../documents/document-id.js';
@@ -22,13 +22,13 @@ export interface MoveOptions {
 export interface MoveStep {
   phase: 'counting' | 'copying' | 'verifying';
   done: number;
-  /** Null while it is counted. */
+  /** Null while the documents are counted. */
   total: number | null;
-  /** While copying: the position that is safely over. */
+  /** While copying: the position up to which everything is copied. */
   after: string | null;
 }
 
-/** What one side holds: a number, and a hash that does not depend on the order. */
+/** The number of documents on one side, and a hash that does not depend on their order. */
 export interface Side {
   documents: number;
   hash: string;
@@ -39,11 +39,11 @@ export interface MoveResult {
   copied: number;
   from: Side;
   to: Side;
-  /** Both sides hold the documents of the source with the same content. */
+  /** Both sides have the documents of the source, with the same content. */
   verified: boolean;
-  /** Documents on the target that the source does not have: they were there before, or came meanwhile. */
+  /** Documents on the target that the source does not have: they existed before, or were written during the move. */
   others: number;
-  /** Documents over the value limit: moved, but worth knowing. */
+  /** Documents over the value limit. They are moved, and reported. */
   oversized: string[];
   /** Documents that the target refused, with the reason. */
   refused: { id: string; reason: string }[];
@@ -101,7 +101,7 @@ async function verify(
   for await (const { documents } of pagesOf(from, null)) {
     const found = await sameDocuments(to.port, documents);
     for (const [index, record] of documents.entries()) {
-      // It expired while the other side was read.
+      // The document expired while the other side was read.
       if (!isLive(record, nowMs())) continue;
       const copy = found[index];
       const hash = contentHash(record);
@@ -145,8 +145,8 @@ async function* pagesOf(
 }
 
 /**
- * The whole step at once; when the target refuses, one by one, so that one bad document does not hold up the
- * rest.
+ * Writes the whole step at once. If the target refuses it, writes the documents one by one, so that one bad
+ * document does not stop the others.
  */
 async function restoreEach(
   to: Documents,

@@ -33,8 +33,8 @@ const exportStepBytesMax = 1024 * 1024;
 const importedCountMax = 1e12;
 
 /**
- * A record from a document in the seed's layout. Throws where the document is invalid. Values may be
- * larger than the limit, so that documents of another store can be imported.
+ * A record from a document in the seed's layout. Throws if the document is invalid. Values may be larger than
+ * the limit, so that documents of another store can be imported.
  */
 export function importedRecord(fields: unknown, limits: Limits): DocumentRecord {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
@@ -74,7 +74,7 @@ export function isOversized(record: DocumentRecord, limits: Limits): boolean {
   return sizeOf(record) > limits.valueBytesMax;
 }
 
-/** Why a document is too large for a database; undefined where it fits. */
+/** Why a document is too large for a database; undefined if it fits. */
 export function whyTooLarge(
   record: DocumentRecord,
   { valueBytesMax, backend }: Pick<DataCapabilities, 'backend' | 'valueBytesMax'>,
@@ -116,9 +116,7 @@ export class DataTransfer {
     this.#options = options;
   }
 
-  /**
-   * Every document of the caller, or of all users where the operator named none. Does not count as a read.
-   */
+  /** Every document of the caller, or of all users if the operator did not name one. Does not count as a read. */
   async exportPage(caller: Caller, request: PageRequest = {}): Promise<Page<DocumentRecord>> {
     if (caller.scopes.namespaces !== null)
       throw new StoaError(
@@ -203,7 +201,7 @@ export class DataTransfer {
       );
   }
 
-  /** The record of an imported document. Throws where it cannot be imported. */
+  /** The record of an imported document. Throws if it cannot be imported. */
   recordFor(caller: Caller, fields: unknown): DocumentRecord {
     const { port, limits } = this.#options;
     const record = importedRecord(fields, limits);
@@ -221,12 +219,12 @@ export class DataTransfer {
     return this.#options.port.heldByOthers(records);
   }
 
-  /** Adds up what imported documents would add to the quotas. */
+  /** Adds up the usage of imported documents, for the quotas. */
   quota(): ImportQuota {
     return new ImportQuota(this.#options.port, this.#options.limits);
   }
 
-  /** Writes documents that were checked before, each one and against the quotas. */
+  /** Writes documents whose content and quotas were checked before. */
   async write(caller: Caller, records: readonly DocumentRecord[]): Promise<void> {
     const { writer, steps } = this.#options;
     for (const step of steps.restore(records)) await writer.write({ caller }, [step]);

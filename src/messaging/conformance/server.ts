@@ -54,7 +54,7 @@ export function serverTests(
         stream.headers.get('access-control-allow-origin'),
         stream.headers.get('x-frame-options'),
       ]).toEqual(['*', 'DENY']);
-      // What never became a request is answered on the bare socket.
+      // Bytes that are not a valid request are answered directly on the socket.
       for (const bytes of [
         'NONSENSE\r\n\r\n',
         `GET /room/global HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`,

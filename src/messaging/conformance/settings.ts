@@ -1,4 +1,4 @@
-/** Settings of messaging on every backend: AICQ's rates, pages and signatures unless they say otherwise. */
+/** Settings of messaging on every backend: AICQ's rates, pages and signatures by default. */
 import type { TestRunner } from '../../core/test-runner.js';
 import { globalRoomId } from '../identities/uuid.js';
 import { type Backend, Agent, type Answer, type Desk, roomy, withDesk } from './kit/desk.js';
@@ -105,7 +105,7 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
           [100, undefined],
         ]);
         expect((await desk.ask('GET', '/find?q=many+words')).json.total).toBe(20);
-        // Each a little later than the one before.
+        // Each message is a little later than the one before.
         for (const [index, room] of rooms.slice(0, 5).entries()) {
           await post(room.id, index === 2 ? 3 : 2);
           const postedMs = Date.now();

@@ -25,12 +25,12 @@ function spellingsOf(id: string): string[] {
   return [id, id.toUpperCase(), id.replaceAll('-', ''), `urn:uuid:${id}`, `{${id}}`].map(encodeURIComponent);
 }
 
-/** A body whose every character is written as an escape of six. */
+/** A body in which every character is written as an escape of six characters. */
 function escaped(text: string): string {
   return `{"body":"${Array.from(text, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"}`;
 }
 
-/** A message of one character in a request of so many bytes. */
+/** A message of one character in a request of the given number of bytes. */
 function padded(bytes: number): string {
   return `{"body":"x"${' '.repeat(bytes - 12)}}`;
 }
@@ -205,7 +205,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       expect(answers[0]?.json.results).toEqual([]);
       for (const { text } of answers.filter((_, index) => index !== 4)) expect(text).not.toContain(letter.id);
       expect(answers.at(-1)?.json).toEqual({ acknowledged: 0 });
-      // A message that both must get, so that earlier ones have arrived.
+      // A message that both readers get. When it has arrived, earlier messages have arrived too.
       await ann.post('global', 'for all');
       await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'for mallory' } });
       await Promise.all(streams.map((stream) => stream.until(1)));
@@ -230,8 +230,8 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       );
       const rotated = answers.filter(({ status }) => status === 200);
       expect(rotated).toHaveLength(1);
-      // Too late by a moment, or by so much that the old key no longer signs, or that the proof names a key
-      // that is gone.
+      // Depending on the time, another rotation was faster, the old key no longer signs, or the proof names a
+      // former key.
       for (const { status, json } of answers.filter((answer) => answer.status !== 200)) {
         expect([
           [409, 'the key was rotated meanwhile'],

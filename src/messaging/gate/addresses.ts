@@ -3,13 +3,16 @@ import { BlockList, isIP } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import { StoaError } from '../../core/errors.js';
 
-/** Addresses whose answer a set of ranges remembers. */
+/** Addresses that a set of ranges remembers. */
 const answersMax = 10_000;
 
 /** An IPv4 address inside IPv6, as URLs spell it. */
 const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 
-/** An IPv4 address inside IPv6 is that IPv4 address; a zone belongs to the machine, not to the caller. */
+/**
+ * An IPv4 address inside IPv6 counts as that IPv4 address. The zone is removed, because it belongs to this
+ * machine and not to the caller.
+ */
 export function plainAddress(address: string): string {
   const withoutZone = address.split('%')[0] as string;
   if (isIP(withoutZone) !== 6) return withoutZone;
@@ -25,8 +28,8 @@ function canonicalIpv6(address: string): string {
 }
 
 /**
- * Under which name requests from a plain address are counted and blocked. Whoever has one address of
- * IPv6 has the other 2^64 of its network too, so that all of them count as one.
+ * The name under which requests from an address are counted and blocked. A client with one IPv6 address can use
+ * all 2^64 addresses of its network, so the network counts as one address.
  */
 export function countedAddress(address: string): string {
   if (!address.includes(':')) return address;
@@ -35,17 +38,17 @@ export function countedAddress(address: string): string {
     : address;
 }
 
-/** All machines on a cable are in one such network. */
+/** All machines of one local network share this prefix. */
 const linkLocal = /^fe[89ab]/;
 
 const trailingZeros = /(?:^|:)0(?::0)*$/;
 
-/** The network of an address in the spelling of RFC 5952, in that spelling too. */
+/** The network of an address. Both are in the spelling of RFC 5952. */
 function networkOf(address: string): string {
   const [before, after] = address.split('::').map((part) => part.split(':').filter((group) => group !== ''));
   const zeros = after === undefined ? 0 : 8 - (before?.length ?? 0) - after.length;
   const groups = [...(before ?? []), ...Array<string>(zeros).fill('0'), ...(after ?? [])];
-  // The zeros at the end are the longest run of them, so that RFC 5952 leaves out just those.
+  // The zeros at the end are the longest run of zeros, which RFC 5952 leaves out.
   return `${groups.slice(0, 4).join(':').replace(trailingZeros, '')}::/64`;
 }
 
@@ -53,7 +56,10 @@ function networkOf(address: string): string {
 export class AddressRanges {
   readonly #list = new BlockList();
   readonly #empty: boolean;
-  /** Never dropped for its age, as the ranges do not change. Behind a proxy it saves 4 µs for each request, 7 % of a GET. */
+  /**
+   * Entries do not expire, because the ranges do not change. Behind a proxy it saves 4 µs for each request, 7 %
+   * of a GET.
+   */
   readonly #answers = new LRUCache<string, boolean>({ max: answersMax });
 
   /** Throws `invalid_config` for an entry that is neither an address nor a range. */
@@ -95,7 +101,7 @@ export class AddressRanges {
   }
 }
 
-/** Whether a plain address is of this machine. */
+/** Whether the address belongs to this machine. */
 export function isLoopback(address: string): boolean {
   return address === '::1' || (address.startsWith('127.') && isIP(address) === 4);
 }

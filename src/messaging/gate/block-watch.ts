@@ -16,8 +16,8 @@ export class BlockWatch {
   }
 
   /**
-   * Calls `end` when the address is blocked, also where that was between the admission and now. Returns the
-   * way to stop it.
+   * Calls `end` when the address is blocked, also if it was blocked since the request was admitted. Returns a
+   * function that stops it.
    */
   enter(address: string, end: () => void): () => void {
     const ends = this.#open.get(address) ?? new Set();
@@ -39,7 +39,7 @@ export class BlockWatch {
     if (notice.topic === 'all') this.#lookAgain();
   }
 
-  /** Blocks last for long, and this asks for every address: not as often as notices may have been lost. */
+  /** Reading every address takes time and blocks last long, so this runs less often than notices may be lost. */
   #lookAgain(): void {
     const nowMs = performance.now();
     if (nowMs - this.#checkedAtMs < this.#lookAgainMs) return;

@@ -16,16 +16,16 @@ import type { RateDecision } from './sliding-windows.js';
 export interface GateOptions {
   port: MessagingPort;
   limits: Limits;
-  /** Exempt from rates and blocks, not from the byte limit. */
+  /** Exempt from rates and blocks, but not from the limit of bytes. */
   allowed: AddressRanges;
-  /** Block addresses that keep running into limits. */
+  /** Block addresses that exceed limits again and again. */
   autoBlock: boolean;
 }
 
 const minute = 60;
 /**
- * How long an address that was not blocked passes without another look; a block on another server is news
- * within that time.
+ * How long an address that was not blocked is not looked up again. A block on another server takes effect
+ * within this time.
  */
 const unblockedMs = 5_000;
 const addressesKeptMax = 10_000;
@@ -39,7 +39,10 @@ export class Gate {
   readonly #allowed: AddressRanges;
   readonly #autoBlock: boolean;
   readonly #watch: BlockWatch;
-  /** By counted address; dropped after `unblockedMs` or with news of a block. Where blocks are in Redis it saves a round trip for each request under /v1. */
+  /**
+   * By counted address; removed after `unblockedMs`, or when an address is blocked. If blocks are in Redis, it
+   * saves a round trip for each request under /v1.
+   */
   readonly #unblockedUntilMs = new LRUCache<string, number>({ max: addressesKeptMax });
   readonly #stopListening: () => void;
   readonly #table: readonly RateLimit[];
@@ -64,7 +67,7 @@ export class Gate {
     return rateLimitFor(this.#table, method, path);
   }
 
-  /** Before anything is read or verified. A full window answers with its decision. */
+  /** Called before anything is read or verified. If a window is full, returns its decision. */
   async admit(address: string): Promise<RateDecision | undefined> {
     if (this.isExempt(address)) return undefined;
     const counted = countedAddress(address);
@@ -77,7 +80,8 @@ export class Gate {
   }
 
   /**
-   * On doors that count no requests by address: an answer holds for a few seconds, or until news of a block.
+   * For routes that do not count requests by address. The result is used for a few seconds, or until an address
+   * is blocked.
    */
   checkBlocked(address: string): void | Promise<void> {
     if (this.isExempt(address)) return undefined;
@@ -89,12 +93,12 @@ export class Gate {
     });
   }
 
-  /** Once more for a request that has waited: its address may be blocked by now. */
+  /** Checks a request again after it has waited: its address may be blocked now. */
   async admitAgain(address: string): Promise<void> {
     if (!this.isExempt(address)) await this.#refuseBlocked(countedAddress(address));
   }
 
-  /** Calls `end` when the address of something that stays open is blocked. Returns the way to stop it. */
+  /** Calls `end` when the address of an open stream is blocked. Returns a function that stops it. */
   whileAdmitted(address: string, end: () => void): () => void {
     return this.isExempt(address) ? () => undefined : this.#watch.enter(countedAddress(address), end);
   }
@@ -104,8 +108,8 @@ export class Gate {
   }
 
   /**
-   * Counts a request under its endpoint: by agent where one is verified or named, else by address; the
-   * operator's not at all.
+   * Counts a request under its endpoint: by agent if one is verified or named, otherwise by address. Requests
+   * of the operator are not counted.
    */
   take(limit: RateLimit, address: string, caller: Caller | null): Promise<RateDecision> | undefined {
     if (caller?.kind === 'operator' || this.isExempt(address)) return undefined;
@@ -117,9 +121,9 @@ export class Gate {
     return this.#take(limit, 'ip', countedAddress(address));
   }
 
-  /** A bearer names its agents itself, as many as it likes: its user has a limit over all of them. */
+  /** A caller with a token can use any number of agent names, so its user has a limit over all of them. */
   async #takeNamed(limit: RateLimit, { user, agent }: Caller): Promise<RateDecision> {
-    // A user's name may have a slash, an encoded one has none: no two callers are one.
+    // A user's name may contain a slash. An encoded name does not, so two callers never have the same key.
     const subject = `${encodeURIComponent(user)}/${agent ?? ''}`;
     const own = await this.#take(limit, 'agent', subject);
     if (!own.allowed) return own;
@@ -141,7 +145,7 @@ export class Gate {
     return this.#port.takeRate({ endpoint, scope, subject }, limit, windowSeconds);
   }
 
-  /** A request was refused for its rate; too many of them block the address. */
+  /** A request was refused because of its rate. Too many of these block the address. */
   async refused(address: string, reason: string): Promise<void> {
     if (!this.#autoBlock || isLoopback(address) || this.isExempt(address)) return;
     const counted = countedAddress(address);
@@ -163,7 +167,7 @@ export class Gate {
     return this.#port.countBlocks();
   }
 
-  /** An address, or the network under which it is listed. */
+  /** The name of an address, or of the network under which it is listed. */
   unblock(address: string): Promise<boolean> {
     const network = /^(.+)\/64$/.exec(address)?.[1];
     const plain = plainAddress(network ?? address);

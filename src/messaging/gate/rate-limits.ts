@@ -1,4 +1,4 @@
-/** How often each endpoint may be called, and which row of the table a request falls under. */
+/** The rate of each endpoint, and the row of the table that applies to a request. */
 import type { Limits } from '../../core/settings/limits.js';
 
 export interface RateLimit {
@@ -44,7 +44,7 @@ export function rateLimitTable(limits: Limits): readonly RateLimit[] {
   ];
 }
 
-/** The longest matching pattern decides. */
+/** The longest matching pattern applies. */
 export function rateLimitFor(
   table: readonly RateLimit[],
   method: string,

@@ -1,4 +1,4 @@
-/** Sliding windows in memory: how often something happened lately, to the millisecond. */
+/** Sliding windows in memory: how often something happened in the last seconds, exact to the millisecond. */
 
 export interface RateDecision {
   allowed: boolean;
@@ -21,7 +21,7 @@ interface Window {
   windowMs: number;
 }
 
-/** Windows that nothing was added to are looked for this often. */
+/** Unused windows are removed this often. */
 const forgetEveryMs = 30_000;
 
 export class SlidingWindows {
@@ -35,13 +35,12 @@ export class SlidingWindows {
     this.#changed = isKept ? new Set() : undefined;
   }
 
-  /** Counts the request unless the window is full: a refused request uses up nothing. */
+  /** Counts the request unless the window is full. A refused request is not counted. */
   take(key: string, limit: number, windowMs: number, nowMs: number): RateDecision {
     this.#forget(nowMs);
     const window = this.#windows.get(key) ?? { times: [], windowMs };
     const { times } = window;
-    // The clock was set back. Requests counted in the future count from now on, not until the clock gets
-    // there again.
+    // The clock was set back. Requests with a time in the future count as requests of now.
     for (let at = times.length - 1; at >= 0 && (times[at] as number) > nowMs; at -= 1) times[at] = nowMs;
     let gone = 0;
     while (gone < times.length && (times[gone] as number) <= nowMs - windowMs) gone += 1;
@@ -60,19 +59,19 @@ export class SlidingWindows {
     };
   }
 
-  /** The newest request does not count after all. */
+  /** Takes back the newest request. */
   giveBack(key: string): void {
     if (this.#windows.get(key)?.times.pop() !== undefined) this.#changed?.add(key);
   }
 
-  /** How often it happened within the window, without counting. */
+  /** The number of requests within the window. Does not count one. */
   count(key: string, windowMs: number, nowMs: number): number {
     return this.#windows.get(key)?.times.filter((time) => time > nowMs - windowMs).length ?? 0;
   }
 
   /**
-   * The windows that changed since the last time this was asked, as `restore` takes them; without times where
-   * nothing counts any more.
+   * The windows that changed since the last call, in the format of `restore`. A window without requests has no
+   * times.
    */
   takeChanged(nowMs: number): KeptWindow[] {
     const changed = Array.from(this.#changed ?? [], (key): KeptWindow => {
@@ -83,7 +82,7 @@ export class SlidingWindows {
     return changed;
   }
 
-  /** As if they had changed again: they could not be kept. */
+  /** Marks windows as changed again, because they could not be stored. */
   putBack(keys: readonly string[]): void {
     for (const key of keys) this.#changed?.add(key);
   }

@@ -1,4 +1,7 @@
-/** Who signed a request: the cheap checks first, the signature then, the nonce last and in one step. */
+/**
+ * Finds out who signed a request. Cheap checks come first, then the signature, and last the nonce, which is
+ * inserted in one step.
+ */
 import {
   aicqSignedText,
   decodePublicKey,
@@ -21,7 +24,7 @@ import { canonicalUuid } from './uuid.js';
 
 export interface SignedRequest {
   method: string;
-  /** As the client wrote it: scheme, authority, path, query. */
+  /** The URL as the client wrote it: scheme, authority, path, query. */
   targetUri: string;
   headers: Readonly<Record<string, string | string[] | undefined>>;
   rawBody: Buffer;
@@ -30,23 +33,23 @@ export interface SignedRequest {
 /** Its body has not arrived yet. */
 export type UnreadRequest = Omit<SignedRequest, 'rawBody'>;
 
-/** Whose signature a request has. */
+/** The identity that signed a request. */
 export interface CheckedSigner {
   identity: Identity;
   signature: CheckedSignature;
 }
 
 export interface Signer extends CheckedSigner {
-  /** The nonce is on disk: an answer waits for it. */
+  /** Resolves when the nonce is on disk. The answer waits for it. */
   durable: Promise<void>;
 }
 
 export interface SignatureOptions {
-  /** Only RFC 9421, as on `/v1`, or wherever the server is set to require it. */
+  /** Accept only RFC 9421: on `/v1`, or everywhere if the setting requires it. */
   messageSignaturesOnly?: boolean;
 }
 
-/** Fields that a proof may show to readers; any other that is covered could be a secret. */
+/** Fields that a proof may show to readers; other signed fields could contain a secret. */
 const showable: ReadonlySet<string> = new Set([
   '@method',
   '@target-uri',
@@ -70,7 +73,7 @@ export class SignatureCheck {
     this.#limits = limits;
   }
 
-  /** Whether the request carries a signature of either kind. */
+  /** Whether the request has a signature of either kind. */
   isSigned(headers: SignedRequest['headers']): boolean {
     return (
       headers['signature-input'] !== undefined ||
@@ -87,7 +90,7 @@ export class SignatureCheck {
     return { ...signer, durable };
   }
 
-  /** The same without using the nonce up: the write that the signature is for does that. */
+  /** Like `verify`, but does not use the nonce up: the write of the signed message does that. */
   async check(request: SignedRequest, options: SignatureOptions = {}): Promise<CheckedSigner> {
     if (request.headers['signature-input'] !== undefined) return this.#checkMessageSignature(request);
     if (options.messageSignaturesOnly === true) throw refuse('messageSignatureRequired');
@@ -180,7 +183,7 @@ export class SignatureCheck {
     if (nonce.length > this.#limits.nonceCharactersMax) throw refuse('nonceLong');
   }
 
-  /** The nonce is looked up before the agent: a replay costs no more than that. */
+  /** The nonce is looked up before the agent, so that a replay costs only that look-up. */
   async #signer(agent: string, nonce: string): Promise<Identity> {
     const id = canonicalUuid(agent);
     if (id === undefined) throw refuse('signerFormat');
@@ -212,7 +215,7 @@ export class SignatureCheck {
   }
 }
 
-/** With all that counts here. */
+/** The values of the signature that are needed here. */
 type MessageSignatureInput = SignatureInput & { keyId: string; nonce: string; created: number };
 
 function readMessageSignature({ headers }: UnreadRequest): {

@@ -1,4 +1,4 @@
-/** In whose name a caller writes: its own signed identity, or an identity that the server holds for it. */
+/** The identity in whose name a caller writes: its own signed identity, or one that the server holds for it. */
 import { createHash, randomBytes } from 'node:crypto';
 import { StoaError } from '../../core/errors.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';
@@ -19,7 +19,7 @@ export interface SecretSealer {
 export interface Author {
   id: string;
   serverSigned: boolean;
-  /** What the write compares again. */
+  /** The state that the write compares again. */
   basis: Omit<MessageBasis, 'keyHash'>;
   /** Proves that this author wrote `body`. */
   prove(body: string): Proof | null;
@@ -34,7 +34,7 @@ interface KeptAuthor {
 /** An id that no identity has. */
 const nobodyId = '00000000-0000-0000-0000-000000000000';
 
-/** Under which name the server keeps the identity of an agent. */
+/** The name under which the server stores the identity of an agent. */
 function ownerOf({ user, agent }: Pick<Caller, 'user' | 'agent'>): string {
   return createHash('sha256')
     .update(JSON.stringify([user, agent]))
@@ -52,7 +52,7 @@ export class Authors {
     this.#sealer = sealer;
   }
 
-  /** The author of what a caller writes now; `signature` is that of the request, where it has one. */
+  /** The author of a caller's message. `signature` is the signature of the request, if it has one. */
   async authorOf(caller: Caller | null, signature: CheckedSignature | null): Promise<Author> {
     if (caller === null) throw refuse('missingAuthHeaders');
     // An identity always writes in its own name. Its link only grants access to the data of its user.
@@ -113,7 +113,7 @@ export class Authors {
     return writeOne(this.#writer, { caller: operatorCaller(user) }, keeping);
   }
 
-  /** The server signs what an AICQ client would have signed, so that one way of checking does for both. */
+  /** The server signs the same text as an AICQ client, so that both are verified in the same way. */
   #proveFor(identity: Identity, seed: Buffer, body: string): Proof {
     const nonce = randomBytes(16).toString('hex');
     const timestampMs = this.#port.nowMs();

@@ -145,7 +145,7 @@ export class Identities {
     return (await this.#port.identity(id))?.link ?? null;
   }
 
-  /** The identity, if this caller may take its link away. An identity may always unlink itself. */
+  /** The identity, if this caller may remove its link. An identity may always unlink itself. */
   async checkUnlink(caller: Caller, id: string): Promise<Identity> {
     const isOwn = caller.identity !== null && caller.identity === canonicalUuid(id);
     const identity = isOwn ? await this.get(id) : await this.#linkable(caller, id);

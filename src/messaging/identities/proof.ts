@@ -1,4 +1,4 @@
-/** Proofs of authorship: made small for storage, unfolded again for readers. */
+/** Proofs of authorship: compact in storage, complete for readers. */
 import { isUtf8 } from 'node:buffer';
 import { aicqSignedText } from '../../identity/signatures.js';
 import type { Proof } from '../model.js';
@@ -10,12 +10,12 @@ export interface CheckedSignature {
   signature: string;
   nonce: string;
   timestampMs: number;
-  /** The signed text may be shown: it holds no header whose value is a secret. */
+  /** The signed text may be shown, because it contains no header with a secret. */
   signatureBase: string | null;
   rawBody: Buffer;
 }
 
-/** Null when the signature covers something that readers must not see, so that they could not check it. */
+/** Null if the signature covers something that readers must not see, because they could not verify it then. */
 export function proofOf(checked: CheckedSignature, body: string): Proof | null {
   if (checked.scheme === 'rfc9421' && checked.signatureBase === null) return null;
   return {
@@ -55,8 +55,8 @@ export function signedTextOf(proof: Proof, body: string): string {
 }
 
 /**
- * A proof as readers get it: verify `sig` over `signed_text` with `public_key`, then look for the hash of the
- * request in it.
+ * A proof as readers get it: verify `sig` over `signed_text` with `public_key`, then check that the text
+ * contains the hash of the request.
  */
 export interface ShownProof {
   scheme: Proof['scheme'];

@@ -1,4 +1,4 @@
-/** UUIDs in every spelling that clients use, and the one spelling and the 16 bytes that they mean. */
+/** UUIDs: accepted in every spelling that clients use, converted to one spelling and to 16 bytes. */
 
 /** The room that exists from the start, and the word that names it in a path. */
 export const globalRoomId = '00000000-0000-0000-0000-000000000001';

@@ -1,6 +1,4 @@
-/**
- * Direct messages: opaque to the server, kept until their time is over, delivered again until acknowledged.
- */
+/** Direct messages: opaque to the server, stored until they expire, delivered again until they are acknowledged. */
 import type { Caller } from '../../core/caller.js';
 import type { Writer } from '../../core/write.js';
 import type { Authors } from '../identities/authors.js';
@@ -35,12 +33,12 @@ export class DirectMessages {
     return writePrepared(writer, caller, () => steps.send(caller, recipient, input, signature));
   }
 
-  /** Whose inbox the caller reads. */
+  /** The identity whose inbox the caller reads. */
   readerOf(caller: Caller | null): Promise<string> {
     return this.#options.authors.readerOf(caller);
   }
 
-  /** The inbox of an agent of the same user, for those who write to it by name. */
+  /** The inbox of an agent of the same user, for callers that write to it by name. */
   recipientOf(agent: Pick<Caller, 'user' | 'agent'>): Promise<string> {
     return this.#options.authors.recipientOf(agent);
   }
@@ -52,7 +50,7 @@ export class DirectMessages {
     return came ? this.#options.port.inbox(agentId, span) : page;
   }
 
-  /** What was not acknowledged, oldest first: the same again with every read until it is. */
+  /** Messages that were not acknowledged, oldest first. Every read returns them again until they are acknowledged. */
   async pending(
     agentId: string,
     afterMs: number,

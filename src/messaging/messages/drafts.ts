@@ -1,4 +1,7 @@
-/** Messages before their write: room, key, author and proof are settled while no transaction is open. */
+/**
+ * Prepares messages: finds the room, checks the key, and finds the author and the proof, while no transaction
+ * is open.
+ */
 import type { Caller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -11,7 +14,7 @@ import { refuse } from '../refusals.js';
 import type { RoomAccess, RoomDoors } from '../rooms/doors.js';
 import { canonicalUuid } from '../identities/uuid.js';
 
-/** Which room a message goes to, and how its door is opened. */
+/** The room of a message, and the key and address of the caller. */
 export interface RoomPlace extends Partial<RoomAccess> {
   room: string;
 }
@@ -22,7 +25,7 @@ export interface RoomText {
   pid: string;
 }
 
-/** The signature of an agent's own over a message of a commit, as the X-AICQ headers carry it. */
+/** The signature of an agent over its message in a commit, in the format of the X-AICQ headers. */
 interface SignedText {
   agent: string;
   nonce: string;
@@ -67,7 +70,7 @@ export interface DraftsOptions {
   doors: RoomDoors;
   authors: Authors;
   signatures: SignatureCheck;
-  /** Refuse signatures in the manner of the X-AICQ headers. */
+  /** Refuse signatures in the format of the X-AICQ headers. */
   requireMessageSignatures: boolean;
 }
 

@@ -7,25 +7,26 @@ export type Topic = { kind: 'room'; id: string } | { kind: 'inbox'; id: string }
 export interface Delivery {
   onMessage(topic: Topic, message: Message | DirectMessage): void;
   onDeleted?(topic: Topic, messageId: string): void;
-  /** Messages came in behind the reader's position: it should read the topic again. */
+  /** Messages were added before the reader's position. The reader should read the topic again. */
   onImported?(topic: Topic): void;
   /**
    * Resolves when the reader has taken the messages, so that a slow reader is not sent more than it can take.
    */
   drained?(): Promise<void>;
-  /** The store could not be read; the reader should come back from its position. */
+  /** The store could not be read; the reader should connect again from its position. */
   onFailure(error: unknown): void;
 }
 
 interface Reader {
   delivery: Delivery;
   /**
-   * Where it said that it is, then the time of the last message that it got. It may be past every message
-   * there is.
+   * First the position that the reader named, then the time of the last message that it got. It may be later
+   * than every message.
    */
   positionMs: number;
   /**
-   * Its position when the page that is being handed out began: several messages of a page may have one time.
+   * The reader's position at the start of the page that is being delivered: several messages of a page may have
+   * the same time.
    */
   fromMs: number;
 }
@@ -36,7 +37,7 @@ const catchUpPage = 200;
 export class MessageHub {
   readonly #port: MessagingPort;
   readonly #channels = new Map<string, Channel>();
-  /** Ends each wait that is under way. */
+  /** Functions that end the current waits. */
   readonly #waits = new Set<() => void>();
   readonly #stop: () => void;
   #stopped = false;
@@ -55,7 +56,7 @@ export class MessageHub {
     const channel: Channel =
       this.#channels.get(key) ??
       new Channel(this.#port, topic, () => {
-        // A reader may leave twice, and the second time another channel may have taken this place.
+        // A reader may leave twice. The second time, another channel may have this name.
         if (this.#channels.get(key) === channel) this.#channels.delete(key);
       });
     this.#channels.set(key, channel);
@@ -63,7 +64,7 @@ export class MessageHub {
   }
 
   /**
-   * Resolves true as soon as there is something after `afterMs`, false when the time is over or the server
+   * Resolves to true when there is a message after `afterMs`, and to false when the time is over or the server
    * stops.
    */
   wait(topic: Topic, afterMs: number, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
@@ -73,7 +74,7 @@ export class MessageHub {
         clearTimeout(timeout);
         signal.removeEventListener('abort', onEnd);
         this.#waits.delete(onEnd);
-        // A message may be there before `follow` has returned.
+        // A message may arrive before `follow` has returned.
         queueMicrotask(() => leave());
         outcome();
       };
@@ -88,7 +89,7 @@ export class MessageHub {
     });
   }
 
-  /** Ends every wait at once; later ones end as they begin. */
+  /** Ends every wait at once. Later waits end immediately. */
   stopWaiting(): void {
     this.#stopped = true;
     for (const end of this.#waits) end();
@@ -117,15 +118,15 @@ function keyOf(kind: Topic['kind'], id: string): string {
 }
 
 /**
- * One room or inbox with readers: a new message is read once and handed to all who are up to date.
- * A reader has caught up when a page after its position has nothing more. No step compares positions
- * to find an end: a message may be deleted or expire meanwhile, and a reader may name any position.
+ * One room or inbox with readers: a new message is read once and delivered to all readers that have caught up.
+ * A reader has caught up when a page after its position has nothing more. No step compares positions to find an
+ * end: a message may be deleted or expire meanwhile, and a reader may name any position.
  */
 class Channel {
   readonly #port: MessagingPort;
   readonly #topic: Topic;
   readonly #onEmpty: () => void;
-  /** Each reads for itself until a page is its last. */
+  /** Readers that still catch up. Each reads its own pages until the last one. */
   readonly #catchingUp = new Set<Reader>();
   /** They have caught up and get messages with the next read of the channel. */
   readonly #arrived = new Set<Reader>();

@@ -1,8 +1,8 @@
-/** What live readers are told about an import. */
+/** The notice to live readers about an import. */
 import type { Change } from '../../core/change.js';
 import type { Notice } from '../port.js';
 
-/** Undefined for changes that brought no message from elsewhere. */
+/** Undefined for changes that did not import a message. */
 export function importNotice({
   kind,
   facts,

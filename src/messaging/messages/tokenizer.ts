@@ -13,7 +13,7 @@ const wordCharactersMin = 3;
 const wordCharactersMax = 100;
 const queryTermsMax = 5;
 
-/** Every word that a message is found by, each once. */
+/** Every word by which a message can be found, each once. */
 export function indexWords(text: string): string[] {
   const words = new Set<string>();
   for (const term of termsOf(text)) for (const word of term) words.add(word);
@@ -21,8 +21,8 @@ export function indexWords(text: string): string[] {
 }
 
 /**
- * The words that a message must all contain. At most five terms count; a run of CJK is one term of many
- * words.
+ * The words of a query. A message must contain all of them. At most five terms count; a run of CJK is one term
+ * of many words.
  */
 export function queryWords(query: string): string[] {
   const words = new Set<string>();

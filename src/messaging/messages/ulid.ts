@@ -1,11 +1,11 @@
-/** ULIDs: 48 bits of time and 80 of chance, as 26 characters that sort as the time does. */
+/** ULIDs: 48 bits of time and 80 random bits, as 26 characters that sort by time. */
 import { randomFillSync } from 'node:crypto';
 
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 const values = new Map([...alphabet].map((character, value) => [character, value]));
 const shape = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
-/** Random bytes are drawn in one large piece: a draw for each id costs more than the id. */
+/** Random bytes are generated for many ids at once, because a call for each id costs more than the id. */
 const pool = Buffer.alloc(8_000);
 let used = pool.length;
 
@@ -18,7 +18,7 @@ function tenRandomBytes(): Buffer {
   return pool.subarray(used - 10, used);
 }
 
-/** The sixteen characters of an id that are chance, for stores that add the time themselves. */
+/** The sixteen random characters of an id, for stores that add the time themselves. */
 export function ulidChance(): string {
   return newUlid(0).slice(10);
 }
@@ -73,7 +73,7 @@ export function ulidBytes(text: string): Buffer | undefined {
   return bytes;
 }
 
-/** The latest time that an id can hold. */
+/** The latest time that an id can contain. */
 export const latestTimeMs = 2 ** 48 - 1;
 
 /** The time in an id, or undefined for text that is not an id. */

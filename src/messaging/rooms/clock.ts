@@ -1,8 +1,11 @@
-/** The two counters that a post moves: the room's time, and the bytes that its author has left. */
+/** The two counters that a post changes: the time of the room, and the bytes that its author has left. */
 import type { Limits } from '../../core/settings/limits.js';
 import { refuse } from '../refusals.js';
 
-/** The next time in a room or an inbox: the clock's, or just after the last one when that is later. */
+/**
+ * The next time in a room or an inbox: the time of the clock, or one millisecond after the last message if that
+ * is later.
+ */
 export function nextTsMs(lastTsMs: number, nowMs: number): number {
   return Math.max(nowMs, lastTsMs + 1);
 }
@@ -15,7 +18,7 @@ export interface ByteWindow {
 
 export const byteWindowMs = 60_000;
 
-/** The window, while it lasts. One that begins after now was opened before the clock was set back. */
+/** The window, until it ends. A window that begins in the future was opened before the clock was set back. */
 function currentWindow(window: ByteWindow | undefined, nowMs: number): ByteWindow | undefined {
   return window !== undefined && window.fromMs <= nowMs && nowMs - window.fromMs < byteWindowMs
     ? window
@@ -28,7 +31,7 @@ export function bytesLeftIn(window: ByteWindow | undefined, nowMs: number, limit
   return Math.max(0, limits.messageBytesPerMinuteMax - used);
 }
 
-/** The window after another post. Throws when the post does not fit. */
+/** The window after another post. Throws if the post does not fit. */
 export function spendBytes(
   window: ByteWindow | undefined,
   bytes: number,

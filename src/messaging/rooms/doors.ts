@@ -1,4 +1,4 @@
-/** The doors of rooms: which room is meant, and whether its key fits. */
+/** Access to rooms: finds the room of a request and checks its key. */
 import type { Caller } from '../../core/caller.js';
 import type { Room } from '../model.js';
 import type { MessagingPort } from '../port.js';
@@ -6,16 +6,16 @@ import { refuse } from '../refusals.js';
 import type { RoomKeys } from './keys.js';
 import { canonicalRoomId } from '../identities/uuid.js';
 
-/** How a caller comes to a room: with a key, from an address. */
+/** The key and the address of a caller that asks for a room. */
 export interface RoomAccess {
   key: string | undefined;
-  /** For which wrong keys are counted, beside the caller; undefined where the caller has none. */
+  /** Wrong keys are counted for this address, and for the caller. Undefined if the caller has no address. */
   address: string | undefined;
 }
 
 export interface EnteredRoom {
   room: Room;
-  /** The hash of the key that opened it; null for a room without one, undefined where none was asked for. */
+  /** The hash of the key that opened the room. Null: the room has no key. Undefined: no key was needed. */
   keyHash: string | null | undefined;
 }
 
@@ -28,7 +28,7 @@ export class RoomDoors {
     this.#keys = keys;
   }
 
-  /** The room, when the caller may enter it. The operator's token opens every door. */
+  /** The room, if the caller may enter it. The operator may enter every room. */
   async enter(caller: Caller | null, id: string, { key, address }: RoomAccess): Promise<Room> {
     const room = await this.find(id);
     if (caller?.kind !== 'operator' || key !== undefined)
@@ -36,9 +36,7 @@ export class RoomDoors {
     return room;
   }
 
-  /**
-   * The same for a write, which compares the hash again: a cached result for an earlier hash does not count.
-   */
+  /** Like `enter`, for a write, which compares the hash again: a cached result for an earlier hash is not used. */
   async enterToWrite(caller: Caller | null, id: string, { key, address }: RoomAccess): Promise<EnteredRoom> {
     const room = await this.find(id);
     if (caller?.kind === 'operator' && key === undefined) return { room, keyHash: undefined };

@@ -1,4 +1,4 @@
-/** The keys of private rooms: hashed slowly, checked off the main thread, remembered for a moment. */
+/** The keys of private rooms: hashed with bcrypt, checked outside of the main thread, cached for a short time. */
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
 import { LRUCache } from 'lru-cache';
@@ -14,7 +14,7 @@ const cost = 10;
 const minute = 60;
 const rememberedMax = 10_000;
 
-/** Who sends a key. Wrong keys count for the address, and for the caller if it is authenticated. */
+/** The sender of a key. Wrong keys count for its address, and for the caller if it is authenticated. */
 export interface KeyGiver {
   caller: Caller | null;
   address: string | undefined;
@@ -23,9 +23,9 @@ export interface KeyGiver {
 interface Guess {
   room: Room;
   key: string;
-  /** The room's hash, where it was read before. */
+  /** The hash of the room's key, if it was read before. */
   keyHash: string | null | undefined;
-  /** Room and key, as memory knows them. */
+  /** The tag of room and key in the cache. */
   tag: string;
   counters: readonly RateKey[];
 }
@@ -33,11 +33,17 @@ interface Guess {
 export class RoomKeys {
   readonly #port: MessagingPort;
   readonly #limits: Limits;
-  /** Keys the tags below, so that memory never holds a room key in a form that another process could use. */
+  /**
+   * The secret of the tags below. With it, memory never contains a room key in a form that another process
+   * could use.
+   */
   readonly #secret = randomBytes(32);
-  /** Tag of a room and a right key → the hash that it fits, and when to check it again. It saves a bcrypt for each request. */
+  /**
+   * By the tag of a room and a correct key: the hash that the key matches, and when to check it again. It saves
+   * a bcrypt for each request.
+   */
   readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>({ max: rememberedMax });
-  /** Keys that are being checked, by their counters: each may turn out to be wrong. */
+  /** Keys that are being checked, by their counters. Each may be wrong. */
   readonly #checking = new Map<string, Set<Promise<void>>>();
 
   constructor(port: MessagingPort, limits: Limits) {
@@ -53,8 +59,8 @@ export class RoomKeys {
   }
 
   /**
-   * Returns when the key opens the room; a public room needs none. With `keyHash`, it is that hash which the
-   * key fits.
+   * Returns if the key opens the room, and throws otherwise. A public room needs no key. With `keyHash`, the
+   * key must match that hash.
    */
   async check(room: Room, key: string | undefined, giver: KeyGiver, keyHash?: string | null): Promise<void> {
     if (!room.isPrivate) return;
@@ -70,12 +76,12 @@ export class RoomKeys {
       }
       const checking = this.#checking.get(nameOf(full.counter));
       if (checking === undefined) throw refuse('rate', { details: { decision: full.decision } });
-      // A key before it may turn out to be right, and then does not count.
+      // An earlier key may be correct, and then does not count.
       await Promise.race(checking);
     }
   }
 
-  /** Counts a guess in all counters, or in none; then returns the counter that is full. */
+  /** Counts a guess in all counters. If one is full, counts it in none and returns that counter. */
   async #count(
     counters: readonly RateKey[],
   ): Promise<{ counter: RateKey; decision: RateDecision } | undefined> {
@@ -98,7 +104,7 @@ export class RoomKeys {
     return keyHash === undefined || known.keyHash === keyHash;
   }
 
-  /** Those who wait for it wait for its end, good or bad. */
+  /** Callers wait for its end, whether it succeeds or fails. */
   async #track(counters: readonly RateKey[], trying: Promise<boolean>): Promise<boolean> {
     const ended = trying.then(
       () => undefined,

@@ -1,4 +1,4 @@
-/** Rooms: made, listed, read, posted to, searched; private ones only with their key. */
+/** Rooms: create, list, read, post and search. Private rooms need their key. */
 import type { Caller } from '../../core/caller.js';
 import type { Step, Writer } from '../../core/write.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -42,7 +42,7 @@ export interface SearchPage {
   results: { message: Message; room: Room }[];
   /** Null at the end. */
   next: SearchPosition | null;
-  /** The search stopped at its bound on steps. */
+  /** The search stopped at its limit of steps. */
   truncated: boolean;
 }
 
@@ -61,7 +61,7 @@ export class Rooms {
     return this.#write(caller, (steps) => steps.createRoom(caller, input, signature));
   }
 
-  /** The room, when the caller may enter it. The operator's token opens every door. */
+  /** The room, if the caller may enter it. The operator may enter every room. */
   enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
     return this.#options.doors.enter(caller, id, access);
   }
@@ -100,12 +100,12 @@ export class Rooms {
     const rootId = message?.rootId ?? messageId;
     if (ulidTimeMs(rootId) === undefined) throw refuse('messageUnknown');
     const page = await this.#options.port.thread(room.id, rootId, afterMs, limit);
-    // The first message may be gone while its answers live on.
+    // The first message may be gone while its answers still exist.
     if (message === undefined && page.items.length === 0) throw refuse('messageUnknown');
     return { rootId, page };
   }
 
-  /** `read` is called when the room's door is open. */
+  /** `read` is called after the caller's access to the room was checked. */
   post(
     caller: Caller | null,
     place: RoomPlace,
@@ -128,7 +128,7 @@ export class Rooms {
     if (roomId === undefined) throw refuse('roomId');
     const words = queryWords(query);
     if (words.length === 0) return { results: [], next: null, truncated: false };
-    // One more than is shown: it tells whether there is more.
+    // One more than is shown, to know whether there are more.
     const { messages: found, restBeforeMs } = await port.search({
       words,
       roomId,

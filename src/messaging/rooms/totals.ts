@@ -1,9 +1,9 @@
-/** What `/stats` shows: which rooms come first, and how long ago something was. */
+/** Values of `/stats`: the order of rooms, and the time since an event in words. */
 import type { Room } from '../model.js';
 
 export const topRoomsMax = 5;
 
-/** The busiest room first, the more recently active one among equals. */
+/** The busiest room first. With equal counts the more recently active room comes first. */
 export function byRank(a: Room, b: Room): number {
   return b.messageCount - a.messageCount || b.lastActiveAtMs - a.lastActiveAtMs;
 }

@@ -32,7 +32,7 @@ export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unk
   }
 }
 
-/** Without the value where it has its own row. */
+/** Without the value if it has its own row. */
 function documentOf(key: Buffer, row: Buffer): object {
   if (!isApart(row)) return toDocument(decodeDocument(key, row, inlineValue(row)));
   const { value: _, ...document } = toDocument(decodeDocument(key, row, 'null'));

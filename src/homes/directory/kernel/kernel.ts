@@ -21,7 +21,7 @@ import { trimLogs } from './feed/trim.js';
 
 export interface KernelOptions {
   dataDir: string;
-  /** What a new directory is created with; an existing one must have been created with the same. */
+  /** The engine of a new directory. An existing directory must have been created with the same engine. */
   engine?: EngineName | undefined;
   /** Fixed at creation. Undefined uses the number of an existing directory, or one. */
   shards?: number | undefined;
@@ -40,11 +40,9 @@ export interface KernelOptions {
 }
 
 const trimIntervalMs = 60_000;
-/**
- * How often the newest durable transactions are noted beside the databases, and a full disk is looked for.
- */
+/** How often the newest durable transactions are recorded beside the databases, and the free space is checked. */
 const watchIntervalMs = 1_000;
-/** With less free space than this a write is tried, so that a full disk is known before a caller meets it. */
+/** With less free space than this, a test write is made, so that a full disk is detected before a caller writes. */
 const lowSpaceBytes = 2 * 1024 * 1024;
 
 function lockLost(dataDir: string): StoaError {
@@ -62,7 +60,7 @@ export class Kernel {
   readonly manifest: Manifest;
   readonly limits: Limits;
   readonly stores: readonly Store[];
-  /** Shard 00, where everything lives that belongs to no single user. */
+  /** Shard 00, which stores everything that does not belong to one user. */
   readonly root: Store;
   readonly feed: ChangeFeed;
   readonly lock: DirectoryLock | undefined;
@@ -105,10 +103,10 @@ export class Kernel {
     this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
   }
 
-  /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
+  /** Times in which no server ran on this directory, oldest first: leases do not expire during these times. */
   get outages(): readonly Outage[] {
     const nowMs = this.nowMs();
-    // One that ends in a time to come was noted before the clock was set back: it would keep leases alive
+    // An outage that ends in the future was recorded before the clock was set back. It would keep leases alive
     // until then.
     return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs
       ? this.#outages
@@ -124,7 +122,7 @@ export class Kernel {
     return this.stores[shardOf(userKey, this.stores.length)] as Store;
   }
 
-  /** The store that holds the thing with this id, or undefined where the directory does not know it. */
+  /** The store of the record with this id, or undefined for an unknown id. */
   locate(id: string): Store | undefined {
     if (this.stores.length === 1) return this.root;
     const owner = this.root.get(kernelFamilies.directory, Buffer.from(id));
@@ -152,13 +150,13 @@ export class Kernel {
     return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
   }
 
-  /** Makes an id findable, in the transaction of shard 00 that goes with the write of the thing. */
+  /** Enters an id into the directory of ids, in the transaction of shard 00 that belongs to the write of the record. */
   enterIn(root: Transaction, id: string, userKey: Buffer): void {
     if (this.stores.length > 1 && this.ownerIn(root, id)?.equals(userKey) !== true)
       root.put(kernelFamilies.directory, Buffer.from(id), userKey);
   }
 
-  /** Forgets an id whose thing is removed by the same write. */
+  /** Removes an id whose record is removed by the same write. */
   leaveIn(root: Transaction, id: string): void {
     if (this.stores.length > 1) root.delete(kernelFamilies.directory, Buffer.from(id));
   }
@@ -178,12 +176,12 @@ export class Kernel {
     return this.stores.some((store) => store.full !== undefined) ? 'disk_full' : 'ok';
   }
 
-  /** Notes beside the databases how far they are, from here on. */
+  /** Starts to record the newest durable transactions in a file beside the databases. */
   async beginNote(): Promise<void> {
     this.#note = await DurableNote.begin(this.dataDir, this.manifest, this.lsns);
   }
 
-  /** Another process holds the directory now: two writers would destroy each other's work. */
+  /** Another process has the directory now. Two writers would damage the data. */
   loseDirectory(): void {
     for (const store of this.stores) store.stop(lockLost(this.dataDir));
     const note = this.#note;
@@ -210,7 +208,7 @@ export class Kernel {
       for (const [shard, store] of this.stores.entries())
         if (store.full !== undefined || freeBytes(shardDirectory(this.dataDir, shard)) < lowSpaceBytes)
           await store.tryWriting();
-      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is noted.
+      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is recorded.
       if (this.#syncsWrites) await this.#note?.write(this.lsns);
     } catch (error) {
       this.#onError(error, 'maintaining the data directory');
@@ -239,8 +237,8 @@ export class Kernel {
   }
 
   /**
-   * Remembers a backup, and of an increment how far it reaches: the redo log up to there may go. A store
-   * that takes no writes any more can still be backed up; then the next one has to be a full one.
+   * Records a backup, and the position up to which an increment has the redo log, which may then be trimmed. A
+   * store that refuses writes can still be backed up; then the next backup must be a full one.
    */
   async rememberBackup({ name, kind, shards }: BackupDescription, directory: string): Promise<void> {
     try {
@@ -258,12 +256,12 @@ export class Kernel {
     }
   }
 
-  /** For what goes wrong beside the work that a caller waits for. */
+  /** Reports an error that no caller waits for. */
   reportFault(error: unknown, about: string): void {
     this.#onError(error, about);
   }
 
-  /** Remembers the time between the last sign of life on this directory and now. */
+  /** Records the time since the last sign of life of this directory as an outage. */
   async recordOutage(lockTouchedMs: number): Promise<void> {
     const nowMs = this.nowMs();
     const known = readOutages(this.root);
@@ -290,7 +288,7 @@ export class Kernel {
     await this.abandon();
   }
 
-  /** Closes the databases and lets go of the directory, without a note of the time. */
+  /** Closes the databases and releases the directory, without recording the time. */
   async abandon(): Promise<void> {
     try {
       for (const store of this.stores) await store.close();
@@ -300,7 +298,7 @@ export class Kernel {
     }
   }
 
-  /** A disk that takes no more writes must not keep the directory open. */
+  /** A full disk must not keep the directory open. */
   async #noteClosing(): Promise<void> {
     if (this.root.stopped !== undefined) return;
     try {

@@ -23,7 +23,10 @@ import { Store } from './store.js';
 import { refuseMoreShards, refuseOtherEngine } from './directory/stray-databases.js';
 import { Kernel, type KernelOptions } from './kernel.js';
 
-/** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
+/**
+ * Opens a directory, and creates it if it does not exist. One process at a time. The engine `memory` stores
+ * nothing on disk.
+ */
 export async function openKernel(options: KernelOptions): Promise<Kernel> {
   if (options.engine === 'memory')
     return openShards(
@@ -45,12 +48,12 @@ export async function openKernel(options: KernelOptions): Promise<Kernel> {
     try {
       await markStores(kernel, isNew);
       if (!isNew) {
-        // Before the first write: that would make a database that has lost something look newer.
+        // Checked before the first write, which would hide that a database has lost data.
         await refuseLosses(options.dataDir, manifest, kernel.lsns);
         await finishIntents(kernel.stores);
         await kernel.recordOutage(lockTouchedMs);
       }
-      // Last, so that a directory whose making was cut off has none and is made again.
+      // Written last: a directory whose creation was interrupted has no manifest, and is created again.
       if (isNew) await writeManifest(options.dataDir, manifest);
       await kernel.beginNote();
     } catch (error) {
@@ -79,7 +82,7 @@ async function openShards(
         data_dir: shardDirectory(options.dataDir, shard),
         scattered_families: options.scatteredFamilies,
       };
-      // The seed gives the cache for the store as a whole; the shards divide it.
+      // The seed's cache size is for the whole store; the shards share it.
       config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
       const opened = await openEngine(manifest.engine, config, families);
       const engine = options.wrapEngine?.(opened, shard) ?? opened;

@@ -13,7 +13,7 @@ import type { Reader, Transaction } from './transaction.js';
 
 export interface StoreOptions {
   engine: Engine;
-  /** Every family that transactions may name; the order is of no importance. */
+  /** Every family that transactions may name; in any order. */
   families: readonly string[];
   limits: Limits;
   /** Milliseconds since 1970. Tests pass another clock. */
@@ -52,7 +52,7 @@ const triedKey = Buffer.from('write_tried_at_ms');
 export class Store implements Reader {
   readonly engine: Engine;
   readonly limits: Limits;
-  /** For traces. Without it a transaction makes no further promise. */
+  /** For traces. Without it, a transaction creates no additional promise. */
   onTransact: TransactListener | undefined;
   readonly #clock: () => number;
   readonly #onGroup: ((group: GroupFacts) => void) | undefined;
@@ -106,7 +106,7 @@ export class Store implements Reader {
     return this.#logs.lastLsn;
   }
 
-  /** Why writes are refused, or undefined while they are not. */
+  /** The reason why writes are refused, or undefined if they are accepted. */
   get stopped(): StoaError | undefined {
     return this.#stopped;
   }
@@ -120,7 +120,7 @@ export class Store implements Reader {
     return this.#clock();
   }
 
-  /** A write of a few bytes, to see whether the disk takes any. `full` and `stopped` then say how it is. */
+  /** Writes a few bytes to find out whether the disk has space. Afterwards `full` and `stopped` show the result. */
   async tryWriting(): Promise<void> {
     try {
       await this.transact((tx) => tx.put(kernelFamilies.meta, triedKey, Buffer.from(String(tx.nowMs))));
@@ -143,13 +143,13 @@ export class Store implements Reader {
     return this.engine.range(family, options);
   }
 
-  /** Calls back with the commits of each group once it is durable, in order. Returns the way to stop it. */
+  /** Calls back with the commits of each group once it is durable, in order. Returns a function that stops it. */
   onCommit(listener: CommitListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Calls back with every write of each group once it is durable. Returns the way to stop it. */
+  /** Calls back with every write of each group once it is durable. Returns a function that stops it. */
   onWritten(listener: WriteListener): () => void {
     this.#writeListeners.add(listener);
     return () => this.#writeListeners.delete(listener);
@@ -157,7 +157,7 @@ export class Store implements Reader {
 
   /**
    * Runs `body` at once and alone: it sees every earlier transaction and its own writes. Resolves
-   * with its result when all it wrote is on disk; when it throws, nothing of it is kept. `body`
+   * with its result when all it wrote is on disk; if it throws, none of its writes are kept. `body`
    * must not await: the order of calls is the order of transactions, without locks or retries.
    *
    * @example
@@ -191,11 +191,11 @@ export class Store implements Reader {
     return this.durable(tx, result);
   }
 
-  // The parts of a transaction, for `transactBoth`. Between `begin` and `end` nothing may wait.
+  // The parts of a transaction, for `transactBoth`. Code between `begin` and `end` must not await.
 
   /** Begins a transaction. `announcesIn` is the transaction that announces the changes of both. */
   begin(announcesIn?: OpenTransaction): OpenTransaction {
-    // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
+    // Thrown at once, so that the outer transaction fails too and neither is kept.
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     this.#inside = true;
     return new OpenTransaction(
@@ -214,16 +214,16 @@ export class Store implements Reader {
     this.#join(tx);
     if (earlier === undefined) return;
     this.#collecting.earlier.push(earlier);
-    // The group itself waits for it, unless it fails before for another reason.
+    // The group waits for it. If the group fails earlier, this failure needs no other handler.
     earlier.catch(() => undefined);
   }
 
-  /** Resolves when everything that was written so far is on disk; throws when that failed. */
+  /** Resolves when everything that was written so far is on disk; throws if that failed. */
   pending(): Promise<void> {
     return this.#afterPending(() => undefined);
   }
 
-  /** Takes it back and throws `reason` once everything that it may have seen is durable. */
+  /** Undoes the transaction, and throws `reason` when everything that it may have seen is durable. */
   undo(tx: OpenTransaction, reason: unknown): Promise<never> {
     tx.undo();
     tx.becameUndone();
@@ -270,7 +270,7 @@ export class Store implements Reader {
     await this.engine.close();
   }
 
-  /** A frozen view with the numbers that belong exactly to it. */
+  /** A snapshot with the log positions that belong to it. */
   snapshot(): Promise<{ snapshot: Snapshot; lsn: number; seq: number; atMs: number }> {
     const take = () => ({
       snapshot: this.engine.snapshot(),
@@ -278,7 +278,8 @@ export class Store implements Reader {
       seq: this.#logs.durableSeq,
       atMs: this.#clock(),
     });
-    // While a group is on its way, the engine may be ahead of the numbers: take it as the group settles.
+    // While a group is being committed, the engine may be ahead of the positions. The snapshot is taken when
+    // the group is durable.
     return this.#committing === undefined ? Promise.resolve(take()) : this.#committing.wait(take);
   }
 
@@ -290,14 +291,14 @@ export class Store implements Reader {
     return this.#logs.redoExtent();
   }
 
-  /** Why a transaction cannot begin now, or undefined. */
+  /** The reason why a transaction cannot begin now, or undefined. */
   refusal(): StoaError | undefined {
     if (this.#closing) return new StoaError('closed', 'The store is closing.');
     if (this.#stopped !== undefined) return this.#stopped;
     return overload(this.#collecting, this.limits);
   }
 
-  /** An answer waits for all writes before it: those it made, and those it may have seen. */
+  /** A result waits for all earlier writes: its own, and those that it may have seen. */
   #afterPending<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
     const group = this.#collecting.isEmpty ? this.#committing : this.#collecting;
     if (group !== undefined) return group.wait(outcome, onFailed);
@@ -306,7 +307,7 @@ export class Store implements Reader {
 
   #join(tx: OpenTransaction): void {
     const commit = this.#logs.nextCommit(tx.nowMs, tx.changes);
-    // Made here because it can fail, and here it fails this transaction alone.
+    // Encoded here because encoding can fail, and here it fails only this transaction.
     const text = commit === null ? undefined : commitText(commit);
     const operations = tx.writes.some(({ family }) => logFamilies.has(family))
       ? tx.writes.filter(({ family }) => !logFamilies.has(family))

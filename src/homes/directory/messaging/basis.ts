@@ -1,4 +1,4 @@
-/** What a message was prepared with, compared again in the transaction that writes it. */
+/** Compares the state that a message was prepared with again, in the transaction that writes the message. */
 import { Outdated } from '../../../core/write.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { MessageBasis, NewDirectMessage, NewMessage } from '../../../messaging/port.js';

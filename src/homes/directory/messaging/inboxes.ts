@@ -45,7 +45,7 @@ export function moveDirect(tx: Transaction, limits: Limits, message: DirectMessa
   announceDirectImported(tx, message);
 }
 
-/** A message of a time that readers may have passed already: they look at the inbox again. */
+/** Readers may have passed the time of this message, so they read the inbox again. */
 export function announceDirectImported(tx: Transaction, { id, to }: Pick<DirectMessage, 'id' | 'to'>): void {
   tx.change({
     domain: 'messaging',

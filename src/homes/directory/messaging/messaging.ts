@@ -1,4 +1,4 @@
-/** Messaging in the embedded store: everything in shard 00, each write a step. */
+/** Messaging in the data directory. Everything is in shard 00, and each write is a step. */
 import { messageOf } from '../../../core/errors.js';
 import { type DirectoryStep, type Now, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -272,7 +272,7 @@ export class DirectoryMessaging implements MessagingPort {
     return this.#step((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
   }
 
-  // What commits in other databases have promised
+  // Messages of commits in other databases
 
   deliver(delivery: Delivery): Promise<Delivered> {
     return this.#kernel.root.transact((tx) => deliver(tx, this.#kernel.limits, delivery));
@@ -295,8 +295,8 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   /**
-   * The body of a transaction runs at once, so that whether the nonce is new is known before it is
-   * on disk; work that starts now commits with it or after it, never before it.
+   * The body of a transaction runs at once, so it is known whether the nonce is new before the nonce is on
+   * disk. Work that starts now commits with the nonce or after it, never before it.
    */
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
     const { root } = this.#kernel;
@@ -307,7 +307,7 @@ export class DirectoryMessaging implements MessagingPort {
     const inserted = key;
     // A refusal by the store (stopped, overloaded) comes before the body has run.
     if (inserted === undefined) await durable;
-    // The answer to the request waits for it; a request that is refused meanwhile does not.
+    // The answer to the request waits for it. A request that is refused in the meantime does not.
     durable.catch(() => undefined);
     return {
       fresh: inserted !== undefined,

@@ -1,4 +1,4 @@
-/** What live readers are told about a group of commits. */
+/** The notices for live readers about a group of commits. */
 import type { Commit } from '../../../feed/port.js';
 import { importNotice } from '../../../messaging/messages/imports.js';
 import type { Notice } from '../../../messaging/port.js';

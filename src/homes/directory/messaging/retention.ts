@@ -1,4 +1,4 @@
-/** What has outlived its time leaves the embedded store, in small steps. */
+/** Removes expired messages, nonces and word lists in small steps. */
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';

@@ -39,7 +39,7 @@ export function readCounts(reader: Reader): CountsRow {
     : decode<CountsRow>(value);
 }
 
-/** The public room that came or was posted to last. */
+/** The public room that was created or posted to last. */
 export function newestRoom(reader: Reader): string | undefined {
   return readCounts(reader).newestRoom;
 }
@@ -76,7 +76,7 @@ function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>
   tx.put(families.totals, countsKey, encode({ ...counts, ...next(counts) }));
 }
 
-/** After the room itself is written: makes it one of the busiest if it has become that. */
+/** Called after the room is written. Adds the room to the busiest rooms if it belongs there. */
 export function rankRoom(tx: Transaction, room: Room): void {
   if (room.isPrivate) return;
   const { ids, floor } = readTop(tx);

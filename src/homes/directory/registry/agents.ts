@@ -1,4 +1,4 @@
-/** Agents in the data directory: made, changed, moved through their table, deleted. */
+/** Agents in the data directory: created, changed, moved between states, deleted. */
 import type { Outage } from '../../../core/outages.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
@@ -67,7 +67,7 @@ export class AgentVerbs {
     this.#leases = leases;
   }
 
-  /** The agent. Throws `not_found` where it does not exist or belongs to another user. */
+  /** The agent. Throws `not_found` if it does not exist or belongs to another user. */
   require(reader: Reader, user: Buffer | null, agentId: string): StoredAgent {
     const agent = findAgent(reader, user, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
@@ -133,8 +133,8 @@ export class AgentVerbs {
   }
 
   /**
-   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the
-   * ids of the sessions and of the identities that spoke for it.
+   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Returns the ids
+   * of its sessions and of its linked identities.
    */
   delete(
     tx: Transaction,
@@ -156,8 +156,8 @@ export class AgentVerbs {
   }
 
   /**
-   * Removes some sessions of an agent that is about to be deleted, where there are more than one
-   * commit should hold. Answers their ids; none when the rest can go with the agent.
+   * Removes some sessions of an agent that is about to be deleted, if there are too many for one commit.
+   * Returns their ids, or none if the rest can be deleted with the agent.
    */
   thinSessions(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
     const agent = this.#guarded(tx, user, agentId, guard);
@@ -170,7 +170,7 @@ export class AgentVerbs {
     return found.map(sessionIdOf);
   }
 
-  /** Makes a change that has passed every guard, and announces it. */
+  /** Makes a change that has passed every check, and announces it. */
   apply(tx: Transaction, before: StoredAgent, change: AgentChange): StoredAgent {
     return this.store(tx, before, applied(before, change, this.#times(tx)));
   }
@@ -198,7 +198,7 @@ export class AgentVerbs {
     return outcome?.session ?? null;
   }
 
-  /** The timer of idleness rang: the agent becomes idle or hibernates, unless something happened since it was set. */
+  /** The idle timer is due: the agent becomes idle or hibernates, unless it was active since the timer was set. */
   onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
     const outcome = agent === undefined ? null : onActivityTimer(agent, this.#times(tx));
@@ -237,7 +237,7 @@ function sessionsOf(reader: Reader, agent: Buffer, limit?: number): Buffer[] {
   return Array.from(reader.range(families.sessionsByAgent, range), ({ key }) => key.subarray(agent.length));
 }
 
-/** Answers how many of them were active. */
+/** Returns the number of active ones. */
 function removeSessions(tx: Transaction, agent: Buffer, sessions: readonly Buffer[]): number {
   let active = 0;
   for (const key of sessions) {

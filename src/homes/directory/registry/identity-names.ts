@@ -1,4 +1,4 @@
-/** Which identities speak for an agent, by its name or id. */
+/** The identities that speak for an agent, by its name or id. */
 import { LRUCache } from 'lru-cache';
 import { userKey } from '../../../identity/user-key.js';
 import { idBytes, isAgentId } from '../../../registry/ids.js';

@@ -1,5 +1,5 @@
 /**
- * The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is
+ * The registry in the directory: reads of the user's shard, and steps there, together with shard 00 if an id is
  * entered.
  */
 import { versionFailure } from '../../../core/version-failure.js';
@@ -47,7 +47,7 @@ export { registryFamilies } from './families.js';
 export { decodeRegistryEntry } from './inspect.js';
 export type { PresenceLostHook } from './leases.js';
 
-/** A scope's store and key: where to look, and whose things count. */
+/** The store to read, and the key of the user whose records are visible. */
 interface Place {
   store: Store;
   user: Buffer | null;
@@ -92,7 +92,7 @@ export class DirectoryRegistry implements RegistryPort {
 
   async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
     const known = this.#agents.get(agentId);
-    // Of another user, or of this user in another spelling: the rows decide.
+    // The agent belongs to another user, or to this user in another spelling: the rows decide.
     if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
     const { store, user } = this.#place(scope, agentId);
     const found = findAgent(store, user, agentId);
@@ -192,7 +192,7 @@ export class DirectoryRegistry implements RegistryPort {
   requireLease(scope: UserScope, agentId: string, fence: number): DirectoryStep<void> {
     return this.#step(scope, agentId, (tx, user) => {
       const lease = findAgent(tx, user, agentId)?.lease ?? null;
-      // As it is by now: the sweeper may not have reached a lease that is over.
+      // The lease as of now: the sweeper may not have ended it yet.
       const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
       if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
     });

@@ -1,4 +1,4 @@
-/** The users of the registry: who is known, under which name, with which quota. */
+/** The users of the registry: their names and quotas. */
 import { StoaError } from '../../../core/errors.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
@@ -25,8 +25,8 @@ export class UserVerbs {
   }
 
   /**
-   * The user's 32 bytes; makes the user where it is new. Every write on behalf of a user goes through
-   * here, in any domain: a user exists from its first write.
+   * The user's 32 bytes. Creates the user if it is new. Every write on behalf of a user goes through here, in
+   * any domain: a user exists from its first write.
    */
   ensure(tx: Transaction, user: string): Buffer {
     const key = keyOfUser(tx, user);
@@ -66,7 +66,7 @@ export class UserVerbs {
     tx.change(userChange('user.imported', user));
   }
 
-  /** Notes a call of the user, unless one was noted lately. */
+  /** Records a call of the user, unless one was recorded recently. */
   saw(tx: Transaction, user: string): void {
     const stored = tx.get(families.users, keyOfUser(tx, user));
     if (stored === undefined) return;

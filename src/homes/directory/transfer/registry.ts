@@ -131,7 +131,7 @@ function addActiveSessions(tx: Transaction, agent: StoredAgent, by: number): voi
   writeMeta(tx, { ...agent, activeSessions: agent.activeSessions + by });
 }
 
-/** A user without a name is not exported: nobody could be given its things. */
+/** A user without a name is not exported, because an import could not assign its records to a user. */
 function findUserLine(users: UserVerbs, reader: Reader, key: Buffer): UserLine | undefined {
   const stored = reader.get(families.userNames, key) === undefined ? undefined : users.read(reader, key);
   return stored === undefined ? undefined : userLine(stored);

@@ -207,7 +207,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     ifVersion: number | undefined,
   ): DirectoryStep<Project> {
     return step(this.#store(owner, 'project', id), (tx) => {
-      // Claims that waited before it was deleted may find something now.
+      // Claims that waited before the deletion may find a task now.
       tx.onDurable(() => this.waiters.wake(id, Infinity));
       return holders.restoreProject(tx, owner, id, name, ifVersion);
     });
@@ -371,21 +371,21 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   }
 
   /**
-   * Makes an id findable in the write that makes its record. The owner is looked up only where there are
+   * Enters an id into the directory of ids, in the write of its record. The owner is looked up only with
    * several shards.
    */
   #enter(root: Transaction, id: string, ownerOf: () => string): void {
     if (this.#kernel.stores.length > 1) this.#kernel.enterIn(root, id, userKey(ownerOf()));
   }
 
-  /** The shard of the owner; for the operator, who names none, the directory knows it. */
+  /** The shard of the owner. For the operator, who names no owner, it comes from the directory of ids. */
   #store(owner: Owner, entity: string, id: string): Store {
     const store = owner === null ? this.#kernel.locate(id) : this.#kernel.storeOf(userKey(owner));
     if (store === undefined) throw notFound(entity, id);
     return store;
   }
 
-  /** A check of a task that does not exist fails in its turn, in any shard. */
+  /** A check of a task that does not exist fails later, in any shard. */
   #checkedStore(owner: Owner, id: string): Store {
     return owner === null
       ? (this.#kernel.locate(id) ?? this.#kernel.root)

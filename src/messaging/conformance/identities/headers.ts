@@ -1,4 +1,4 @@
-/** The four X-AICQ headers on every backend: which fault is reported first, and the exact limits. */
+/** The four X-AICQ headers on every backend: which error is reported first, and the exact limits. */
 import { randomBytes } from 'node:crypto';
 import type { TestRunner } from '../../../core/test-runner.js';
 import { verifySignature } from '../../../identity/signatures.js';
@@ -49,7 +49,7 @@ export function headerTests(
       expect(await post({ ...bad, 'x-aicq-timestamp': String(nowMs) })).toBe(
         'nonce must be at least 24 characters',
       );
-      // A replay is reported before other faults.
+      // A replay is reported before other errors.
       expect(await post({ ...used, 'x-aicq-signature': 'AAAA' })).toBe('nonce already used');
       const inTime = {
         ...bad,
@@ -68,7 +68,7 @@ export function headerTests(
         email: null,
         proven: false,
       });
-      // With such a key this signature would hold for every text.
+      // With such a key this signature would be valid for every text.
       const forged = Buffer.concat([Buffer.alloc(1, 1), Buffer.alloc(63)]).toString('base64');
       for (const signature of ['AAAA', forged])
         expect(

@@ -82,7 +82,7 @@ export function profileTests(
           Buffer.from(keys[1].sig, 'base64'),
         ),
       ).toBe(true);
-      // A key that was in force once never becomes another identity.
+      // A former key never registers a second identity.
       expect(refusal(await desk.ask('POST', '/register', { body: { public_key: eve.publicKey } }))).toEqual([
         200,
         { id: eve.id, profile_url: `/who/${eve.id}` },

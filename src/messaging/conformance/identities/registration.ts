@@ -1,4 +1,4 @@
-/** Registration: one identity a key, and bad input in known words. */
+/** Registration: one identity for each key, and the exact errors for invalid input. */
 import { type TestRunner } from '../../../core/test-runner.js';
 import { Agent, type Backend, type Desk } from '../kit/desk.js';
 import { unknownId, refusal } from '../kit/requests.js';

@@ -1,4 +1,4 @@
-/** RFC 9421 signatures as a hostile client would bend them, on every backend. */
+/** RFC 9421 signatures that a hostile client changed, on every backend. */
 import type { TestRunner } from '../../../core/test-runner.js';
 import type { Backend, Agent, Desk } from '../kit/desk.js';
 

@@ -1,4 +1,4 @@
-/** Signed requests: which are believed and which are refused. */
+/** Signed requests: which are accepted and which are refused. */
 import { globalRoomId } from '../../identities/uuid.js';
 import { randomUUID } from 'node:crypto';
 import { type TestRunner } from '../../../core/test-runner.js';

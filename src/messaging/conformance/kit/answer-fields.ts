@@ -1,11 +1,11 @@
-/** The fields of JSON answers, as tests look into them. */
+/** The fields of JSON answers that tests read. */
 
-/** A list whose length each test states itself. */
+/** A list whose length each test checks itself. */
 export type Listed<Item> = [Item, Item, Item, Item, Item, Item, Item, Item, ...Item[]];
 
 /**
- * Every field that some answer has, by its type: which of them this one has is what the test asserts.
- * A name that is not here is a slip, or a field to be added.
+ * The fields of all answers, with their types. A test asserts which of them an answer has. A name that is
+ * missing here is a mistake, or a field to add.
  */
 export interface AnswerFields {
   // Lists
@@ -55,7 +55,7 @@ export interface AnswerFields {
   family: string;
   createdByAgent: string;
   domain: string;
-  // What is said and stored
+  // Messages and stored values
   body: string;
   command: string;
   output: string;

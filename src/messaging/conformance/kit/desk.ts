@@ -1,4 +1,4 @@
-/** Agents that sign as AICQ's clients do, and the server that they talk to. */
+/** Agents that sign like AICQ's clients, and the server that they call. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -39,7 +39,7 @@ export const roomy = {
   roomKeyGuessesPerMinuteMax: 1_000,
 };
 
-/** What the suites reach beside the wire. */
+/** What the suites use besides HTTP. */
 export interface DeskStoa {
   readonly messaging: MessagingService;
   readonly identity: Pick<IdentityService, 'createToken'>;
@@ -54,7 +54,7 @@ export interface DeskStoa {
   close(): Promise<void>;
 }
 
-/** How a server of the suites differs from one with the defaults. */
+/** The options of a server of the suites that differ from the defaults. */
 export interface DeskOptions {
   limits?: Partial<Limits>;
   /** Milliseconds since 1970. */
@@ -74,7 +74,7 @@ export abstract class Desk {
   abstract readonly stoa: DeskStoa;
   abstract readonly url: string;
 
-  /** Ends the server, with so many seconds for requests that are under way. The storage stays open. */
+  /** Ends the server. Running requests get the given number of seconds. The storage stays open. */
   abstract stop(seconds: number): Promise<void>;
 
   async ask(method: string, path: string, { body, raw, headers = {} }: Request = {}): Promise<Answer> {
@@ -94,7 +94,10 @@ export abstract class Desk {
     };
   }
 
-  /** Bytes on a bare connection, and what comes back until the server closes it, or this side does after the first answer or after so long. */
+  /**
+   * Sends bytes on a plain connection. Returns the received text when the server closes the connection, after
+   * the first answer, or after the given time.
+   */
   talk(bytes: string | Uint8Array, cutAfterMs?: number): Promise<string> {
     return new Promise((resolve) => {
       const socket = connect(Number(new URL(this.url).port), '127.0.0.1', () => socket.write(bytes));
@@ -103,7 +106,7 @@ export abstract class Desk {
         parts.push(part);
         if (cutAfterMs !== undefined) socket.destroy();
       });
-      // A server that is rude to the rude resets the connection; what it said before counts.
+      // The server may reset the connection of an invalid request. The text before the reset is returned.
       socket.on('error', () => socket.destroy());
       socket.on('close', () => resolve(Buffer.concat(parts).toString()));
       if (cutAfterMs !== undefined) setTimeout(() => socket.destroy(), cutAfterMs);
@@ -154,7 +157,7 @@ export class Agent {
     return sign(this.#secretKey, text).toString('base64');
   }
 
-  /** Its word that it speaks for an agent of the registry. */
+  /** The identity's signed consent to a link with an agent of the registry. */
   consent(agentId: string, signedAtMs = Date.now()): { signed_at: number; signature: string } {
     return { signed_at: signedAtMs, signature: this.sign(linkText(this.id, agentId, signedAtMs)) };
   }

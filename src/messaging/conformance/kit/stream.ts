@@ -13,7 +13,7 @@ export class Stream {
   readonly #abort = new AbortController();
   #wake: (() => void)[] = [];
   status = 0;
-  /** The server has ended it. */
+  /** The server has ended the stream. */
   ended = false;
 
   static async open(url: string, headers: Record<string, string> = {}): Promise<Stream> {
@@ -28,7 +28,7 @@ export class Stream {
     return this.events.filter(({ event }) => event === 'message');
   }
 
-  /** Resolves when so many messages have come. */
+  /** Resolves when the given number of messages has arrived. */
   async until(count: number, of: (stream: this) => unknown[] = (stream) => stream.messages): Promise<void> {
     while (of(this).length < count) await new Promise<void>((resolve) => this.#wake.push(resolve));
   }

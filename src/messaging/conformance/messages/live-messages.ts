@@ -126,7 +126,7 @@ export function liveMessageTests(
       expect(
         (await desk.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages,
       ).toEqual([]);
-      // Nobody waits for somebody who is gone already.
+      // A caller that has disconnected is not waited for.
       expect(
         await desk.stoa.messaging.hub.wait(
           { kind: 'room', id: room },

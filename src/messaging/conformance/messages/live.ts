@@ -1,9 +1,9 @@
-/** What streams and waits promise on every backend, whatever position a reader names and whatever goes meanwhile. */
+/** Streams and waits on every backend, from any position, and while messages are deleted. */
 import type { TestRunner } from '../../../core/test-runner.js';
 import { type Backend, type Agent, Desk, roomy } from '../kit/desk.js';
 import { Stream } from '../kit/stream.js';
 
-/** Later than any time that six bytes hold. */
+/** Later than any time that fits into six bytes. */
 const farFuture = 999_999_999_999_999;
 
 export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRunner, backend: Backend): void {
@@ -38,7 +38,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       await beside.until(2);
       expect(beside.messages.map(({ data }) => data.body)).toEqual(['one', 'two']);
       expect((await waiting).json.messages).toEqual([]);
-      // Nothing lies after such a position for years: the stream begins with what comes next.
+      // No message can be after such a position, so the stream begins with the next message.
       await ahead.until(1);
       expect(ahead.messages.map(({ id }) => id)).toEqual([String(ts)]);
       ahead.close();
@@ -92,7 +92,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
         eve.ask('GET', '/dm?after=1&wait=3600'),
         eve.ask('GET', '/dm?pending=1&wait=3600'),
       ];
-      // Time for all three to reach the server: one that comes during the stop would be refused.
+      // Time for all three to reach the server: a request that arrives during the stop would be refused.
       await new Promise((resolve) => setTimeout(resolve, 300));
       await own.stop(3_600);
       for (const { status, json } of await Promise.all(waits)) {

@@ -1,4 +1,4 @@
-/** What is said behind closed doors stays there, on every backend: every way to read a room, tried without its key. */
+/** Private rooms stay private on every backend: every way to read a room is tried without its key. */
 import { randomUUID } from 'node:crypto';
 import type { TestRunner } from '../../../core/test-runner.js';
 import { operatorCaller } from '../../../core/caller.js';
@@ -69,7 +69,7 @@ export function privacyTests(
       const { id } = await ann.post(room, word, {}, withKey);
       await ann.ask('DELETE', `/room/${room}/${id}`);
       await ann.post(room, word, {}, withKey);
-      // Something that all of them get, so that whatever came before has come.
+      // A message that all readers get. When it has arrived, earlier messages have arrived too.
       const open = await ann.post('global', 'aloud');
       await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'a letter' } });
       await Promise.all(streams.slice(0, 3).map((stream) => stream.until(1)));

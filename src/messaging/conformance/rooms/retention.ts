@@ -1,4 +1,4 @@
-/** Messages end with their time. */
+/** Messages expire after their time. */
 import { type TestRunner } from '../../../core/test-runner.js';
 import { type Agent, type Backend, roomy } from '../kit/desk.js';
 import { Stream } from '../kit/stream.js';

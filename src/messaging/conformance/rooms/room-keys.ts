@@ -1,4 +1,4 @@
-/** Guesses of room keys. */
+/** Wrong room keys. */
 import { type TestRunner } from '../../../core/test-runner.js';
 import { type Backend, roomy } from '../kit/desk.js';
 import { secret } from '../kit/requests.js';

@@ -1,4 +1,4 @@
-/** Rooms: made, listed, named. */
+/** Rooms: created, listed and named. */
 import { globalRoomId } from '../../identities/uuid.js';
 import { type TestRunner } from '../../../core/test-runner.js';
 import { type Agent, type Backend, type Desk } from '../kit/desk.js';

@@ -41,7 +41,7 @@ function* inspectNonce(
     return;
   }
   const bucket = nonceBucketOf(key);
-  // Told once, with the first nonce of the bucket. One of the time to come was made under another setting.
+  // Reported once, with the first nonce of the bucket. A bucket in the future was made with another setting.
   for (const before of reader.range(families.nonces, { lt: key, reverse: true, limit: 1 }))
     if (isNonceKey(before.key) && nonceBucketOf(before.key) === bucket) return;
   if (bucket > nonceBucketAt(limits, store.nowMs())) return;

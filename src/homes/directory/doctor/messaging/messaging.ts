@@ -179,7 +179,7 @@ function* inspectActivity(reader: Reader, entry: Entry): Generator<Damage> {
   yield* inspectIndexRow(families.roomsByActivity, entry, rows, 'room');
 }
 
-/** What a row says, or why it cannot be read. */
+/** The content of a row, or the reason why it cannot be read. */
 function readRow<Row extends object>(value: Buffer): Row | string {
   return decodeOrUndefined<Row>(value) ?? 'The row cannot be read: it is not a JSON object.';
 }

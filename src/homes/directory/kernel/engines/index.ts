@@ -1,4 +1,4 @@
-/** Which engine a name means. Each is loaded only when it is chosen. */
+/** Opens an engine by its name. An engine is loaded only when it is chosen. */
 import { StoaError } from '../../../../core/errors.js';
 import type { EngineName } from '../../../../core/settings/store-config.js';
 import type { Engine, EngineConfig } from '../engine.js';

@@ -8,23 +8,20 @@ import type { Transaction } from '../../kernel/transaction.js';
 import type { KeptWindow, SlidingWindows } from '../../../../messaging/gate/sliding-windows.js';
 import { decodeOrUndefined, encode, families } from '../rows.js';
 
-/** Of windows with more times than this, as only limits far above the usual allow, the newest are kept. */
+/** A window with more times than this, which only very high limits allow, keeps the newest. */
 const timesKeptMax = 1_000;
 
 interface KeptWindowsOptions {
   kernel: Kernel;
-  /** By a word that the names of their rows begin with. */
+  /** By the first word of the names of their rows. */
   kinds: Readonly<Record<string, SlidingWindows>>;
   onError: (error: unknown, about: string) => void;
 }
 
-/**
- * A write for each request would make every read a write: a crash forgets the requests of the last few
- * seconds instead.
- */
+/** A write for each request would be too expensive, so a crash loses the requests of the last few seconds. */
 export class KeptWindows {
   readonly #options: KeptWindowsOptions;
-  /** Names of the rows that are there → when their windows count nothing any more. */
+  /** Names of the stored rows → when their windows are empty. */
   readonly #rows = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #keeping: Promise<void> = Promise.resolve();
@@ -33,7 +30,7 @@ export class KeptWindows {
     this.#options = options;
   }
 
-  /** Goes on with the windows of the last time. */
+  /** Loads the stored windows. */
   async start(): Promise<void> {
     const { kernel, kinds } = this.#options;
     const nowMs = kernel.nowMs();
@@ -60,7 +57,7 @@ export class KeptWindows {
     await this.#keeping;
   }
 
-  /** After the write that is under way, which has taken its changes already. */
+  /** Runs after the current write, which already has its changes. */
   #keepNext(): void {
     this.#keeping = this.#keeping.then(() => this.#keep());
   }

@@ -1,8 +1,8 @@
-/** The hash under which a nonce is known in memory: those of minutes under full load fit there. */
+/** The hash of a nonce in memory. The hashes of several minutes under full load fit into memory. */
 import { randomInt } from 'node:crypto';
 import type { Hash } from '../../../../core/hash-set.js';
 
-// Random seeds for each process, so that nobody can prepare nonces that collide.
+// Random seeds for each process: a caller cannot prepare nonces whose hashes collide.
 const seedHigh = randomInt(2 ** 32);
 const seedLow = randomInt(2 ** 32);
 

@@ -1,4 +1,4 @@
-/** Nonces in the embedded store: each accepted once, remembered over a restart, forgotten by the bucket. */
+/** Nonces in the data directory: each is accepted once, survives a restart, and is removed with its bucket. */
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Timer, Transaction } from '../../kernel/transaction.js';
@@ -11,12 +11,12 @@ import { families, nothing } from '../rows.js';
 
 /** Nonces dropped in one step of the sweeper. */
 const noncesPerStep = 1_000;
-/** A nonce's life spans at most this many buckets beside the current one. */
+/** A nonce is valid for at most this many buckets besides the current one. */
 const bucketsBack = 2;
 const bucketBytes = 6;
 const timeBytes = 6;
 const agentBytes = 16;
-/** Where agent and nonce begin in a key. */
+/** The offset of agent and nonce in a key. */
 const namedAt = bucketBytes + timeBytes;
 
 /**
@@ -46,8 +46,8 @@ export class Nonces {
   }
 
   /**
-   * Its key, or undefined when it was there already. It counts as used at once, and is free again when the
-   * transaction is undone.
+   * The key of the nonce, or undefined if it was used before. The nonce counts as used at once, and is free
+   * again if the transaction is undone.
    */
   insert(tx: Transaction, agentId: string, nonce: string): Buffer | undefined {
     const bucket = this.#bucketAt(tx.nowMs);
@@ -64,13 +64,13 @@ export class Nonces {
     return key;
   }
 
-  /** Takes out what `insert` has put in. It counts as used until that is on disk. */
+  /** Removes a nonce that `insert` has written. It counts as used until the removal is on disk. */
   remove(tx: Transaction, key: Buffer): void {
     tx.delete(families.nonces, key);
     tx.onDurable(() => this.#used.get(nonceBucketOf(key))?.delete(nonceHash(key, namedAt)));
   }
 
-  /** The bucket's timer is on disk: others need not write it again. */
+  /** The timer of the bucket is on disk and need not be written again. */
   #settled(bucket: number): void {
     if (this.#timed.has(bucket)) return;
     this.#timed.add(bucket);
@@ -78,7 +78,10 @@ export class Nonces {
     for (const old of this.#used.keys()) if (old < bucket - bucketsBack) this.#used.delete(old);
   }
 
-  /** In any bucket: after the clock was set back, those ahead of it hold nonces that could come again. */
+  /**
+   * Looks in every bucket: after the clock was set back, buckets in the future contain nonces that could be
+   * used again.
+   */
   #isUsed(hash: Hash): boolean {
     for (const used of this.#used.values()) if (used.has(hash)) return true;
     return false;
@@ -121,12 +124,12 @@ export function nonceBucketOf(key: Buffer): number {
   return key.readUIntBE(0, bucketBytes);
 }
 
-/** Whose nonce it is, and which. */
+/** The agent and the nonce. */
 export function nonceOfKey(key: Buffer): { agent_id: string; nonce: string } {
   return { agent_id: uuidOfBytes(key.subarray(namedAt)), nonce: key.toString('utf8', namedAt + agentBytes) };
 }
 
-/** Drops the bucket of a nonce when none in it can be used again. */
+/** Removes the bucket of a nonce when none of its nonces can be used again. */
 export function nonceTimer(limits: Limits, key: Buffer): Timer {
   return {
     atMs: (nonceBucketOf(key) + bucketsBack + 1) * bucketMs(limits),

@@ -1,4 +1,4 @@
-/** Search in the embedded store: the lists of all words are walked together, from the newest message down. */
+/** Search in the data directory: the lists of all words are read together, from the newest message to the oldest. */
 import type { Store } from '../../kernel/store.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Message } from '../../../../messaging/model.js';
@@ -21,7 +21,7 @@ import {
   wordPrefix,
 } from './words.js';
 
-/** Other requests get a turn after so many steps. */
+/** Other requests can run after this many steps. */
 const stepsPerTurn = 1_000;
 
 export async function searchMessages(
@@ -51,7 +51,7 @@ function firstId({ beforeMs, last = null }: SearchQuery): Buffer {
   return shown === undefined ? highestIdOf(beforeMs - 1) : below(indexedId(shown, beforeMs));
 }
 
-/** What is left of a turn, for all words of a search together. */
+/** The steps left in this turn, for all words of a search together. */
 interface Budget {
   stepsLeft: number;
 }
@@ -83,7 +83,7 @@ class Walk {
     this.#upper = upper;
   }
 
-  /** Adds what it finds. Returns where to continue, or undefined at the end. */
+  /** Adds the messages that it finds. Returns where to continue, or undefined at the end. */
   run(wanted: number, found: Message[]): Buffer | undefined {
     let left = wanted;
     while (left > 0) {
@@ -102,7 +102,10 @@ class Walk {
     return undefined;
   }
 
-  /** Moves every list to its highest message not above `#upper`; they agree on one, or `#upper` sinks. */
+  /**
+   * Moves every list to its highest message not above `#upper`. Either all lists have the same message, or
+   * `#upper` is lowered.
+   */
   #agree(): Place | 'lower' | 'end' {
     let agreed: Place | undefined;
     for (const list of this.#lists) {
@@ -116,14 +119,14 @@ class Walk {
         this.#upper = place.id;
         return 'lower';
       }
-      // The first list sets the pace; another one below it sends all back to the new place.
+      // If a list is below the first one, all lists start again from its position.
       this.#upper = place.id;
       agreed = place;
     }
     return agreed ?? 'end';
   }
 
-  /** A room is a sorted list too: the time of its next message bounds the search. */
+  /** A room is a sorted list too: the time of its next message limits the search. */
   #sinkToRoom(room: Buffer): boolean {
     const upperMs = timeOf(this.#upper);
     const bounds = {
@@ -146,7 +149,7 @@ class Walk {
     const value = this.#store.get(families.messages, messageKey);
     const message = value === undefined ? undefined : decodeMessage(messageKey, value);
     const found = ulidBytes(message?.id ?? '');
-    // Another message may have the time of a deleted one.
+    // A deleted message and another one may have the same time.
     return found !== undefined && indexedId(found, timeOf(id)).equals(id) ? message : undefined;
   }
 }
@@ -157,7 +160,7 @@ interface Place {
   room: Buffer;
 }
 
-/** A turn ended before the next message was found: it is not above this. */
+/** The turn ended before the next message was found. The next message is not above this id. */
 interface Below {
   id: Buffer;
   room?: undefined;
@@ -172,11 +175,11 @@ interface WordWalkOptions {
   budget: Budget;
 }
 
-/** The messages that have a word, from the newest: those that wait, and those in its lists. */
+/** The messages that have a word, newest first: waiting messages and indexed ones. */
 class WordWalk {
   readonly #options: WordWalkOptions;
   #waitingLeft: number;
-  /** The list that the walk is in; undefined before the first and after the last. */
+  /** The current list; undefined before the first and after the last. */
   #entries: Buffer | undefined;
   #entriesLeft = 0;
   #ended = false;
@@ -186,7 +189,7 @@ class WordWalk {
     this.#waitingLeft = options.waiting.length;
   }
 
-  /** The newest message not above `id`. Whoever asks goes down only. */
+  /** The newest message not above `id`. Each call must use a lower id than the one before. */
   sinkTo(id: Buffer): Place | Below | undefined {
     const { waiting: all, budget } = this.#options;
     budget.stepsLeft -= 1;
@@ -214,8 +217,8 @@ class WordWalk {
   }
 
   /**
-   * The list with the newest message not above `id`, in its segment or the next one down that has the
-   * word. A rare word is in few of very many segments: the turn ends between them too.
+   * The list with the newest message not above `id`, in its segment or the next one down that has the word. A
+   * rare word is in few of very many segments, so a turn can also end between segments.
    */
   #listAt(id: Buffer): Buffer | Below | undefined {
     const { store, word, segments, oldestMs, budget } = this.#options;

@@ -1,13 +1,13 @@
-/** The words that wait to be indexed, in memory and on disk. Searches look here first. */
+/** The words that wait to be indexed, in memory and on disk. Searches read them first. */
 import type { WriteOperation } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import { families } from '../rows.js';
 import { WaitingWords, fileWords, readSegments, readWaiting } from './words.js';
 
-/** When so much waits, the older part of it is filed. */
+/** When this much waits, the older part is indexed. */
 const messagesWaitingMax = 3_072;
 const wordBytesWaitingMax = 192 * 1024;
-/** The newest messages stay, so that a message that comes a little late still gets its place among them. */
+/** The newest messages stay, so that a message that arrives a little late is still sorted in. */
 const messagesLeft = 1_024;
 /**
  * Indexed in one transaction, which blocks other writes. The number is high enough to keep up with thousands
@@ -19,7 +19,7 @@ const retryMs = 1_000;
 
 export interface WaitingIndexOptions {
   retentionSeconds: number;
-  /** A filing failed; it is tried again. */
+  /** Indexing failed and is tried again. */
   onError: (error: unknown, about: string) => void;
 }
 
@@ -28,9 +28,9 @@ export class WaitingIndex {
   readonly #options: WaitingIndexOptions;
   /** By message id. */
   readonly #waiting = new Map<string, WaitingWords>();
-  /** Oldest first. Only a search needs it, so that posts in a row leave it to the next one. */
+  /** Oldest first. Only a search needs the order, so it is sorted by the next search. */
   readonly #byWord = new Map<string, WaitingWords[]>();
-  /** Those that are not in it yet. */
+  /** Messages that are not sorted in yet. */
   readonly #unread = new Set<WaitingWords>();
   readonly #stop: () => void;
   #segments: readonly number[];
@@ -48,7 +48,7 @@ export class WaitingIndex {
     this.#stop = store.onWritten((operations) => this.#follow(operations));
   }
 
-  /** The messages with a word that wait, oldest first. */
+  /** The waiting messages that have a word, oldest first. */
   messagesOf(word: string): readonly WaitingWords[] {
     this.#readUp();
     return this.#byWord.get(word) ?? [];
@@ -115,7 +115,7 @@ export class WaitingIndex {
 
   #oldest(): WaitingWords[] {
     const inOrder = [...this.#waiting.values()].toSorted((a, b) => Buffer.compare(a.id, b.id));
-    // Few messages of very many words: half of them.
+    // If there are few messages with very many words, half of them.
     const wanted = Math.max(this.#waiting.size - messagesLeft, this.#waiting.size >> 1, 1);
     let count = 0;
     for (let words = 0; count < wanted; count += 1) {
@@ -142,9 +142,7 @@ export class WaitingIndex {
     this.#unread.clear();
   }
 
-  /**
-   * All that a filing took away at once: the list of a word is gone through once, not once for each message.
-   */
+  /** Removes all indexed messages at once, so that the list of a word is read once and not once for each message. */
   #remove(gone: ReadonlySet<WaitingWords>): void {
     const words = new Set<string>();
     for (const waiting of gone) {
@@ -159,7 +157,7 @@ export class WaitingIndex {
   }
 }
 
-/** Into a list in order; nearly always at its end. */
+/** Inserts in order; nearly always at the end. */
 function place(list: WaitingWords[], waiting: WaitingWords): void {
   let at = list.length;
   while (at > 0 && Buffer.compare((list[at - 1] as WaitingWords).id, waiting.id) > 0) at -= 1;

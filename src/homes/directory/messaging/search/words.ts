@@ -1,13 +1,11 @@
 /**
- * The search index of the embedded store. A post writes its words as one row that waits; from time to
- * time the oldest that wait are filed together, a list for each word. A row for each word of each
- * message would cost a post more than all the rest of it.
- *
- * What is filed together is a segment: the messages from one time to the next. Segments come first in
- * the keys, so that filing appends to the store instead of touching pages all over it, however much
- * is stored; a search goes through them from the newest. Within a segment the lists of a word do not
- * overlap either: each is named by its oldest message, and the newest one that begins at or before a
- * message is the only one that can hold it.
+ * The search index of the embedded store. A post writes its words as one waiting row. From time to time the
+ * oldest waiting rows are indexed together: one list for each word. A row for each word of each message would
+ * cost a post more than all the rest of it. What is filed together is a segment: the messages from one time to
+ * the next. Segments come first in the keys, so that filing appends to the store instead of touching pages all
+ * over it, however much is stored; a search goes through them from the newest. Within a segment the lists of a
+ * word do not overlap either: each is named by its oldest message, and the newest one that begins at or before
+ * a message is the only one that can hold it.
  */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../../../messaging/model.js';
@@ -21,10 +19,10 @@ const roomBytes = 16;
 export const segmentBytes = 6;
 /** A list is made of such entries: a message's id, then its room; oldest first. */
 export const entryBytes = idBytes + roomBytes;
-/** A list of so many entries is read at once; late messages may make it twice as long. */
+/** A list of this many entries is read at once. Late messages may make it twice as long. */
 const entriesPerList = 256;
 
-/** What is filed of a message. */
+/** The part of a message that is indexed. */
 export interface MessageWords {
   readonly id: Buffer;
   readonly room: Buffer;
@@ -50,7 +48,7 @@ export class WaitingWords implements MessageWords {
   }
 }
 
-/** Under which id the index knows a message: its own, with its time in the room where the two differ. */
+/** The id of a message in the index: its own id, with its time in the room if the two differ. */
 export function indexedId(id: Buffer, tsMs: number): Buffer {
   if (timeOf(id) === tsMs) return id;
   const indexed = Buffer.from(id);
@@ -72,7 +70,7 @@ export function forgetMessage(tx: Transaction, id: Buffer): void {
   tx.delete(families.waitingWords, id);
 }
 
-/** Every list of a word in a segment begins with this. */
+/** The beginning of the keys of every list of a word in a segment. */
 export function wordPrefix(segment: number, word: string): Buffer {
   const name = Buffer.from(`${word}\0`);
   return Buffer.concat([segmentKey(segment), name]);
@@ -94,7 +92,7 @@ export function readSegments(reader: Reader): number[] {
   );
 }
 
-/** The index of the segment that a time falls into; the first also holds all before it. */
+/** The index of the segment of a time. The first segment also contains all earlier times. */
 export function segmentOf(segments: readonly number[], tsMs: number): number {
   let low = 0;
   let high = segments.length;
@@ -106,7 +104,7 @@ export function segmentOf(segments: readonly number[], tsMs: number): number {
   return Math.max(0, low - 1);
 }
 
-/** The list that holds the newest message of a word not above `id`: its key and its entries. */
+/** The list with the newest message of a word not above `id`: its key and its entries. */
 export function listAt(
   reader: Reader,
   prefix: Buffer,
@@ -117,7 +115,7 @@ export function listAt(
   return undefined;
 }
 
-/** The index of the newest entry not above `id` among the first `count`; -1 when there is none. */
+/** The index of the newest entry not above `id` among the first `count`; -1 if there is none. */
 export function lastNotAbove(entries: Buffer, count: number, id: Buffer): number {
   let low = 0;
   let high = count;
@@ -131,7 +129,8 @@ export function lastNotAbove(entries: Buffer, count: number, id: Buffer): number
 }
 
 /**
- * Files what waited, given oldest first, and remembers the lists that this made, so that they can go in time.
+ * Indexes waiting messages, given oldest first, and records the new lists, so that they can be removed when
+ * they expire.
  */
 export function fileWords(tx: Transaction, waiting: readonly MessageWords[], retentionSeconds: number): void {
   const newest = newestFiled(tx);
@@ -167,7 +166,7 @@ export function fileWords(tx: Transaction, waiting: readonly MessageWords[], ret
   rememberLists(tx, upTo, made, roundedExpiryMs(timeOf(last) + retentionSeconds * 1000));
 }
 
-/** A message that is older than the indexed ones joins the list of its time. */
+/** A message that is older than the indexed ones is added to the list of its time. */
 function fileLate(tx: Transaction, prefix: Buffer, entry: Buffer, made: Buffer[]): void {
   const id = entry.subarray(0, idBytes);
   const list = listAt(tx, prefix, id);
@@ -196,7 +195,7 @@ function putList(tx: Transaction, prefix: Buffer, entries: Buffer, made: Buffer[
   made.push(key);
 }
 
-/** The id of the newest message that was ever filed: the first part of the last batch's key. */
+/** The id of the newest message that was ever indexed: the first part of the last batch's key. */
 export function newestFiled(reader: Reader): Buffer | undefined {
   for (const { key } of reader.range(families.wordBatches, { reverse: true, limit: 1 }))
     return key.subarray(0, idBytes);
@@ -215,7 +214,7 @@ export function rememberLists(tx: Transaction, upTo: Buffer, keys: readonly Buff
   tx.schedule({ atMs, kind: expiryTimers.words, reference: batch });
 }
 
-/** The keys that a batch holds, or undefined where its bytes make no sense. */
+/** The keys in a batch, or undefined if its bytes are invalid. */
 export function batchedLists(value: Buffer): Buffer[] | undefined {
   const keys: Buffer[] = [];
   for (let at = 0; at < value.length;) {
@@ -228,9 +227,7 @@ export function batchedLists(value: Buffer): Buffer[] | undefined {
   return keys;
 }
 
-/**
- * Drops the lists of a batch whose messages have all expired; late messages may have kept some of them alive.
- */
+/** Removes the lists of a batch whose messages have all expired. Late messages may keep some of them. */
 export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: number): void {
   const value = tx.get(families.wordBatches, batch);
   if (value === undefined) return;
@@ -248,7 +245,7 @@ export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: nu
     }
   }
   tx.delete(families.wordBatches, batch);
-  // A segment ends where the next one begins; the last one stays, so that the next begins after it.
+  // A segment ends where the next one begins. The last segment stays, so that the next one begins after it.
   const segments = readSegments(tx);
   for (
     let at = 0;
@@ -265,7 +262,7 @@ export function timeOf(id: Buffer): number {
   return id.readUIntBE(0, 6);
 }
 
-/** All that waits, oldest first. */
+/** All waiting messages, oldest first. */
 export function readWaiting(reader: Reader): WaitingWords[] {
   return Array.from(
     reader.range(families.waitingWords, {}),

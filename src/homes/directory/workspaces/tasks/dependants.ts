@@ -22,7 +22,7 @@ export interface DependantsContext {
   rowsMax: number;
 }
 
-/** Settles as many dependants as one step may, and theirs in turn where they are cancelled. */
+/** Updates as many dependants as fit into one step, and the dependants of cancelled ones. */
 export function settleDependants(
   tx: Transaction,
   context: DependantsContext,
@@ -38,7 +38,7 @@ export function settleDependants(
       const cancelled = settleOne(tx, context, id, next.taskId, next.outcome);
       if (cancelled) open.push({ taskId: id, outcome: 'never' });
     }
-    // A full step may have left some: they are looked for again, right after this transaction.
+    // A full step may have left some dependants. The next step follows right after this transaction.
     if (ids.length === left) continueLater(tx, context, next.taskId, next.outcome);
     left -= ids.length;
   }
@@ -63,7 +63,7 @@ function continueLater(
   context.bulk.kickAfter(tx);
 }
 
-/** Later transactions see the task at once; those who wait are woken when it is on disk. */
+/** Later transactions see the task at once; waiting claims are woken when it is on disk. */
 export function becameReady(
   tx: Transaction,
   { lines, waiters }: Pick<DependantsContext, 'lines' | 'waiters'>,
@@ -74,7 +74,7 @@ export function becameReady(
   tx.onDurable(() => waiters.wake(projectId));
 }
 
-/** True when the dependant was cancelled. */
+/** True if the dependant was cancelled. */
 function settleOne(
   tx: Transaction,
   context: DependantsContext,

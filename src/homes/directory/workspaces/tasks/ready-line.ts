@@ -12,7 +12,7 @@ export interface ReadyEntry {
   taskId: string;
 }
 
-/** Where to look for more: after a key, or from the beginning. */
+/** Where to read more entries: after a key, or from the beginning. */
 export interface ReadyStart {
   after: string | undefined;
 }
@@ -33,10 +33,13 @@ const projectsMax = 10_000;
 export const frontEntriesMax = 256;
 
 export class ReadyLines {
-  /** A front holds for `trustedMs`, or until a transaction that took from it is undone. It saves 340 µs of a claim with 20 busy projects, two thirds of it. */
+  /**
+   * A front is used for `trustedMs`, or until a transaction that took from it is undone. It saves 340 µs of a
+   * claim with 20 busy projects, two thirds of it.
+   */
   readonly #fronts = new LRUCache<string, Front>({ max: projectsMax });
 
-  /** Takes the first entry out, or answers undefined: then `start` says where to look for more. */
+  /** Takes the first entry, or returns undefined. Then `start` says where to read more. */
   take(projectId: string, nowMs: number): ReadyEntry | undefined {
     const front = this.#trusted(projectId, nowMs);
     if (front === undefined || front.at === front.entries.length) return undefined;
@@ -48,7 +51,7 @@ export class ReadyLines {
     return { after: this.#trusted(projectId, nowMs)?.until };
   }
 
-  /** What was found when looking from `start`. */
+  /** The entries that were read from `start`. */
   found(projectId: string, { after }: ReadyStart, entries: ReadyEntry[], nowMs: number): void {
     const last = entries.at(-1);
     if (last === undefined) return;
@@ -56,11 +59,11 @@ export class ReadyLines {
     this.#fronts.set(projectId, { entries, at: 0, until: last.key, sinceMs });
   }
 
-  /** A task became ready, or moved within the line. Behind the front it is found when its turn comes. */
+  /** A task became ready, or its position changed. A task after the front is found later. */
   added(projectId: string, entry: ReadyEntry): void {
     const front = this.#fronts.get(projectId);
     if (front === undefined || entry.key > front.until) return;
-    // A front is short, and most that come back belong near its beginning.
+    // A front is short, and most returned tasks belong near its beginning.
     let place = front.at;
     while (place < front.entries.length && (front.entries[place] as ReadyEntry).key < entry.key) place += 1;
     if (front.entries[place]?.key === entry.key) return;

@@ -30,22 +30,22 @@ export function placedTask(reader: Reader, task: Task, { projectId, ownerId }: T
   return { task, projectId, ownerId, waitsFor };
 }
 
-/** Writes a new task. Answers whether it is ready; otherwise it waits at each task that is unfinished. */
+/** Writes a new task. Returns whether it is ready; otherwise it waits for each unfinished task that it depends on. */
 export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
   const placed = placedTask(tx, task, home);
   taskRecords.put(tx, undefined, placed);
   return isReady(placed);
 }
 
-/** Writes what became of a task and its lease, and moves the timer where the holder changed. */
+/** Writes the changed task and its lease, and changes the timer if the holder changed. */
 export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
   taskRecords.put(tx, placedTask(tx, before.task, home), placedTask(tx, after.task, home));
   if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
 
 /**
- * Only a new holder and a lost one change the timer. A heartbeat leaves it, and its handler checks again when
- * it fires.
+ * Only a new holder and a lost holder change the timer. A heartbeat does not; the handler of the timer checks
+ * the lease again.
  */
 export function storeLease(
   tx: Transaction,
@@ -65,7 +65,7 @@ export function storeLease(
   writeLease(tx, taskId, { ...lease, timerAtMs });
 }
 
-/** Removes a task and all that belongs to it. Counters are the caller's affair. */
+/** Removes a task and everything that belongs to it. The caller updates the counters. */
 export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
   const lease = readLease(tx, task.id);
   if (lease !== undefined) {
@@ -73,7 +73,8 @@ export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
       tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(task.id) });
     removeLease(tx, task.id);
   }
-  // Whether it is ready is not looked up: the rows of both cases go, and deleting a missing row does nothing.
+  // Whether it is ready is not looked up: the rows of both cases are deleted, and deleting a missing row does
+  // nothing.
   const waiting = { task, ...home, waitsFor: task.depends_on };
   taskRecords.remove(tx, waiting);
   if (task.depends_on.length > 0) taskRecords.move(tx, { ...waiting, waitsFor: waitsForNothing }, undefined);

@@ -1,4 +1,4 @@
-/** Tasks in the embedded store: verbs over a transaction. */
+/** Tasks in the data directory: verbs over a transaction. */
 import { StoaError } from '../../../../core/errors.js';
 import { prefixRange } from '../../kernel/engine.js';
 import { type Outage, extendedByOutages } from '../../../../core/outages.js';
@@ -96,7 +96,10 @@ export class TaskVerbs {
     announce(tx, 'deleted', path.task, path);
   }
 
-  /** The first ready task of the project goes to the holder. The cost does not grow with what waits. */
+  /**
+   * Gives the first ready task of the project to the holder. The cost does not depend on the number of waiting
+   * tasks.
+   */
   claim(
     tx: Transaction,
     owner: Owner,
@@ -105,7 +108,7 @@ export class TaskVerbs {
     leaseSeconds: number,
   ): ClaimOutcome {
     const path = findProject(tx, owner, projectId);
-    // What is taken out of the line below is back when nothing of this is kept.
+    // If the transaction is undone, the entry that is taken below is put back.
     tx.onUndone(() => this.#lines.forget(projectId));
     for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
       const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
@@ -229,7 +232,10 @@ export class TaskVerbs {
     return { task: after.task, lease: rules.claimLease(after.lease) };
   }
 
-  /** Writes an end or a return, with all that follows from it. Without `after` it was done before. */
+  /**
+   * Writes the end or the return of a task, and updates everything that depends on it. Without `after`, that
+   * was done before.
+   */
   #end(tx: Transaction, path: TaskPath, before: StoredTask, after: rules.HeldTask | undefined): Task {
     if (after === undefined) return before.task;
     const { task } = after;
@@ -261,7 +267,10 @@ export class TaskVerbs {
     }
   }
 
-  /** Moves the session's clock, but not with every heartbeat: the record is large beside a lease. */
+  /**
+   * Updates the session's last activity, but not with every heartbeat, because the record is much larger than a
+   * lease.
+   */
   #showActivity(tx: Transaction, session: WorkSession): void {
     const quietMs = tx.nowMs - Date.parse(session.last_active);
     if (quietMs < this.#limits.workSessionActivitySeconds * 1_000) return;

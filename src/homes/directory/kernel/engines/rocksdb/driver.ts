@@ -32,14 +32,14 @@ export class RocksDriver implements EngineDriver<Column> {
   /** Undefined for the moment between closing and opening again. */
   #database: RocksDatabase | undefined;
   readonly #writeOptions: { sync: boolean };
-  /** Used again by each commit: to grow a new one takes a third of the time of filling it. */
+  /** Reused by each commit: growing a new batch takes a third of the time of filling it. */
   #batch: RocksBatch | undefined;
   readonly #snapshots = new Set<DriverSnapshot<Column>>();
   /**
    * After a failed write RocksDB accepts no more writes until it is opened again, whatever the reason was.
    */
   #hasFailed = false;
-  /** Whether its log holds something that is in no table yet. */
+  /** Whether the log contains writes that are not in a table yet. */
   #hasWritten = false;
 
   constructor(
@@ -53,7 +53,7 @@ export class RocksDriver implements EngineDriver<Column> {
     this.#path = path;
     this.#open = open;
     this.#database = database;
-    // Only a batch honours `sync`; a single put does not.
+    // Only a batch uses `sync`; a single put ignores it.
     this.#writeOptions = { sync };
   }
 
@@ -96,7 +96,7 @@ export class RocksDriver implements EngineDriver<Column> {
    * and its callers run before any other turn can read.
    */
   async write(operations: readonly DriverOperation<Column>[]): Promise<void> {
-    // Asked beforehand: a write that runs out of space leaves RocksDB unable to write until it is opened
+    // Checked first: after a write that fails because the disk is full, RocksDB cannot write until it is opened
     // again.
     if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
     if (this.#hasFailed) await this.#reopen();
@@ -216,7 +216,7 @@ export class RocksDriver implements EngineDriver<Column> {
     }
   }
 
-  /** What is in the log goes into tables, and the files that RocksDB writes at each start come on top. */
+  /** The log is written into tables. RocksDB also writes some files at each start. */
   #roomToOpen(): number {
     return 2 * directorySizeBytes(this.#path, '.log') + spareBytes;
   }
@@ -273,7 +273,7 @@ export class RocksDriver implements EngineDriver<Column> {
   }
 }
 
-/** Free space that is left alone: RocksDB writes its own small files and needs some at each start. */
+/** Free space that is kept: RocksDB writes small files of its own at each start. */
 const spareBytes = 1024 * 1024;
 
 /** Bytes that a commit may need in the log. */

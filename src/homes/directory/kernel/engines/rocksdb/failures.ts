@@ -3,7 +3,7 @@ import { messageOf, StoaError } from '../../../../../core/errors.js';
 import { commitFailure, damagedData, diskFull, noRoomToOpen } from '../checked.js';
 
 const noSpace = /no space left/i;
-/** Not the bare word: "block checksum mismatch" has it too, and so may the path. */
+/** More than the word "lock": "block checksum mismatch" contains it, and the path may too. */
 const heldElsewhere = /while lock file|lock hold by/i;
 
 export function openFailure(path: string, thrown: unknown): StoaError {
@@ -23,7 +23,7 @@ export function openFailure(path: string, thrown: unknown): StoaError {
 
 export function writeFailure(thrown: unknown): StoaError {
   const message = messageOf(thrown);
-  // A record that was cut off while it was appended is dropped at the next start. A failed sync is
-  // another matter: the record may be whole.
+  // A record that was cut off while it was appended is dropped at the next start. After a failed sync the
+  // record may be complete.
   return noSpace.test(message) && /append/i.test(message) ? diskFull(thrown) : commitFailure(thrown);
 }

@@ -31,7 +31,7 @@ export async function openRocksdb(config: EngineConfig, families: readonly strin
     createIfMissing: true,
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
-    // Commits run on the main thread: compressing the log would hold up every reader.
+    // Commits run on the main thread: compressing the log would delay every reader.
     walCompression: false,
     columns: Object.fromEntries(
       names.map((name) => [name, { ...columnOptions, cacheSize: scattered.has(name) ? 0 : cacheSize }]),

@@ -5,14 +5,14 @@ import { type RangeOptions, pageBytesMax } from '../../engine.js';
 /** A column family's handle, opaque to JavaScript. */
 export type ColumnHandle = NonNullable<unknown>;
 
-/** What the package takes with each call. The handle is another one each time the database is opened. */
+/** An argument of each call of the package. The handle changes each time the database is opened. */
 export interface Column {
   column: ColumnHandle;
 }
 
 export interface RocksIterator {
   /**
-   * Keys and values by turns, at most `size` entries and not much more than `highWaterMarkBytes`; fewer does
+   * Keys and values alternate, at most `size` entries and not much more than `highWaterMarkBytes`; fewer does
    * not mean the end, `finished` does.
    */
   _nextvSync(size: number): { rows: Buffer[]; finished: boolean };
@@ -32,7 +32,7 @@ export interface RocksBatch {
   _put(key: Buffer, value: Buffer, options: Column): void;
   _del(key: Buffer, options: Column): void;
   _writeSync(options: { sync: boolean }): void;
-  /** Empties it, and keeps the memory that it had grown to. */
+  /** Empties the batch and keeps its memory. */
   _clear(): void;
   close(callback: (error: Error | null | undefined) => void): void;
 }
@@ -41,7 +41,7 @@ export interface RocksPackage {
   RocksLevel: { open(path: string, options: Record<string, unknown>): Promise<RocksDatabase> };
 }
 
-/** Values may be large: what one call fetches has a size too. */
+/** Values may be large, so one call is also limited in bytes. */
 export const iteratorOptions = {
   keyEncoding: 'buffer',
   valueEncoding: 'buffer',
