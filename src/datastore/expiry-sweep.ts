@@ -37,6 +37,7 @@ export class ExpirySweep {
   async #sweepAll(): Promise<void> {
     const { clearStepMax } = this.#limits;
     try {
+      if ((await this.#port.takeSweepTurn?.(sweepIntervalMs)) === false) return;
       while (!this.#isClosing && (await this.#port.sweepExpired?.(clearStepMax)) === clearStepMax);
     } catch (error) {
       this.#onError(error, 'sweeping expired documents');

@@ -174,6 +174,8 @@ export interface DocumentReads {
   ): Promise<void>;
   /** Removes expired documents and returns how many. Missing if the database removes expired documents itself. */
   sweepExpired?(limit: number): Promise<number>;
+  /** False where another server sweeps in this interval. Missing where one server has the documents to itself. */
+  takeSweepTurn?(intervalMs: number): Promise<boolean>;
   close(): Promise<void>;
 }
 

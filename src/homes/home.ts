@@ -14,6 +14,7 @@ import type { MessagingService } from '../messaging/service.js';
 import type { OperationsPort } from '../operations/port.js';
 import type { RegistryPort } from '../registry/port.js';
 import type { Secrets } from '../secrets/secrets.js';
+import type { HomeMove, MoveRole } from '../transfer/move/port.js';
 import type { RecordStore } from '../transfer/port.js';
 import type { WorkspacesPort } from '../workspaces/port.js';
 
@@ -38,6 +39,8 @@ export interface HomeOptions {
   /** Called when tokens may have been removed without a notice: cached tokens must not be used any more. */
   readonly onTokensMissed: () => void;
   readonly sweepIntervalMs?: number | undefined;
+  /** Set where a move reads or fills the home. */
+  readonly move?: MoveRole | undefined;
 }
 
 /** Called when a transaction begins. The returned function is called at its end, with the error if it failed. */
@@ -67,11 +70,13 @@ export interface Home {
   readonly syncWrites: boolean;
   nowMs(): number;
   /** The number of live leases of agents and tasks. */
-  liveLeases(): number;
+  liveLeases(): number | Promise<number>;
   /** How messages become part of a commit. */
   commits(messaging: MessagingService): CommitHome;
   /** Every kind of record except documents, for exports and imports. */
   records(): [type: string, store: RecordStore][];
+  /** The rest of the state, for a move of everything. */
+  readonly move: HomeMove;
   /** Calls back when a transaction begins; the returned function is called when it ends. For spans. */
   onTransact(listener: OnTransact): void;
   /** Starts the background work: timers, sweeps, counts. */

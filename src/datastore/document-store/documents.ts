@@ -14,8 +14,11 @@ import type { Documents, DocumentStore } from '../port.js';
 
 /** What the home stores for a store that cannot take part in its transactions. */
 export interface StoreNotes {
-  /** Refuses a caller whose lease has passed to another holder. Called right before each write of the store. */
-  checkFence(caller: Caller): void;
+  /**
+   * Refuses a caller whose lease has passed to another holder, or whose token was revoked. Called right before
+   * each write of the store.
+   */
+  checkCaller(caller: Caller): Promise<void>;
   /** The stored answer for the key, or undefined. */
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
   /**
@@ -35,7 +38,7 @@ export interface StoreNotes {
 
 /** For a store that is opened without a home: changes are not announced and answers are not stored. */
 export const noNotes: StoreNotes = {
-  checkFence: () => undefined,
+  checkCaller: async () => undefined,
   answered: async () => undefined,
   begin: async () => undefined,
   end: async () => undefined,
@@ -99,7 +102,7 @@ class StoreWriter implements Writer {
   async #run(caller: Caller, step: StoreStep<unknown>, idempotency: Idempotency | null): Promise<unknown[]> {
     const changes: Change[] = [];
     let results: [unknown];
-    this.#notes.checkFence(caller);
+    await this.#notes.checkCaller(caller);
     try {
       results = [await step.run(changes)];
     } catch (error) {

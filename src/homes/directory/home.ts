@@ -6,6 +6,7 @@ import { ensureOperatorToken } from '../../identity/operator-token.js';
 import { hashToken, newOperatorToken } from '../../identity/tokens.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type Secrets, openSecrets } from '../../secrets/secrets.js';
+import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
@@ -21,6 +22,7 @@ import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
 import { DirectoryStoreNotes } from './store-notes.js';
 import { messagingRecords } from './transfer/messaging.js';
+import { directoryMove, fileMark } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { workspacesRecords } from './transfer/workspaces.js';
 import { type DirectoryWorkspaces, openDirectoryWorkspaces } from './workspaces/workspaces.js';
@@ -43,6 +45,7 @@ export interface DirectoryHomeOptions extends HomeOptions {
 
 export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<DirectoryHome> {
   const { data, engine, shards, storeConfig, clock, limits, onError, sweepIntervalMs } = options;
+  if (engine !== 'memory') await refusePartOfMove(fileMark(data), data, options.move);
   const kernel = await openKernel({
     dataDir: data,
     engine,
@@ -98,6 +101,7 @@ export class DirectoryHome implements Home {
   readonly messaging: DirectoryMessaging;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
+  readonly move: HomeMove;
   readonly storeNotes: DirectoryStoreNotes;
   readonly operatorToken: string;
   readonly operatorTokenHash: string;
@@ -124,6 +128,7 @@ export class DirectoryHome implements Home {
       checkUser: (user) => this.identity.checkUser(user),
     });
     this.operations = new DirectoryOperations(kernel, this.writer);
+    this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.#leaseCount = new LeaseCount(kernel, onError);
     this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });

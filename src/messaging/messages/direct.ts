@@ -1,7 +1,7 @@
 /** Direct messages: opaque to the server, stored until they expire, delivered again until they are acknowledged. */
 import type { Caller } from '../../core/caller.js';
 import type { Writer } from '../../core/write.js';
-import type { Authors } from '../identities/authors.js';
+import type { Authors, NamedAgent } from '../identities/authors.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from '../model.js';
 import type { MessagingPort, Page, Span } from '../port.js';
@@ -39,7 +39,7 @@ export class DirectMessages {
   }
 
   /** The inbox of an agent of the same user, for callers that write to it by name. */
-  recipientOf(agent: Pick<Caller, 'user' | 'agent'>): Promise<string> {
+  recipientOf(agent: NamedAgent): Promise<string> {
     return this.#options.authors.recipientOf(agent);
   }
 
