@@ -29,8 +29,9 @@ export function fileMark(dataDir: string): MoveMark {
       try {
         return await readFile(path, 'utf8');
       } catch (error) {
-        // A node:fs error has a code. Without the file no move is under way.
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+        // A node:fs error has a code. Without the file, or where the directory is a file, no move is under way.
+        const { code } = error as NodeJS.ErrnoException;
+        if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
         throw error;
       }
     },
