@@ -9,9 +9,9 @@ import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { Outdated, writeOne } from '../../src/core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
-import type { CommitMessage } from '../../src/messaging/drafts.js';
-import { globalRoomId, uuidBytes } from '../../src/messaging/uuid.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import type { CommitMessage } from '../../src/messaging/messages/drafts.js';
+import { globalRoomId, uuidBytes } from '../../src/messaging/identities/uuid.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 const ada: Caller = { ...operatorCaller('ada', 'planner'), kind: 'user' };
 const key = 'a key of sixteen characters';
@@ -180,7 +180,7 @@ it("does not post as an identity that is no longer the caller's kept identity", 
   const { messaging } = stoa;
   const kernel = kernelOf(stoa);
   const posting = await messaging.steps.post(ada, ...saying('late'));
-  const other = await messaging.direct.recipientOf({ user: 'ada', agent: 'other' });
+  const other = await messaging.direct.recipientOf({ tokenId: null, user: 'ada', agent: 'other' });
   await kernel.root.transact((tx) => {
     const rows = [...tx.range(families.keptAgents, {})];
     const kept = rows.find(({ value }) => value.toString().includes(other));

@@ -7,13 +7,15 @@ import { ensureOperatorToken } from '../../identity/operator-token.js';
 import { hashToken, newOperatorToken } from '../../identity/tokens.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type Secrets, openSecrets } from '../../secrets/secrets.js';
+import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
 import { embeddedFamilies, embeddedScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
-import { type Kernel, openKernel } from './kernel/kernel.js';
+import { openKernel } from './kernel/open-kernel.js';
+import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
 import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
@@ -21,21 +23,22 @@ import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
 import { DirectoryStoreNotes } from './store-notes.js';
 import { messagingRecords } from './transfer/messaging.js';
+import { directoryMove, fileMark } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { workspacesRecords } from './transfer/workspaces.js';
 import { type DirectoryWorkspaces, openDirectoryWorkspaces } from './workspaces/workspaces.js';
 import { DirectoryWriter } from './writer.js';
 
 export interface DirectoryHomeOptions extends HomeOptions {
-  /** Made when it is not there. */
+  /** Created if it does not exist. */
   readonly data: string;
   readonly engine?: EngineName | undefined;
   readonly shards?: number | undefined;
   readonly storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
-  /** What secrets are encrypted with, instead of the key file in the directory. */
+  /** The key for secrets, instead of the key file in the directory. */
   readonly secretKeys?: string | undefined;
   readonly clock?: (() => number) | undefined;
-  /** Backups by the clock; none unless given. */
+  /** Scheduled backups; none by default. */
   readonly backups?: BackupSchedule | undefined;
   /** Called for each group of transactions that became durable. */
   readonly onGroup: (group: GroupFacts) => void;
@@ -43,6 +46,7 @@ export interface DirectoryHomeOptions extends HomeOptions {
 
 export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<DirectoryHome> {
   const { data, engine, shards, storeConfig, clock, limits, onError, sweepIntervalMs } = options;
+  if (engine !== 'memory') await refusePartOfMove(fileMark(data), data, options.move);
   const kernel = await openKernel({
     dataDir: data,
     engine,
@@ -67,7 +71,7 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
       onOwner: (tx, user) => void users.ensure(tx, user),
       onError: (error) => onError(error, 'background work on workspaces'),
     });
-    // A lost agent's claims come back.
+    // The claims of a lost agent are released.
     leases.onPresenceLost.push((tx, { record, meta }) =>
       workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
@@ -98,6 +102,7 @@ export class DirectoryHome implements Home {
   readonly messaging: DirectoryMessaging;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
+  readonly move: HomeMove;
   readonly storeNotes: DirectoryStoreNotes;
   readonly mcpSessions: MemoryMcpSessions;
   readonly operatorToken: string;
@@ -125,6 +130,7 @@ export class DirectoryHome implements Home {
       checkUser: (user) => this.identity.checkUser(user),
     });
     this.operations = new DirectoryOperations(kernel, this.writer);
+    this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.mcpSessions = new MemoryMcpSessions(limits);
     this.#leaseCount = new LeaseCount(kernel, onError);
@@ -152,7 +158,7 @@ export class DirectoryHome implements Home {
       writer: this.writer,
       messages: (caller) => async (operation) => {
         const [step, ...before] = (await messaging.steps.postInCommit(caller, operation)).toReversed();
-        // The last of at least one step is the message.
+        // The last step is the message. There is at least one step.
         return { step: step as Step<unknown>, checks: before as Step<void>[] };
       },
     };

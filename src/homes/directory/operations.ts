@@ -1,4 +1,4 @@
-/** What a data directory can do for its operator. */
+/** Operations on a data directory for its operator. */
 import { join, resolve } from 'node:path';
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
@@ -49,6 +49,7 @@ export class DirectoryOperations implements OperationsPort {
       sequence: stores.reduce((sum, store) => sum + store.sequence, 0),
       feedBytes: stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
       expiryBacklogMs: this.#kernel.expiryBacklogMs(),
+      load: null,
     };
   }
 

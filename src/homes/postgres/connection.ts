@@ -18,6 +18,8 @@ export interface PostgresOptions {
   schema?: string;
   /** The server ends a transaction that has been silent for so long, so that a client that hangs holds no locks for ever. */
   idleTransactionSecondsMax?: number;
+  /** A connection is kept as long as it works, and with it what its session holds. */
+  keepsSessions?: boolean;
   /** Bound the time of every statement; without them there is no bound. */
   limits?: Limits;
   /** Called at the end of each transaction, and of each statement outside one. */
@@ -29,6 +31,35 @@ export type OnCall = (verb: 'statement' | 'transaction', milliseconds: number, f
 /** The time that the statements of a pool, or of a transaction in it, may take. */
 const answerTimes = new WeakMap<Queryable, AnswerTime>();
 
+/** How the connections of a pool are used. */
+export interface PoolUse {
+  /** Statements and transactions that have a connection. */
+  readonly busy: number;
+  /** Those that wait for one. */
+  readonly waiting: number;
+  readonly total: number;
+}
+
+const pools = new WeakMap<Queryable, { users: number; readonly total: number }>();
+
+export function poolUse(sql: PostgresSql): PoolUse {
+  const { users, total } = pools.get(sql) ?? { users: 0, total: 0 };
+  return { busy: Math.min(users, total), waiting: Math.max(0, users - total), total };
+}
+
+/** Counts work that has or wants a connection of its own; a statement of a transaction has that one's. */
+async function inPool<T>(sql: Queryable, work: PromiseLike<T>): Promise<T> {
+  const pool = pools.get(sql);
+  if (pool === undefined) return work;
+  pool.users += 1;
+  try {
+    return await work;
+  } finally {
+    pool.users -= 1;
+  }
+}
+
+const connectionsDefault = 10;
 /** Who is told how long the calls of a pool take. */
 const observers = new WeakMap<Queryable, OnCall>();
 
@@ -45,13 +76,14 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   const target = new URL(url);
   const schema = target.searchParams.get('schema') ?? options.schema ?? null;
   target.searchParams.delete('schema');
-  const { limits } = options;
+  const { limits, connectionsMax = connectionsDefault } = options;
   const answerTime = limits === undefined ? undefined : new AnswerTime(limits.backendReadySecondsMax);
   const sql = postgres(target.href, {
-    max: options.connectionsMax ?? 10,
+    max: connectionsMax,
     connect_timeout: limits?.backendRequestSecondsMax ?? 10,
     backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
     onnotice: () => undefined,
+    ...(options.keepsSessions === true && { max_lifetime: null }),
     // The driver would ask for the types of arrays on each new connection, and nobody catches the error when that one is cut off just then.
     fetch_types: false,
     connection: {
@@ -67,6 +99,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   // The types given above change how values are parsed, not what a query is.
   const pool = sql as unknown as PostgresSql;
   if (answerTime !== undefined) answerTimes.set(pool, answerTime);
+  pools.set(pool, { users: 0, total: connectionsMax });
   if (options.onCall !== undefined) observers.set(pool, options.onCall);
   return pool;
 }
@@ -129,7 +162,7 @@ export async function query<Row extends object>(
   });
   try {
     const answered = answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending;
-    return await observed(sql, 'statement', answered);
+    return await observed(sql, 'statement', inPool(sql, answered));
   } catch (error) {
     throw postgresError(error);
   }
@@ -240,7 +273,7 @@ export async function transaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const result = await observed(sql, 'transaction', begin(sql, body));
+      const result = await observed(sql, 'transaction', inPool(sql, begin(sql, body)));
       await settled(result);
       return result;
     } catch (error) {

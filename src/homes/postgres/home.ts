@@ -1,16 +1,24 @@
 /** PostgreSQL with Redis beside it as the home of one Stoa, shared by any number of servers. */
 import type { CommitHome } from '../../commit/home.js';
 import { StoaError } from '../../core/errors.js';
+import { withoutPassword } from '../../core/text/printable-url.js';
 import type { MessagingService } from '../../messaging/service.js';
-import { openKeyRing } from '../../secrets/key-ring.js';
+import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
+import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
-import { checkKeys } from './cluster/key-checks.js';
+import { noteKeys } from './cluster/key-checks.js';
+import { query } from './connection.js';
 import { checkRequirements } from './cluster/requirements.js';
-import { type OperatorCredentials, operatorCredentials } from './cluster/operator-token.js';
+import {
+  type OperatorCredentials,
+  checkOperatorToken,
+  noCredentials,
+  operatorCredentials,
+} from './cluster/operator-token.js';
 import { migrateCluster } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
@@ -25,6 +33,7 @@ import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
+import { factMark, holdDatabase, postgresMove } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
@@ -44,9 +53,12 @@ export interface PostgresHomeOptions extends HomeOptions {
 export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
   const { limits, onError, sweepIntervalMs, clock: given } = options;
   const opened: (() => Promise<void>)[] = [];
-  requireKeyRing(options.secretKeys);
-  await checkRequirements(options, limits, onError);
+  const ring = await openRing(options.secretKeys);
+  if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
+  await checkRequirements({ ...options, ring });
   try {
+    const letGo = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
+    if (letGo !== undefined) opened.unshift(letGo);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
       onError,
@@ -59,9 +71,13 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const { sql, clock, writer, feed } = base;
     const nowMs = (): number => clock.nowMs();
     await migrateCluster(sql);
+    await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
     const storeId = (await readFact(sql, 'store_id')) ?? '';
-    const { secrets, servers } = await openSharedSecrets(base, options);
-    const credentials = await operatorCredentials(sql, options.operatorToken);
+    const isMoveRead = options.move === 'from' || options.move === 'look';
+    if (!isMoveRead) await noteKeys(sql, ring);
+    const { secrets, servers } = openSharedSecrets(base, ring, onError);
+    const credentials =
+      options.move === undefined ? await operatorCredentials(sql, options.operatorToken) : noCredentials();
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user), limits);
     const identity = await openPostgresIdentity({
@@ -101,8 +117,9 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
     base.bound();
-    await servers.start();
+    if (options.move === undefined) await servers.start();
     const parts: Parts = {
+      letGo,
       storeId,
       registry,
       identity,
@@ -122,7 +139,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
 }
 
 /** Without a ring the first start refuses: a ring of its own would lock the other servers out. */
-function requireKeyRing(secretKeys: string | undefined): void {
+function openRing(secretKeys: string | undefined): Promise<KeyRing> {
   if (secretKeys === undefined || secretKeys.trim() === '')
     throw new StoaError(
       'invalid_config',
@@ -131,16 +148,28 @@ function requireKeyRing(secretKeys: string | undefined): void {
         fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
       },
     );
+  return openKeyRing({ file: null, environment: secretKeys });
+}
+
+/** What a start on these databases adds, in sentences, or its refusal. Nothing is changed. */
+export async function planPostgresHome(
+  options: Pick<PostgresHomeOptions, 'postgres' | 'redis' | 'secretKeys' | 'limits' | 'onError'>,
+): Promise<string[]> {
+  return checkRequirements({ ...options, ring: await openRing(options.secretKeys) });
 }
 
 /** The key ring of all servers. */
-async function openSharedSecrets(
-  { sql }: PostgresBase,
-  { secretKeys, onError }: PostgresHomeOptions,
-): Promise<{ secrets: Secrets; servers: Servers }> {
-  const ring = await openKeyRing({ file: null, environment: secretKeys });
-  await checkKeys(sql, ring);
-  const servers = new Servers({ sql, keyIds: () => ring.keyIds, onError });
+function openSharedSecrets(
+  { sql, feed }: PostgresBase,
+  ring: KeyRing,
+  onError: PostgresHomeOptions['onError'],
+): { secrets: Secrets; servers: Servers } {
+  const servers = new Servers({
+    sql,
+    keyIds: () => ring.keyIds,
+    feedSeq: () => feed.reachedSeq,
+    onError,
+  });
   const mark = {
     read: () => readFact(sql, 'rekeying'),
     write: (keyId: string) => writeFact(sql, 'rekeying', keyId),
@@ -161,6 +190,8 @@ async function openSharedSecrets(
 }
 
 interface Parts {
+  /** Of what a move holds. */
+  readonly letGo: (() => Promise<void>) | undefined;
   readonly storeId: string;
   readonly registry: PostgresRegistry;
   readonly identity: PostgresIdentity;
@@ -184,6 +215,7 @@ export class PostgresHome implements Home {
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
+  readonly move: HomeMove;
   readonly storeNotes: PostgresStoreNotes;
   readonly mcpSessions: PostgresMcpSessions;
   readonly operatorToken: string | null;
@@ -193,12 +225,14 @@ export class PostgresHome implements Home {
   readonly #servers: Servers;
   readonly #sweeps: Sweeps;
   readonly #options: PostgresHomeOptions;
+  readonly #letGo: Parts['letGo'];
   #commit: PostgresCommit | undefined;
 
   constructor(base: PostgresBase, parts: Parts, options: PostgresHomeOptions) {
     const { sql, writer, feed } = base;
     this.#base = base;
     this.#options = options;
+    this.#letGo = parts.letGo;
     this.id = parts.storeId;
     this.writer = writer;
     this.feed = feed;
@@ -219,7 +253,15 @@ export class PostgresHome implements Home {
       storeId: parts.storeId,
       health: () => parts.messaging.health(),
     });
-    this.storeNotes = new PostgresStoreNotes(sql, writer, checkCallerFence);
+    this.move = postgresMove({
+      sql,
+      writer,
+      sealer: parts.secrets.sealer,
+      servers: parts.servers,
+      messaging: parts.messaging,
+      workspaces: parts.workspaces,
+    });
+    this.storeNotes = new PostgresStoreNotes(sql, writer);
     this.mcpSessions = new PostgresMcpSessions({ sql, limits: options.limits, onError: options.onError });
     this.#sweeps = new Sweeps({
       sweeps: [
@@ -237,8 +279,13 @@ export class PostgresHome implements Home {
     return this.#base.clock.nowMs();
   }
 
-  liveLeases(): number {
-    return this.#sweeps.liveLeases;
+  async liveLeases(): Promise<number> {
+    const [row] = await query<{ live: string }>(
+      this.#base.sql,
+      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp())
+        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL AND expires_at > clock_timestamp()) AS live`,
+    );
+    return Number(row?.live ?? 0);
   }
 
   commits(messaging: MessagingService): CommitHome {
@@ -272,5 +319,6 @@ export class PostgresHome implements Home {
     await this.identity.removals.close();
     await this.#servers.close();
     await this.#base.close();
+    await this.#letGo?.();
   }
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
-import { canonicalUuid } from '../../messaging/uuid.js';
+import { canonicalUuid } from '../../messaging/identities/uuid.js';
 import { enterRoom, ensureRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
@@ -177,7 +177,7 @@ async function identityOf(
   const own = await stoa.registry.identityOf(caller.user, name);
   if (own !== undefined) return own;
   if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
-  return stoa.messaging.direct.recipientOf({ user: caller.user, agent: name });
+  return stoa.messaging.direct.recipientOf({ ...caller, agent: name });
 }
 
 async function shown(

@@ -1,4 +1,4 @@
-/** Records of one family, paged out over all shards and written back in one transaction a shard. */
+/** Records of one family: read in pages over all shards, and written in one transaction for each shard. */
 import { userKey } from '../../../identity/user-key.js';
 import type { Entry } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -20,14 +20,14 @@ export interface FamilyKind<Kind extends TransferRecord> {
   /** Only keys that begin with this byte. */
   firstByte?: number;
   /** The record of an entry; undefined for an entry that is not exported. */
-  read(reader: Reader, entry: Entry, withSecrets: boolean): Kind | undefined;
+  read(reader: Reader, entry: Entry, scope: ExportScope): Kind | undefined;
   /** The user whose shard stores it; null is shard 00. */
   userOf(record: Kind): string | null;
   /** What is stored under the record's id, without secrets. */
   stored(reader: Reader, record: Kind): Kind | undefined;
   /** A conflict other than a record with the same id. `coming` is undefined right before the write. */
   obstacle?(reader: Reader, record: Kind, coming: Coming | undefined): Conflict | null;
-  /** The part of a record that two must have in common to be the same. */
+  /** The part that two records must have in common to be the same record. */
   essence?(record: Kind): unknown;
   put(tx: Transaction, record: Kind): void;
   /** Ids by which it is looked up without a user. */
@@ -43,11 +43,8 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     this.#kind = kind;
   }
 
-  async page(
-    { user, withSecrets }: ExportScope,
-    after: string | null,
-    limit: number,
-  ): Promise<RecordPage<Kind>> {
+  async page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>> {
+    const { user } = scope;
     const [shard, key] = after === null ? [0, ''] : splitPosition(after);
     const store = this.#kernel.stores[shard];
     if (store === undefined) return { records: [], after: null };
@@ -65,7 +62,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     for (const entry of store.range(this.#kind.family, { ...start, ...end, limit })) {
       seen += 1;
       last = entry.key.toString('hex');
-      const record = this.#kind.read(store, entry, withSecrets);
+      const record = this.#kind.read(store, entry, scope);
       if (record !== undefined && (user === null || this.#kind.userOf(record) === user)) records.push(record);
     }
     if (seen === limit) return { records, after: `${shard}:${last}` };
@@ -109,7 +106,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     return this.#kind.obstacle?.(reader, record, coming) ?? verdictOf(record, stored);
   }
 
-  /** An id of the record that shard 00 knows as another user's. */
+  /** An id of the record that belongs to another user, according to shard 00. */
   #idOfAnother(root: Reader, record: Kind): string | undefined {
     const user = this.#kind.userOf(record);
     if (user === null) return undefined;

@@ -1,11 +1,11 @@
 /** What all servers of one Stoa share beside its records: its name, the operator's token, keys, the list of servers and MCP sessions. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 const tables = `
   CREATE SCHEMA IF NOT EXISTS cluster;
 
-  -- store_id, operator_token_hash, rekeying.
+  -- store_id, operator_token_hash, rekeying, move.
   CREATE TABLE cluster.facts (name text PRIMARY KEY, value text NOT NULL);
   INSERT INTO cluster.facts VALUES ('store_id', gen_random_uuid()::text);
 
@@ -24,6 +24,11 @@ const tables = `
     url text,
     key_ids text[] NOT NULL,
     clock_ahead_ms bigint NOT NULL,
+    -- Commits that the server did not know of, and the age of the oldest.
+    feed_lag_commits bigint NOT NULL,
+    feed_lag_ms bigint NOT NULL,
+    pool_busy integer NOT NULL,
+    pool_total integer NOT NULL,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
   );
@@ -43,6 +48,8 @@ const tables = `
   CREATE INDEX mcp_sessions_user ON cluster.mcp_sessions (user_name, used_at);
   CREATE INDEX mcp_sessions_used ON cluster.mcp_sessions (used_at)`;
 
+export const clusterMigrations: readonly Migration[] = [tables];
+
 export function migrateCluster(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'cluster', [tables]);
+  return migrate(sql, 'cluster', clusterMigrations);
 }

@@ -7,6 +7,7 @@ import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../
 import { type Parameter, type PostgresSql, query, transaction } from '../connection.js';
 import { valuesList } from '../datastore/sql.js';
 import { inSteps } from '../in-steps.js';
+import { takeTurn } from '../turns.js';
 
 /** A message with the id under which it is delivered once. */
 export interface Promised {
@@ -48,8 +49,7 @@ const batchRows = 100;
 /** Rooms and inboxes that one sweep looks at, and how many at once. */
 const sweptPlacesMax = 1_000;
 const sweptAtOnce = 4;
-/** Old rows are looked for once in so many sweeps. */
-const sweepsBetweenTidying = 60;
+const tidyEveryMs = 60_000;
 const retrySecondsMax = 30;
 /** A place that another server is at is looked at again after this. */
 const busyMs = 15;
@@ -70,7 +70,6 @@ export class CommitOutbox {
   readonly #running = new Map<string, { current: Promise<boolean>; next: Promise<boolean> | undefined }>();
   #sweeping: NodeJS.Timeout | undefined;
   #sweep: Promise<void> | undefined;
-  #sweeps = 0;
   #closing = false;
 
   constructor(options: CommitOutboxOptions) {
@@ -78,9 +77,11 @@ export class CommitOutbox {
   }
 
   start(): void {
-    this.#sweeping = setInterval(() => void this.sweep(), this.#options.sweepIntervalMs ?? defaultSweepMs);
+    const { sweepIntervalMs = defaultSweepMs } = this.#options;
+    const begin = (): void => void this.#inTurn(sweepIntervalMs);
+    this.#sweeping = setInterval(begin, sweepIntervalMs);
     this.#sweeping.unref();
-    void this.sweep();
+    begin();
   }
 
   /** Writes a message into the transaction of its commit. */
@@ -147,8 +148,24 @@ export class CommitOutbox {
 
   /** Delivers what is due, also what a server that is gone has left; forgets what is long done. */
   sweep(): Promise<void> {
+    return this.#alone(async () => {
+      await this.#tidy();
+      await this.#deliverDue();
+    });
+  }
+
+  /** Of all servers one delivers in an interval what others have left, and one tidies. */
+  #inTurn(intervalMs: number): Promise<void> {
+    const { sql } = this.#options;
+    return this.#alone(async () => {
+      if (await takeTurn(sql, 'outbox rows', tidyEveryMs)) await this.#tidy();
+      if (await takeTurn(sql, 'outbox', intervalMs)) await this.#deliverDue();
+    });
+  }
+
+  #alone(work: () => Promise<void>): Promise<void> {
     if (this.#closing) return Promise.resolve();
-    this.#sweep ??= this.#sweepOnce()
+    this.#sweep ??= work()
       .catch((error: unknown) => {
         if (!this.#closing) this.#options.onError(error);
       })
@@ -158,10 +175,8 @@ export class CommitOutbox {
     return this.#sweep;
   }
 
-  async #sweepOnce(): Promise<void> {
+  async #deliverDue(): Promise<void> {
     const { sql } = this.#options;
-    if (this.#sweeps % sweepsBetweenTidying === 0) await this.#tidy();
-    this.#sweeps += 1;
     const heads = await query<{ place: string; due: boolean }>(
       sql,
       `SELECT DISTINCT ON (place) place, next_attempt_at <= clock_timestamp() AS due FROM commit_outbox
@@ -190,11 +205,6 @@ export class CommitOutbox {
       table: 'commit_outbox',
       where: `done_at <= clock_timestamp() - CASE state WHEN 'delivered' THEN $1::double precision ELSE $2::double precision END * interval '1 second'`,
       parameters: [limits.commitDeliveredKeptSeconds, limits.commitUndeliverableKeptSeconds],
-    });
-    await inSteps(sql, 'DELETE FROM kept_answers', {
-      ...steps,
-      table: 'kept_answers',
-      where: 'expires_at <= clock_timestamp()',
     });
   }
 

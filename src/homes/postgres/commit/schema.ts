@@ -1,6 +1,6 @@
 /** The tables of commits in PostgreSQL: messages on their way out. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 /** A row is written with the commit that it belongs to; `waiting` ends as `delivered` or `undeliverable`. */
 const outboxTables = `
@@ -24,6 +24,8 @@ const outboxTables = `
   CREATE INDEX commit_outbox_waiting ON commit_outbox (place, seq) WHERE state = 'waiting';
   CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;`;
 
+export const commitMigrations: readonly Migration[] = [outboxTables];
+
 export function migrateCommitsUp(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'commits', [outboxTables]);
+  return migrate(sql, 'commits', commitMigrations);
 }

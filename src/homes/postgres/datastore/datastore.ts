@@ -1,6 +1,7 @@
 /** The data store in PostgreSQL. Calls that come together share statements. */
+import type { Caller } from '../../../core/caller.js';
 import { documentDeleted, namespaceCleared } from '../../../datastore/changes.js';
-import { afterPrefix } from '../../../datastore/code-point-order.js';
+import { afterPrefix } from '../../../datastore/documents/code-point-order.js';
 import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
 import {
@@ -20,7 +21,7 @@ import {
   succeeded,
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
-import { normaliseTime, timeOfMs } from '../../../datastore/times.js';
+import { normaliseTime, timeOfMs } from '../../../datastore/documents/times.js';
 import { wholeUsage } from '../kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
 import { PostgresStep, type RowName } from '../step.js';
@@ -41,6 +42,7 @@ import {
   writeDocuments,
 } from './transaction.js';
 import { migrate } from '../migrate.js';
+import { takeTurn } from '../turns.js';
 
 export interface PostgresDataStoreOptions {
   readonly limits: Limits;
@@ -137,7 +139,7 @@ export class PostgresDataStore implements DataPort {
         ...(await this.#writeIn(work, scope, batch)),
         read: await this.#readFrom(work, scope, batch.gets),
       }),
-      isPlain ? () => this.#setPlain(scope, batch.sets) : undefined,
+      isPlain ? (caller) => this.#setPlain(caller, scope, batch.sets) : undefined,
     );
   }
 
@@ -147,8 +149,8 @@ export class PostgresDataStore implements DataPort {
       return succeeded(sets[0]);
     };
     // Writers of this process line up, so that they do not hold every connection waiting for one row.
-    return new PostgresStep([lockOf(scope, key)], run, () =>
-      this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run)),
+    return new PostgresStep([lockOf(scope, key)], run, (caller) =>
+      this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
     );
   }
 
@@ -278,6 +280,10 @@ export class PostgresDataStore implements DataPort {
     return [];
   }
 
+  takeSweepTurn(intervalMs: number): Promise<boolean> {
+    return takeTurn(this.#sql, 'documents', intervalMs);
+  }
+
   async sweepExpired(limit: number): Promise<number> {
     const swept = await this.#writer.transact(async (work) => {
       const gone = await work.rows<{ userId: string; namespace: string; key: string }>(
@@ -312,8 +318,12 @@ export class PostgresDataStore implements DataPort {
     return found.filter((record) => record !== undefined);
   }
 
-  async #setPlain(scope: Scope, writes: readonly DocumentWrite[]): Promise<DataBatchResult> {
-    const sets = await this.#plainSets.write(scope, writes);
+  async #setPlain(
+    { tokenId }: Caller,
+    scope: Scope,
+    writes: readonly DocumentWrite[],
+  ): Promise<DataBatchResult> {
+    const sets = await this.#plainSets.write(tokenId, scope, writes);
     this.#writer.committed();
     return { sets, deletes: [], read: [] };
   }

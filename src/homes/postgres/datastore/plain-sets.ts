@@ -1,20 +1,23 @@
 /** Sets that one statement can merge. Those that come at the same moment share it, and its row in the feed. */
 import { documentSet } from '../../../datastore/changes.js';
-import { compareCodePoints } from '../../../datastore/code-point-order.js';
-import { documentId } from '../../../datastore/document-id.js';
-import { sizeOf } from '../../../datastore/merge-document.js';
+import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
+import { documentId } from '../../../datastore/documents/document-id.js';
+import { sizeOf } from '../../../datastore/documents/merge-document.js';
 import type { Scope } from '../../../datastore/model.js';
 import type { DocumentWrite, WriteResult } from '../../../datastore/port.js';
-import { timeOfMs } from '../../../datastore/times.js';
+import { timeOfMs } from '../../../datastore/documents/times.js';
 import { StoaError } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';
+import { tokenGone, tokenIsLive } from '../identity/token-check.js';
 import { noteAgents } from './agents.js';
 import { valuesList } from './sql.js';
 
 export interface PlainSet {
   readonly scope: Scope;
   readonly write: DocumentWrite;
+  /** The token of the caller, or null. */
+  readonly tokenId: string | null;
 }
 
 /** A server writes two groups of this size at once in less time than one of twice the size. */
@@ -42,10 +45,16 @@ export class PlainSets {
   }
 
   /** In one statement: all or none. */
-  async write(scope: Scope, writes: readonly DocumentWrite[]): Promise<WriteResult[]> {
+  async write(
+    tokenId: string | null,
+    scope: Scope,
+    writes: readonly DocumentWrite[],
+  ): Promise<WriteResult[]> {
     const [only] = writes;
-    if (only !== undefined && writes.length === 1) return [await this.#grouped.add({ scope, write: only })];
-    return this.#upsert(writes.map((write) => ({ scope, write })));
+    if (only !== undefined && writes.length === 1)
+      return [await this.#grouped.add({ scope, write: only, tokenId })];
+    const results = await this.#upsert(writes.map((write) => ({ scope, write, tokenId })));
+    return results.map(written);
   }
 
   /** Independent writes in one statement. When it fails for a reason of one, each goes alone. */
@@ -58,7 +67,7 @@ export class PlainSets {
       return Promise.all(
         writes.map((write) =>
           this.#upsert([write]).then(
-            ([result]) => result as WriteResult,
+            ([result]) => result as WriteResult | StoaError,
             (failure: Error) => failure,
           ),
         ),
@@ -66,13 +75,17 @@ export class PlainSets {
     }
   }
 
-  /** `mergeDocument` in SQL. Rows go in the order of their keys, so that two statements do not wait for each other. */
-  async #upsert(writes: readonly PlainSet[]): Promise<WriteResult[]> {
+  /**
+   * `mergeDocument` in SQL. Rows go in the order of their keys, so that two statements do not wait for each other.
+   * A write whose token is gone is left out, and answered with the refusal.
+   */
+  async #upsert(writes: readonly PlainSet[]): Promise<(WriteResult | StoaError)[]> {
     const now = timeOfMs(this.#nowMs());
     const ordered = writes.toSorted((a, b) =>
       compareCodePoints(nameOf(a.scope, a.write.key), nameOf(b.scope, b.write.key)),
     );
-    const parameters = ordered.flatMap(({ scope, write }): Parameter[] => [
+    const hasTokens = writes.some(({ tokenId }) => tokenId !== null);
+    const parameters = ordered.flatMap(({ scope, write, tokenId }): Parameter[] => [
       documentId(scope.user, scope.namespace, write.key),
       scope.user,
       scope.namespace,
@@ -83,23 +96,29 @@ export class PlainSets {
       write.expiresAt ?? null,
       // The version is filled in by the statement.
       JSON.stringify(documentSet(scope, write.key, 0)),
+      ...(hasTokens ? [tokenId] : []),
     ]);
     const rows = await withoutDeadlock(() =>
       query<{ userId: string; namespace: string; key: string; version: string }>(
         this.#sql,
-        upsertStatement(ordered.length),
+        upsertStatement(ordered.length, hasTokens),
         parameters,
       ),
-    );
-    await noteAgents(
-      this.#sql,
-      ordered.flatMap(({ scope, write }) => (write.agent === null ? [] : [{ scope, agent: write.agent }])),
     );
     const versions = new Map(
       rows.map(({ userId: user, namespace, key, version }) => [nameOf({ user, namespace }, key), version]),
     );
-    return writes.map(({ scope, write }) => {
+    await noteAgents(
+      this.#sql,
+      ordered.flatMap(({ scope, write }) =>
+        write.agent === null || !versions.has(nameOf(scope, write.key))
+          ? []
+          : [{ scope, agent: write.agent }],
+      ),
+    );
+    return writes.map(({ scope, write, tokenId }) => {
       const version = versions.get(nameOf(scope, write.key));
+      if (version === undefined && tokenId !== null) return tokenGone();
       if (version === undefined)
         throw new StoaError('internal', `PostgreSQL did not answer for the key "${write.key}".`);
       return {
@@ -117,9 +136,14 @@ export class PlainSets {
  * The row of the feed is written from the rows that were: its number is drawn when all of them are locked. The
  * change comes ready made, but for the version, which only the statement knows.
  */
-function upsertStatement(rows: number): string {
+function upsertStatement(rows: number, hasTokens: boolean): string {
   const types = ['text', 'text', 'text', 'text', 'json', 'text', 'timestamptz', 'timestamptz', 'jsonb'];
-  return `WITH given (_id, u, n, k, value, agent, now, expires, change) AS (VALUES ${valuesList(rows, types)}),
+  const columns = '_id, u, n, k, value, agent, now, expires, change';
+  const given = hasTokens
+    ? `all_given (${columns}, token) AS (VALUES ${valuesList(rows, [...types, 'text'])}),
+    given AS (SELECT ${columns} FROM all_given WHERE token IS NULL OR ${tokenIsLive('token', 'now')})`
+    : `given (${columns}) AS (VALUES ${valuesList(rows, types)})`;
+  return `WITH ${given},
     changed AS (
       INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value, "createdByAgent", "updatedByAgent", "lastAccessedByAgent", "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
         SELECT _id, u, n, k, value, agent, agent, agent, now, now, now, expires FROM given
@@ -127,7 +151,8 @@ function upsertStatement(rows: number): string {
     announced AS (
       INSERT INTO feed.incoming (changes)
         SELECT json_agg(jsonb_set(given.change, '{version}', to_jsonb(changed.version)))
-          FROM changed JOIN given ON given.u = changed."userId" AND given.n = changed.namespace AND given.k = changed.key)
+          FROM changed JOIN given ON given.u = changed."userId" AND given.n = changed.namespace AND given.k = changed.key
+          HAVING count(*) > 0)
     SELECT "userId", namespace, key, version FROM changed`;
 }
 
@@ -145,6 +170,11 @@ const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   "lastAccessedAt" = excluded."lastAccessedAt",
   version = CASE WHEN ${expired} THEN 1 ELSE d.version + 1 END,
   "expiresAt" = excluded."expiresAt"`;
+
+function written(result: WriteResult | StoaError): WriteResult {
+  if (result instanceof StoaError) throw result;
+  return result;
+}
 
 async function withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {

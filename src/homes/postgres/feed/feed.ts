@@ -8,6 +8,7 @@ import { type PostgresSql, listen, query } from '../connection.js';
 import { currentEpoch } from './epoch.js';
 import { Numbering } from './numbering.js';
 import { feedChannel, migrateFeed } from './schema.js';
+import { takeTurn } from '../turns.js';
 import { FeedTail, commitsAfter } from './tail.js';
 
 export interface PostgresFeedOptions {
@@ -73,6 +74,11 @@ export class PostgresFeed implements Feed {
   /** The newest number that this server knows of. */
   get lastSeq(): number {
     return this.#tail.newest;
+  }
+
+  /** The number up to which this server has read for those who wait; without any, the newest that it knows of. */
+  get reachedSeq(): number {
+    return this.#waiting.size > 0 ? this.#tail.shown : this.#tail.newest;
   }
 
   /** As of the last look. */
@@ -226,7 +232,8 @@ export class PostgresFeed implements Feed {
   async #trim(): Promise<void> {
     const { sql, limits, onError } = this.#options;
     try {
-      for (let removed = trimRowsMax; removed === trimRowsMax && !this.#closing;) {
+      const isTurn = await takeTurn(sql, 'feed', trimEveryMs);
+      for (let removed = isTurn ? trimRowsMax : 0; removed === trimRowsMax && !this.#closing;) {
         const [row] = await query<{ removed: number }>(
           sql,
           `SELECT feed.trim_commits(

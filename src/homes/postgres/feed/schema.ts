@@ -1,6 +1,6 @@
 /** The tables of the change feed in PostgreSQL. They stay on one node where the others are distributed. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 /**
  * A write adds one row to `incoming` with its last statement, when it holds all its row locks. The number of that
@@ -109,6 +109,8 @@ const tables = `
 
 export const feedChannel = 'stoa_feed';
 
+export const feedMigrations: readonly Migration[] = [tables];
+
 export function migrateFeed(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'feed', [tables]);
+  return migrate(sql, 'feed', feedMigrations);
 }

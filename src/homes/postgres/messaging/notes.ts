@@ -6,6 +6,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query, transaction } from '../connection.js';
+import { takeTurn } from '../turns.js';
 import { changeOf, postedOf } from './news.js';
 import { type RedisConnection, notesKey, notesPart, withRedis } from './redis.js';
 
@@ -49,9 +50,9 @@ export class MessageNotes {
   }
 
   start(): void {
-    const { isCluster } = this.#options.redis;
-    const look = (): void => void this.#look();
-    this.#timer = setInterval(look, isCluster ? scanEveryMs : lookEveryMs);
+    const everyMs = this.#options.redis.isCluster ? scanEveryMs : lookEveryMs;
+    const look = (): void => void this.#look(everyMs);
+    this.#timer = setInterval(look, everyMs);
     this.#timer.unref();
     look();
   }
@@ -66,13 +67,20 @@ export class MessageNotes {
     return this.#begin(list);
   }
 
+  /** What is in every list. */
+  async carryAll(): Promise<void> {
+    const { redis, scan } = this.#options;
+    const lists = redis.isCluster ? await scan(`*:${notesPart}`) : [notesKey];
+    for (const list of lists) await this.carry(list);
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all([...this.#running.values()].map(({ current, next }) => next ?? current));
   }
 
   #begin(list: string): Promise<void> {
-    const current = this.#carryAll(list)
+    const current = this.#carryList(list)
       .then(() => {
         this.#isFailing = false;
       })
@@ -89,11 +97,12 @@ export class MessageNotes {
     return current;
   }
 
-  async #look(): Promise<void> {
-    const { redis, scan, sql, onError } = this.#options;
+  /** Of all servers one looks in an interval. */
+  async #look(everyMs: number): Promise<void> {
+    const { sql, onError } = this.#options;
     try {
-      const lists = redis.isCluster ? await scan(`*:${notesPart}`) : [notesKey];
-      for (const list of lists) await this.carry(list);
+      if (!(await takeTurn(sql, 'message notes', everyMs))) return;
+      await this.carryAll();
       await query(
         sql,
         `DELETE FROM feed.carried WHERE note IN (
@@ -106,7 +115,7 @@ export class MessageNotes {
     }
   }
 
-  async #carryAll(list: string): Promise<void> {
+  async #carryList(list: string): Promise<void> {
     const { redis, onCarried } = this.#options;
     for (;;) {
       const notes = await this.#carrySome(list);

@@ -1,6 +1,6 @@
 /** The tables of the registry and of tokens in PostgreSQL. Keys begin with the owner, so that the tables can be distributed by it. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 /**
  * An agent is one row, its lease included: a lock on the row holds all of it, and one statement reads it as it is
@@ -102,7 +102,9 @@ const tables = `
   );
   CREATE INDEX tokens_expiry ON registry.tokens (expires_at) WHERE expires_at IS NOT NULL`;
 
+export const registryMigrations: readonly Migration[] = [tables];
+
 /** Brings the tables of the registry and of tokens to the newest version. */
 export function migrateRegistry(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'registry', [tables]);
+  return migrate(sql, 'registry', registryMigrations);
 }

@@ -1,5 +1,5 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
-import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
+import { migrateTurns } from '../../../../src/homes/postgres/turns.js';
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
@@ -16,13 +16,13 @@ import { aicqSignedText, sign, signingKeysOf } from '../../../../src/identity/si
 import { type Stoa, type StoaOptions, openStoa } from '../../../../src/index.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Delivery } from '../../../../src/messaging/port.js';
-import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { createApp, stopApp } from '../../../../src/server/app.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const bob = operatorCaller('bob');
@@ -692,6 +692,7 @@ describe('the outbox', () => {
       postgres: url,
       redis: redis.url,
       secretKeys: 'ab'.repeat(32),
+      limits: { commitDeliveryWaitSeconds: 30 },
     };
     const servers = [await open(options), await open(options)];
     const commits = Array.from({ length: 40 }, (_, index) =>
@@ -712,7 +713,7 @@ describe('the outbox', () => {
 
   it('retries while messaging is unavailable; later messages wait', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
+    await migrateTurns(sql);
     const taken: string[] = [];
     const away = { attempts: 3 };
     const port = {
@@ -769,7 +770,6 @@ describe('the outbox', () => {
 
   it('gives up after the configured time, and deletes old rows', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
     const port = {
       deliver: () => Promise.reject(new StoaError('backend_unavailable', 'Redis does not answer.')),
     };
@@ -800,15 +800,10 @@ describe('the outbox', () => {
 
   it('deletes many old rows in small steps', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
-    for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
+    await refuseLargeStatements(sql, 'commit_outbox', 3);
     await query(
       sql,
       `INSERT INTO commit_outbox (delivery, place, message, user_id) SELECT gen_random_uuid(), 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
-    );
-    await query(
-      sql,
-      `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at) SELECT n::text, 'ada', '', '[]', 2, now() - interval '1 second' FROM generate_series(1, 10) n`,
     );
     const faults: unknown[] = [];
     const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
@@ -825,12 +820,7 @@ describe('the outbox', () => {
       sweepIntervalMs: 3_600_000,
     }).sweep();
     expect(faults).toEqual([]);
-    expect(
-      await query(
-        sql,
-        'SELECT (SELECT count(*) FROM commit_outbox)::int AS messages, (SELECT count(*) FROM kept_answers)::int AS answers',
-      ),
-    ).toEqual([{ messages: 0, answers: 0 }]);
+    expect(await query(sql, 'SELECT 1 FROM commit_outbox')).toEqual([]);
   });
 
   it('marks undeliverable messages and continues with the next', async () => {

@@ -238,5 +238,6 @@ describe('several shards', () => {
       expect(idsIn(feed.read({ since: position }))).toEqual(expected.slice(index + 1));
     expect(feed.newest().split('.')).toEqual(['10', '10', '10']);
     expect(() => feed.read({ since: '10' })).toThrow(expect.objectContaining({ code: 'invalid_cursor' }));
+    expect(idsIn(feed.read({ since: '0' }))).toEqual(expected);
   });
 });
