@@ -75,6 +75,20 @@ async function subscribed(client: TestClient, generation: Generation): Promise<{
   return { value: () => value };
 }
 
+/** Documents of this test among those that a stream got. */
+function keys(got: string[]): () => string[] {
+  return () => got.filter((key) => key.startsWith('k'));
+}
+
+/** Messages of this test among those that a stream got. */
+function bodies(got: string[]): () => string[] {
+  return () => got.filter((body) => body.startsWith('m'));
+}
+
+function since(got: string[], from: number): string[] {
+  return got.filter((text) => Number(text.slice(1)) >= from);
+}
+
 test('all streams survive the end of their server, two of them with kill -9', async () => {
   const { args, environment } = await sharedHome();
   const settings = {
@@ -102,8 +116,6 @@ test('all streams survive the end of their server, two of them with kill -9', as
 
   const documents: Record<string, () => string[]> = {};
   const messages: Record<string, () => string[]> = {};
-  const keys = (got: string[]) => () => got.filter((key) => key.startsWith('k'));
-  const bodies = (got: string[]) => () => got.filter((body) => body.startsWith('m'));
   documents['changes.follow'] = keys(
     reader('changes.follow', async (got) => {
       for await (const { items } of stoa.changes.follow({ namespace, signal }))
@@ -184,11 +196,10 @@ test('all streams survive the end of their server, two of them with kill -9', as
   const arrived = (from: number): Promise<void> =>
     vi.waitFor(() => {
       expect(failures).toEqual([]);
-      const since = (got: string[]) => got.filter((text) => Number(text.slice(1)) >= from);
       for (const [name, got] of Object.entries(documents))
-        expect(since(got()), name).toEqual(numbered('k', from));
+        expect(since(got(), from), name).toEqual(numbered('k', from));
       for (const [name, got] of Object.entries(messages))
-        expect(since(got()), name).toEqual(numbered('m', from));
+        expect(since(got(), from), name).toEqual(numbered('m', from));
       for (const [name, { value }] of Object.entries(subscriptions)) expect(value(), name).toBe(written);
     }, patience);
 
