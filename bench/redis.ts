@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { freePort } from './free-port.js';
 
 export interface Redis {
+  url: string;
   setRate(options: { writes: number; clients: number; valueBytes: number; keys: number }): Promise<number>;
   stop(): Promise<void>;
 }
@@ -40,6 +41,7 @@ export async function startRedis(directory: string): Promise<Redis> {
     void exited.then(() => reject(new Error('redis-server ended before it was ready')));
   });
   return {
+    url: `redis://127.0.0.1:${port}`,
     setRate: async ({ writes, clients, valueBytes, keys }) => {
       const { stdout } = await promisify(execFile)('redis-benchmark', [
         '-p',

@@ -14,9 +14,9 @@ import type { Bench, Row } from './frame.js';
 /** Loaded one by one, so that a bench pays nothing for the others. */
 const benches: Record<string, () => Promise<Bench>> = {
   backup: async () => (await import('./backup.js')).backupBench,
+  cluster: async () => (await import('./cluster/cluster.js')).clusterBench,
   commit: async () => (await import('./commit.js')).commitBench,
   datastore: async () => (await import('./datastore.js')).datastoreBench,
-  'datastore-postgres': async () => (await import('./datastore-postgres.js')).datastorePostgresBench,
   feed: async () => (await import('./feed.js')).feedBench,
   http: async () => (await import('./http.js')).httpBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,

@@ -1,0 +1,74 @@
+/** Processor time of a request over HTTP with one, two and three servers. */
+import { operatorCaller } from '../../src/core/caller.js';
+import { openStoa } from '../../src/index.js';
+import { type ChildServer, forkServer } from '../child-server.js';
+import { type Row, median } from '../frame.js';
+import { requestBytes } from '../http-load.js';
+import { load } from '../messaging-load.js';
+import type { Place } from './cluster.js';
+import type { Served } from './http-server.js';
+
+const connections = 16;
+const keys = 10_000;
+const turns = 5;
+const milliseconds = 2_000;
+const serversMax = 3;
+const document = { text: 'x'.repeat(900) };
+
+export async function processorRows(place: Place): Promise<Row[]> {
+  await writeDocuments(place);
+  const servers: ChildServer<Served>[] = [];
+  for (let index = 0; index < serversMax; index += 1)
+    servers.push(await forkServer<Served>('cluster/http-server.js', [JSON.stringify(place)]));
+  try {
+    /** Microseconds of all servers together for a request; one in four is a write. */
+    const cost = async (count: number): Promise<number> => {
+      const used = servers.slice(0, count);
+      const before = await Promise.all(used.map((server) => server.cpuUs()));
+      const results = await Promise.all(
+        used.map(({ served }) => load(served.url, connections / count, milliseconds, () => request(served))),
+      );
+      const after = await Promise.all(used.map((server) => server.cpuUs()));
+      const answered = results.flatMap(({ statuses }) => [...statuses]);
+      const failed = answered.filter(([status]) => status >= 400);
+      if (failed.length > 0) throw new Error(`Requests failed: ${JSON.stringify(failed)}`);
+      const requests = answered.reduce((sum, [, times]) => sum + times, 0);
+      return after.reduce((sum, us, index) => sum + us - (before[index] ?? 0), 0) / requests;
+    };
+    const costs = new Map<number, number[]>([1, 2, 3].map((count) => [count, []]));
+    for (let turn = 0; turn <= turns; turn += 1)
+      for (const [count, measured] of costs) {
+        const us = await cost(count);
+        // The first turn warms up.
+        if (turn > 0) measured.push(us);
+      }
+    const of = (count: number): number => median(costs.get(count) ?? []);
+    return [2, 3].map((count) => ({
+      what: `processor time of a request, ${count} servers / 1 server`,
+      ours: of(count),
+      reference: of(1),
+      unit: 'µs',
+      target: { atMost: 1.2 },
+    }));
+  } finally {
+    for (const { child } of servers) child.kill();
+  }
+}
+
+function request(served: Served): string {
+  const key = `key-${Math.floor(Math.random() * keys)}`;
+  return Math.random() < 0.25
+    ? requestBytes(`PUT /v1/data/http/${key}`, served, JSON.stringify({ value: document }))
+    : requestBytes(`GET /v1/data/http/${key}`, served);
+}
+
+/** What the requests read. */
+async function writeDocuments(place: Place): Promise<void> {
+  const stoa = await openStoa(place);
+  const step = 500;
+  for (let from = 0; from < keys; from += step) {
+    const entries = Array.from({ length: step }, (_, index) => [`key-${from + index}`, document]);
+    await stoa.data.setMany(operatorCaller('bench'), 'http', Object.fromEntries(entries));
+  }
+  await stoa.close();
+}
