@@ -83,8 +83,8 @@ export const errorKinds = {
   overloaded: { status: 503, exit: 6, title: 'Too much work is waiting' },
   /** A commit or fsync failed: writes are refused, reads continue. */
   writes_stopped: { status: 503, exit: 6, title: 'Writes are stopped' },
-  /** The disk is full: this write was refused; the next write is attempted again. */
-  disk_full: { status: 503, exit: 6, title: 'The disk is full' },
+  /** The disk, or the memory of Redis, is full: this write was refused; the next write is attempted again. */
+  disk_full: { status: 503, exit: 6, title: 'There is no space left' },
   /** A database server that a backend needs does not answer. */
   backend_unavailable: { status: 503, exit: 6, title: 'The database behind this does not answer' },
   /** The server or store is closing. */

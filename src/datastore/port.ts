@@ -183,6 +183,8 @@ export interface DocumentReads {
   ): Promise<void>;
   /** Removes expired documents and returns how many. Missing where the database does it. */
   sweepExpired?(limit: number): Promise<number>;
+  /** False where another server sweeps in this interval. Missing where one server has the documents to itself. */
+  takeSweepTurn?(intervalMs: number): Promise<boolean>;
   close(): Promise<void>;
 }
 

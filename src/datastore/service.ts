@@ -380,6 +380,7 @@ export class DataService {
 
   async #sweepAll(): Promise<void> {
     try {
+      if ((await this.port.takeSweepTurn?.(sweepIntervalMs)) === false) return;
       while (
         !this.#isClosing &&
         (await this.port.sweepExpired?.(this.limits.clearStepMax)) === this.limits.clearStepMax

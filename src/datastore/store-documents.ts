@@ -14,8 +14,8 @@ import type { Documents, DocumentStore } from './port.js';
 
 /** What the home keeps for a store that has no transactions to share with it. */
 export interface StoreNotes {
-  /** Refuses a caller whose lease has passed on. Called right before each write of the store. */
-  checkFence(caller: Caller): void;
+  /** Refuses a caller whose lease has passed on or whose token is gone. Called right before each write of the store. */
+  checkCaller(caller: Caller): Promise<void>;
   /** What was answered under the key before, or undefined. */
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined>;
   /**
@@ -35,7 +35,7 @@ export interface StoreNotes {
 
 /** For a store that is opened without a home: changes are not announced and answers are not stored. */
 export const noNotes: StoreNotes = {
-  checkFence: () => undefined,
+  checkCaller: async () => undefined,
   answered: async () => undefined,
   begin: async () => undefined,
   end: async () => undefined,
@@ -99,7 +99,7 @@ class StoreWriter implements Writer {
   async #run(caller: Caller, step: StoreStep<unknown>, idempotency: Idempotency | null): Promise<unknown[]> {
     const changes: Change[] = [];
     let results: [unknown];
-    this.#notes.checkFence(caller);
+    await this.#notes.checkCaller(caller);
     try {
       results = [await step.run(changes)];
     } catch (error) {

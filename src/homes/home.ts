@@ -64,7 +64,7 @@ export interface Home {
   readonly syncWrites: boolean;
   nowMs(): number;
   /** Leases of agents and tasks that are live. */
-  liveLeases(): number;
+  liveLeases(): number | Promise<number>;
   /** How messages go into a commit. */
   commits(messaging: MessagingService): CommitHome;
   /** Every kind of record but documents, for exports and imports. */

@@ -25,6 +25,9 @@ export interface Author {
   prove(body: string): Proof | null;
 }
 
+/** An agent by its user and name, and the token by which it is named. */
+export type NamedAgent = Pick<Caller, 'user' | 'agent' | 'tokenId'>;
+
 interface KeptAuthor {
   identity: Identity;
   owner: string;
@@ -88,18 +91,18 @@ export class Authors {
   }
 
   /** The identity of an agent that receives a message. It is created if it does not exist. */
-  async recipientOf(agent: Pick<Caller, 'user' | 'agent'>): Promise<string> {
+  async recipientOf(agent: NamedAgent): Promise<string> {
     return (await this.#kept(agent)).identity.id;
   }
 
-  async #kept(agent: Pick<Caller, 'user' | 'agent'>): Promise<KeptAuthor> {
+  async #kept(agent: NamedAgent): Promise<KeptAuthor> {
     const owner = ownerOf(agent);
     const { identity, sealedSeed } = (await this.#port.kept(owner)) ?? (await this.#keep(owner, agent));
     return { identity, owner, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
   }
 
   /** A separate write: the identity stays even if the message is refused. */
-  #keep(owner: string, { user, agent }: Pick<Caller, 'user' | 'agent'>): Promise<SealedIdentity> {
+  #keep(owner: string, { user, agent, tokenId }: NamedAgent): Promise<SealedIdentity> {
     const seed = randomBytes(32);
     const { publicKey } = signingKeysOf(seed);
     const keeping = this.#port.keep({
@@ -110,7 +113,7 @@ export class Authors {
       proven: true,
       sealedSeed: this.#sealer.seal(seed.toString('base64'), owner),
     });
-    return writeOne(this.#writer, { caller: operatorCaller(user) }, keeping);
+    return writeOne(this.#writer, { caller: { ...operatorCaller(user), tokenId } }, keeping);
   }
 
   /** The server signs what an AICQ client would have signed, so that one way of checking does for both. */

@@ -3,7 +3,7 @@
  */
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
-import type { Authors } from './authors.js';
+import type { Authors, NamedAgent } from './authors.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from './model.js';
 import type { MessagingPort, Page, Span } from './port.js';
@@ -41,7 +41,7 @@ export class DirectMessages {
   }
 
   /** The inbox of an agent of the same user, for those who write to it by name. */
-  recipientOf(agent: Pick<Caller, 'user' | 'agent'>): Promise<string> {
+  recipientOf(agent: NamedAgent): Promise<string> {
     return this.#options.authors.recipientOf(agent);
   }
 

@@ -87,6 +87,22 @@ export interface LiveServer {
   readonly uptime_seconds: number;
   /** How far the clock of the server is ahead of the database's. */
   readonly clock_ahead_ms: number;
+  /** Commits of the change feed that the server did not know of, and the age of the oldest of them. */
+  readonly feed_lag_commits: number;
+  readonly feed_lag_ms: number;
+  /** Connections to the database that are in use, of how many. */
+  readonly pool_busy: number;
+  readonly pool_total: number;
+  /** How long ago the server noted all this. */
+  readonly seen_ms_ago: number;
+}
+
+/** What a server that shares its home knows of itself. */
+export interface ServerLoad {
+  readonly pool: { readonly busy: number; readonly waiting: number; readonly total: number };
+  /** As of the last note, a few seconds ago at most. */
+  readonly feedLagCommits: number;
+  readonly feedLagMs: number;
 }
 
 /** Facts about a home that need no read. */
@@ -100,6 +116,8 @@ export interface HomeFacts {
   feedBytes: number;
   /** Age of the oldest timer that is due and not handled. */
   expiryBacklogMs: number;
+  /** Null where one server has the home to itself. */
+  load: ServerLoad | null;
 }
 
 /** Rows of one kind. */

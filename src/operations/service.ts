@@ -89,6 +89,11 @@ export class OperationsService {
     await this.#port.check();
   }
 
+  /** The servers that share the home; empty where one server has it to itself. */
+  servers(): Promise<LiveServer[]> {
+    return this.#port.servers();
+  }
+
   announce(url: string): Promise<void> {
     return this.#port.announce(url);
   }

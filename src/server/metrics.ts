@@ -3,6 +3,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Stoa } from '../index.js';
+import type { ServerLoad } from '../operations/model.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from './event-stream.js';
 import { measureTogether } from './shared-gauges.js';
@@ -108,6 +109,39 @@ export class Metrics {
     );
   }
 
+  /** What servers that share a home have beside the others. */
+  #measureCluster({ operations }: Stoa, onError: (error: unknown) => void): void {
+    const facts = (name: string, help: string, of: (load: ServerLoad) => number): void =>
+      gauge([this.registry], name, help, () => {
+        const { load } = operations.facts();
+        return load === null ? 0 : of(load);
+      });
+    facts('stoa_pool_busy', 'Connections to PostgreSQL that are in use.', ({ pool }) => pool.busy);
+    facts(
+      'stoa_pool_waiting',
+      'Statements that wait for a connection to PostgreSQL.',
+      ({ pool }) => pool.waiting,
+    );
+    facts('stoa_pool_size', 'Connections to PostgreSQL that this server may have.', ({ pool }) => pool.total);
+    facts(
+      'stoa_feed_tail_lag_commits',
+      'Commits of the change feed that this server does not know of.',
+      ({ feedLagCommits }) => feedLagCommits,
+    );
+    facts(
+      'stoa_feed_tail_lag_seconds',
+      'Age of the oldest commit that this server does not know of.',
+      ({ feedLagMs }) => feedLagMs / 1_000,
+    );
+    measureTogether(this.registry, {
+      read: () => operations.servers(),
+      onError,
+      gauges: [
+        { name: 'stoa_servers', help: 'Live servers that share the home.', of: ({ length }) => length },
+      ],
+    });
+  }
+
   #measureMessaging({ messaging, onError }: Stoa): void {
     const report = (error: unknown) => onError(error, 'counting for /metrics');
     measureTogether(this.registry, {
@@ -188,19 +222,30 @@ export class Metrics {
     );
     gauge(
       registers,
-      'stoa_feed_lag_commits',
-      'Commits by which the slowest open stream of changes is behind.',
-      () => stoa.changes.lagCommits(),
-    );
-    gauge(
-      registers,
       'stoa_expiry_backlog_seconds',
       'Age of the oldest timer that is due and not handled.',
       () => operations.facts().expiryBacklogMs / 1_000,
     );
-    gauge(registers, 'stoa_leases', 'Leases of agents and tasks that are live.', () =>
-      stoa.home.liveLeases(),
-    );
+    const onError = (error: unknown): void => stoa.onError(error, 'counting for /metrics');
+    measureTogether(this.registry, {
+      read: async () => stoa.home.liveLeases(),
+      onError,
+      gauges: [
+        { name: 'stoa_leases', help: 'Leases of agents and tasks that are live.', of: (leases) => leases },
+      ],
+    });
+    measureTogether(this.registry, {
+      read: () => stoa.changes.lagCommits(),
+      onError,
+      gauges: [
+        {
+          name: 'stoa_feed_lag_commits',
+          help: 'Commits by which the slowest open stream of changes is behind.',
+          of: (commits) => commits,
+        },
+      ],
+    });
+    if (operations.facts().load !== null) this.#measureCluster(stoa, onError);
     gauge(registers, 'stoa_writes_stopped', 'One while writes are refused after a failed commit.', () =>
       operations.facts().writes === 'stopped' ? 1 : 0,
     );

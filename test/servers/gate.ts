@@ -8,22 +8,34 @@ export interface Gate {
   url: string;
   close(): Promise<void>;
   open(): Promise<void>;
-  /** From here on nothing comes through, either way, and no connection ends. */
-  silence(): void;
+  /** From here on nothing comes through, either way, and no connection ends. With a pattern: on connections whose client has sent such text. */
+  silence(sent?: RegExp): void;
   /** What was held back comes through again, on the connections that are still there. */
   speak(): void;
 }
 
-export async function startGate(url: string): Promise<Gate> {
+export interface GateOptions {
+  /** What the server's answers become on their way. */
+  rewrite?: (answer: Buffer) => Buffer;
+}
+
+/** Text that is remembered of a client, for `silence`. */
+const sentTextMax = 100_000;
+
+export async function startGate(
+  url: string,
+  { rewrite = (answer) => answer }: GateOptions = {},
+): Promise<Gate> {
   const target = new URL(url);
-  const sockets = new Set<Socket>();
+  const sockets = new Map<Socket, { text: string }>();
   let port = 0;
   let isSilent = false;
   const newServer = () =>
     createServer((inside) => {
       const outside = connect(Number(target.port), target.hostname);
+      const sent = { text: '' };
       for (const socket of [inside, outside]) {
-        sockets.add(socket);
+        sockets.set(socket, sent);
         // When one side closes, the other is closed too.
         socket.on('error', () => socket.destroy());
         socket.on('close', () => {
@@ -32,8 +44,11 @@ export async function startGate(url: string): Promise<Gate> {
           outside.destroy();
         });
       }
-      inside.on('data', (chunk) => outside.write(chunk));
-      outside.on('data', (chunk) => inside.write(chunk));
+      inside.on('data', (chunk) => {
+        if (sent.text.length < sentTextMax) sent.text += chunk.toString('latin1');
+        outside.write(chunk);
+      });
+      outside.on('data', (chunk) => inside.write(rewrite(Buffer.from(chunk))));
       if (isSilent) for (const socket of [inside, outside]) socket.pause();
     });
   let server = newServer();
@@ -51,13 +66,13 @@ export async function startGate(url: string): Promise<Gate> {
   through.port = String(port);
   return {
     url: through.href,
-    silence: () => {
-      isSilent = true;
-      for (const socket of sockets) socket.pause();
+    silence: (pattern) => {
+      isSilent = pattern === undefined;
+      for (const [socket, { text }] of sockets) if (pattern?.test(text) !== false) socket.pause();
     },
     speak: () => {
       isSilent = false;
-      for (const socket of sockets) socket.resume();
+      for (const socket of sockets.keys()) socket.resume();
     },
     open: () => {
       server = newServer();
@@ -66,7 +81,7 @@ export async function startGate(url: string): Promise<Gate> {
     close: () =>
       new Promise<void>((resolve) => {
         server.close(() => resolve());
-        for (const socket of sockets) socket.destroy();
+        for (const socket of sockets.keys()) socket.destroy();
       }),
   };
 }

@@ -1,6 +1,6 @@
 /** A real PostgreSQL 16 in a temporary directory. */
 import { existsSync } from 'node:fs';
-import { chmod, chown, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,20 @@ import { Child, type HaltingServer, freePort } from './child.js';
 /** PostgreSQL refuses to run as root, so root starts it as `nobody`. */
 const nobody = 65_534;
 
-export async function start(): Promise<HaltingServer> {
+export interface PostgresStart {
+  /** More settings, by their names. */
+  settings?: Readonly<Record<string, string>>;
+  /** Lines of pg_hba.conf before its own, which trust everybody. */
+  hba?: readonly string[];
+}
+
+/** A server that can also come back as a standby, which takes no writes. */
+export interface PostgresServer extends HaltingServer {
+  /** After `halt`. */
+  resumeAsStandby(): Promise<void>;
+}
+
+export async function start({ settings: more = {}, hba = [] }: PostgresStart = {}): Promise<PostgresServer> {
   const native = nativeDirectory();
   await restoreSymlinks(native);
   const directory = await mkdtemp(join(tmpdir(), 'stoa-postgres-'));
@@ -32,6 +45,8 @@ export async function start(): Promise<HaltingServer> {
   );
   if ((await initdb.exit()) !== 0) throw new Error(`initdb failed:\n${initdb.output}`);
 
+  const access = join(data, 'pg_hba.conf');
+  await writeFile(access, `${hba.join('\n')}\n${await readFile(access, 'utf8')}`);
   const port = await freePort();
   const settings = {
     listen_addresses: '127.0.0.1',
@@ -41,12 +56,13 @@ export async function start(): Promise<HaltingServer> {
     synchronous_commit: 'off',
     full_page_writes: 'off',
     max_connections: 300,
+    ...more,
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const run = async (): Promise<Child> => {
     const child = new Child('postgres', join(native, 'bin', 'postgres'), ['-D', data, ...flags], options);
     await child.until(
-      async () => child.output.includes('ready to accept connections') && (await accepts(port)),
+      async () => /ready to accept (read-only )?connections/.test(child.output) && (await accepts(port)),
     );
     return child;
   };
@@ -58,6 +74,10 @@ export async function start(): Promise<HaltingServer> {
     describe: `PostgreSQL ${/PostgreSQL ([\d.]+)/.exec(server.output)?.[1] ?? 'of unknown version'} (real)`,
     halt,
     resume: async () => {
+      server = await run();
+    },
+    resumeAsStandby: async () => {
+      await writeFile(join(data, 'standby.signal'), '');
       server = await run();
     },
     stop: async () => {

@@ -31,6 +31,24 @@ const statusSchema = z
       ),
     size_bytes: count,
     families: z.record(z.string(), z.object({ entries: count, size_bytes: count, estimated: z.boolean() })),
+    servers: z
+      .array(
+        z.object({
+          id: z.string(),
+          host: z.string(),
+          process_id: count,
+          version: z.string(),
+          url: z.string().nullable(),
+          uptime_seconds: count,
+          clock_ahead_ms: z.int().describe("How far the server's clock is ahead of the database's"),
+          feed_lag_commits: count.describe('Commits of the change feed that the server did not know of'),
+          feed_lag_ms: count.describe('The age of the oldest of them'),
+          pool_busy: count.describe('Connections to PostgreSQL that are in use'),
+          pool_total: count,
+          seen_ms_ago: count.describe('How long ago the server noted this'),
+        }),
+      )
+      .describe('The live servers that share the home; empty if one server has it to itself'),
   })
   .meta({ id: 'Status' });
 

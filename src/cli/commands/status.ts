@@ -9,7 +9,7 @@ export const status: Action = async ({ connect, output }) => {
     output.value(answer);
     return;
   }
-  const { families, size_bytes, feed_bytes, ...rest } = answer;
+  const { families, size_bytes, feed_bytes, servers, ...rest } = answer;
   output.value({
     answered_by: connection.stoa === undefined ? connection.where : `${connection.where} (no server runs)`,
     ...rest,
@@ -17,4 +17,18 @@ export const status: Action = async ({ connect, output }) => {
     feed_size: sizeText(feed_bytes),
     families: Object.keys(families).length,
   });
+  if (servers.length > 0)
+    output.list(
+      { items: servers },
+      [
+        ['SERVER', ({ url, host, process_id }) => url ?? `${host} process ${process_id}`],
+        ['VERSION', ({ version }) => version],
+        ['UP', ({ uptime_seconds }) => `${uptime_seconds} s`],
+        ['FEED LAG', ({ feed_lag_commits, feed_lag_ms }) => `${feed_lag_commits} commits, ${feed_lag_ms} ms`],
+        ['POOL', ({ pool_busy, pool_total }) => `${pool_busy}/${pool_total}`],
+        ['CLOCK', ({ clock_ahead_ms }) => `${clock_ahead_ms} ms ahead`],
+        ['NOTED', ({ seen_ms_ago }) => `${seen_ms_ago} ms ago`],
+      ],
+      '',
+    );
 };

@@ -16,6 +16,7 @@ import { settleProcess } from '../../server/process-settings.js';
 import { loadTracing } from '../../server/tracing.js';
 import { lockWaitMsMax } from '../connection/connection.js';
 import type { Action } from '../definitions/definition.js';
+import type { Output } from '../output/output.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
 import { settingFlags } from '../definitions/setting-flags.js';
 import { scheduleOf, stoaOptions } from '../connection/stoa-options.js';
@@ -27,6 +28,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
   });
   const tls = tlsOf(config);
   for (const warning of warnings) output.warn(warning);
+  if (options['dryRun'] === true) return plan(output, config);
   settleProcess();
   const log = new LogDestination();
   const logger = createLogger(config.logLevel, log);
@@ -72,6 +74,26 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     await stoa.close();
   }
 };
+
+/** What a start would add, without starting. */
+async function plan(output: Output, config: Config): Promise<void> {
+  const { postgres, redis } = config;
+  if (postgres === null || redis === null)
+    throw new StoaError('invalid_config', '--dry-run was given without PostgreSQL and Redis.', {
+      fix: 'Set --postgres and --redis to the URLs of the databases. A data directory is only made, never taken over.',
+    });
+  const { planPostgresHome } = await import('../../homes/postgres/home.js');
+  const added = await planPostgresHome({
+    postgres,
+    redis,
+    secretKeys: config.secretKeys ?? undefined,
+    limits: config.limits,
+    onError: (error, about) => output.warn(`${about}: ${messageOf(error)}`),
+  });
+  if (output.json) output.value({ postgres: withoutPassword(postgres), plan: added });
+  else if (added.length === 0) output.say('The databases have everything. A start adds nothing.');
+  else for (const sentence of added) output.line({}, sentence);
+}
 
 interface Credentials {
   /** Where the state is kept, for people. */

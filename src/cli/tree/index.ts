@@ -35,8 +35,16 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'up',
     about: 'Run the server in the foreground',
-    options: settingOptions,
-    examples: ['stoa up', 'stoa up --data ./data --port 9000', 'STOA_PORT=0 stoa up --json'],
+    options: [
+      ...settingOptions,
+      ['--dry-run', 'With --postgres: print what a start would add to the databases, and change nothing'],
+    ],
+    examples: [
+      'stoa up',
+      'stoa up --data ./data --port 9000',
+      'stoa up --postgres postgres://stoa@db/stoa --redis redis://cache:6379 --dry-run',
+      'STOA_PORT=0 stoa up --json',
+    ],
     action: async () => (await import('../commands/up.js')).up,
   },
   {

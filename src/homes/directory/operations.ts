@@ -49,6 +49,7 @@ export class DirectoryOperations implements OperationsPort {
       sequence: stores.reduce((sum, store) => sum + store.sequence, 0),
       feedBytes: stores.reduce((sum, store) => sum + store.feedExtent().sizeBytes, 0),
       expiryBacklogMs: this.#kernel.expiryBacklogMs(),
+      load: null,
     };
   }
 

@@ -18,7 +18,7 @@ export class DirectoryStoreNotes implements StoreNotes {
     this.#users = new UserVerbs(kernel.limits);
   }
 
-  checkFence(caller: Caller): void {
+  async checkCaller(caller: Caller): Promise<void> {
     checkFenceFromOutside(this.#kernel, caller);
   }
 

@@ -6,7 +6,8 @@ import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
 import { migrate } from './migrate.js';
-import { type CheckFence, PostgresWriter } from './writer.js';
+import type { CheckFence } from './work.js';
+import { PostgresWriter } from './writer.js';
 
 export interface PostgresBaseOptions {
   readonly limits: Limits;

@@ -29,6 +29,35 @@ export type OnCall = (verb: 'statement' | 'transaction', milliseconds: number, f
 /** The time that the statements of a pool, or of a transaction in it, may take. */
 const answerTimes = new WeakMap<Queryable, AnswerTime>();
 
+/** How the connections of a pool are used. */
+export interface PoolUse {
+  /** Statements and transactions that have a connection. */
+  readonly busy: number;
+  /** Those that wait for one. */
+  readonly waiting: number;
+  readonly total: number;
+}
+
+const pools = new WeakMap<Queryable, { users: number; readonly total: number }>();
+
+export function poolUse(sql: PostgresSql): PoolUse {
+  const { users, total } = pools.get(sql) ?? { users: 0, total: 0 };
+  return { busy: Math.min(users, total), waiting: Math.max(0, users - total), total };
+}
+
+/** Counts work that has or wants a connection of its own; a statement of a transaction has that one's. */
+async function inPool<T>(sql: Queryable, work: PromiseLike<T>): Promise<T> {
+  const pool = pools.get(sql);
+  if (pool === undefined) return work;
+  pool.users += 1;
+  try {
+    return await work;
+  } finally {
+    pool.users -= 1;
+  }
+}
+
+const connectionsDefault = 10;
 /** Who is told how long the calls of a pool take. */
 const observers = new WeakMap<Queryable, OnCall>();
 
@@ -45,10 +74,10 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   const target = new URL(url);
   const schema = target.searchParams.get('schema') ?? options.schema ?? null;
   target.searchParams.delete('schema');
-  const { limits } = options;
+  const { limits, connectionsMax = connectionsDefault } = options;
   const answerTime = limits === undefined ? undefined : new AnswerTime(limits.backendReadySecondsMax);
   const sql = postgres(target.href, {
-    max: options.connectionsMax ?? 10,
+    max: connectionsMax,
     connect_timeout: limits?.backendRequestSecondsMax ?? 10,
     backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
     onnotice: () => undefined,
@@ -67,6 +96,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   // The types given above change how values are parsed, not what a query is.
   const pool = sql as unknown as PostgresSql;
   if (answerTime !== undefined) answerTimes.set(pool, answerTime);
+  pools.set(pool, { users: 0, total: connectionsMax });
   if (options.onCall !== undefined) observers.set(pool, options.onCall);
   return pool;
 }
@@ -129,7 +159,7 @@ export async function query<Row extends object>(
   });
   try {
     const answered = answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending;
-    return await observed(sql, 'statement', answered);
+    return await observed(sql, 'statement', inPool(sql, answered));
   } catch (error) {
     throw postgresError(error);
   }
@@ -240,7 +270,7 @@ export async function transaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const result = await observed(sql, 'transaction', begin(sql, body));
+      const result = await observed(sql, 'transaction', inPool(sql, begin(sql, body)));
       await settled(result);
       return result;
     } catch (error) {

@@ -2,15 +2,20 @@
 import type { CommitHome } from '../../commit/home.js';
 import { StoaError } from '../../core/errors.js';
 import type { MessagingService } from '../../messaging/service.js';
-import { openKeyRing } from '../../secrets/key-ring.js';
+import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
-import { checkKeys } from './cluster/key-checks.js';
+import { noteKeys } from './cluster/key-checks.js';
+import { query } from './connection.js';
 import { checkRequirements } from './cluster/requirements.js';
-import { type OperatorCredentials, operatorCredentials } from './cluster/operator-token.js';
+import {
+  type OperatorCredentials,
+  checkOperatorToken,
+  operatorCredentials,
+} from './cluster/operator-token.js';
 import { migrateCluster } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
@@ -43,8 +48,9 @@ export interface PostgresHomeOptions extends HomeOptions {
 export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
   const { limits, onError, sweepIntervalMs, clock: given } = options;
   const opened: (() => Promise<void>)[] = [];
-  requireKeyRing(options.secretKeys);
-  await checkRequirements(options, limits, onError);
+  const ring = await openRing(options.secretKeys);
+  if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
+  await checkRequirements({ ...options, ring });
   try {
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
@@ -59,7 +65,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const nowMs = (): number => clock.nowMs();
     await migrateCluster(sql);
     const storeId = (await readFact(sql, 'store_id')) ?? '';
-    const { secrets, servers } = await openSharedSecrets(base, options);
+    const { secrets, servers } = await openSharedSecrets(base, ring, onError);
     const credentials = await operatorCredentials(sql, options.operatorToken);
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user), limits);
@@ -121,7 +127,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
 }
 
 /** Without a ring the first start refuses: a ring of its own would lock the other servers out. */
-function requireKeyRing(secretKeys: string | undefined): void {
+function openRing(secretKeys: string | undefined): Promise<KeyRing> {
   if (secretKeys === undefined || secretKeys.trim() === '')
     throw new StoaError(
       'invalid_config',
@@ -130,16 +136,29 @@ function requireKeyRing(secretKeys: string | undefined): void {
         fix: 'Make a key with "openssl rand -hex 32", and set STOA_SECRET_KEYS to it on every server.',
       },
     );
+  return openKeyRing({ file: null, environment: secretKeys });
+}
+
+/** What a start on these databases adds, in sentences, or its refusal. Nothing is changed. */
+export async function planPostgresHome(
+  options: Pick<PostgresHomeOptions, 'postgres' | 'redis' | 'secretKeys' | 'limits' | 'onError'>,
+): Promise<string[]> {
+  return checkRequirements({ ...options, ring: await openRing(options.secretKeys) });
 }
 
 /** The key ring of all servers. */
 async function openSharedSecrets(
-  { sql }: PostgresBase,
-  { secretKeys, onError }: PostgresHomeOptions,
+  { sql, feed }: PostgresBase,
+  ring: KeyRing,
+  onError: PostgresHomeOptions['onError'],
 ): Promise<{ secrets: Secrets; servers: Servers }> {
-  const ring = await openKeyRing({ file: null, environment: secretKeys });
-  await checkKeys(sql, ring);
-  const servers = new Servers({ sql, keyIds: () => ring.keyIds, onError });
+  await noteKeys(sql, ring);
+  const servers = new Servers({
+    sql,
+    keyIds: () => ring.keyIds,
+    feedSeq: () => feed.reachedSeq,
+    onError,
+  });
   const mark = {
     read: () => readFact(sql, 'rekeying'),
     write: (keyId: string) => writeFact(sql, 'rekeying', keyId),
@@ -217,7 +236,7 @@ export class PostgresHome implements Home {
       storeId: parts.storeId,
       health: () => parts.messaging.health(),
     });
-    this.storeNotes = new PostgresStoreNotes(sql, writer, checkCallerFence);
+    this.storeNotes = new PostgresStoreNotes(sql, writer);
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
@@ -233,8 +252,13 @@ export class PostgresHome implements Home {
     return this.#base.clock.nowMs();
   }
 
-  liveLeases(): number {
-    return this.#sweeps.liveLeases;
+  async liveLeases(): Promise<number> {
+    const [row] = await query<{ live: string }>(
+      this.#base.sql,
+      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp())
+        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL AND expires_at > clock_timestamp()) AS live`,
+    );
+    return Number(row?.live ?? 0);
   }
 
   commits(messaging: MessagingService): CommitHome {

@@ -5,7 +5,7 @@ import { type Withheld, repeatedAnswer } from '../../core/kept-answer.js';
 import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
 import { type PostgresSql, type Queryable, query } from './connection.js';
 import { lockUser } from './locks.js';
-import { migrate } from './migrate.js';
+import { type Migration, migrate } from './migrate.js';
 import type { Work } from './work.js';
 
 const answerTables = `
@@ -24,8 +24,10 @@ const answerTables = `
   );
   CREATE INDEX kept_answers_expiry ON kept_answers (expires_at)`;
 
+export const answerMigrations: readonly Migration[] = [answerTables];
+
 export function migrateAnswers(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'answers', [answerTables]);
+  return migrate(sql, 'answers', answerMigrations);
 }
 
 /** Two requests with one key wait for each other here. */

@@ -41,6 +41,20 @@ export async function migrate(
   while (await transaction(sql, (tx) => goOn(tx, plan)));
 }
 
+/** How far each domain's tables are. Nothing is changed; a database without any has none. */
+export async function migrationsDone(sql: PostgresSql): Promise<ReadonlyMap<string, number>> {
+  const [found] = await query<{ is_there: boolean }>(
+    sql,
+    `SELECT to_regclass('${table}') IS NOT NULL AS is_there`,
+  );
+  if (found?.is_there !== true) return new Map();
+  const rows = await query<{ domain: string; step: number }>(
+    sql,
+    `SELECT domain, max(step) AS step FROM ${table} GROUP BY domain`,
+  );
+  return new Map(rows.map(({ domain, step }) => [domain, step]));
+}
+
 /** For a program that runs: the refusal once another one, that is newer, has begun to change the tables. */
 export async function newerTables(
   sql: PostgresSql,
@@ -56,7 +70,7 @@ export async function newerTables(
   return done > known ? newerData(domain, done, known) : undefined;
 }
 
-function newerData(domain: string, done: number, known: number): StoaError {
+export function newerData(domain: string, done: number, known: number): StoaError {
   return new StoaError(
     'newer_data',
     `The tables of ${domain} are at step ${done}; this program knows ${known}.`,

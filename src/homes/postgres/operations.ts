@@ -38,7 +38,7 @@ export class PostgresOperations implements OperationsPort {
   }
 
   facts(): HomeFacts {
-    const { storeId, feed } = this.#options;
+    const { storeId, feed, servers } = this.#options;
     return {
       storeId,
       engine: 'postgres',
@@ -47,6 +47,7 @@ export class PostgresOperations implements OperationsPort {
       sequence: feed.lastSeq,
       feedBytes: feed.sizeBytes,
       expiryBacklogMs: 0,
+      load: servers.load(),
     };
   }
 

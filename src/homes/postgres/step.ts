@@ -1,4 +1,5 @@
 /** A step of the PostgreSQL home: an asynchronous function of one database transaction. */
+import type { Caller } from '../../core/caller.js';
 import type { Step } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
 import type { Work } from './work.js';
@@ -15,10 +16,8 @@ export class PostgresStep<Result> implements Step<Result> {
     readonly locks: readonly RowName[],
     /** May run again after a conflict: it touches memory only through `work.afterCommit`. */
     readonly run: (work: Work) => Promise<Result>,
-    /** A cheaper way when the step is the whole write, without key, fence and checks. */
-    readonly alone?: (() => Promise<Result>) | undefined,
-    /** Its effect is outside the database, and a rollback does not undo it: the caller is checked before it runs. */
-    readonly isOutside = false,
+    /** A cheaper way when the step is the whole write, without key, fence and checks. It checks the caller's token itself. */
+    readonly alone?: ((caller: Caller) => Promise<Result>) | undefined,
   ) {}
 
   map<Shown>(show: (result: Result) => Shown): PostgresStep<Shown> {
@@ -26,8 +25,7 @@ export class PostgresStep<Result> implements Step<Result> {
     return new PostgresStep(
       this.locks,
       async (work) => show(await this.run(work)),
-      alone && (async () => show(await alone())),
-      this.isOutside,
+      alone && (async (caller) => show(await alone(caller))),
     );
   }
 
@@ -44,8 +42,7 @@ export class PostgresStep<Result> implements Step<Result> {
         work.afterCommit(() => act(result));
         return result;
       },
-      alone && (async () => acted(await alone())),
-      this.isOutside,
+      alone && (async (caller) => acted(await alone(caller))),
     );
   }
 }

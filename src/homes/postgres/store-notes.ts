@@ -5,26 +5,20 @@ import type { Idempotency } from '../../core/idempotency.js';
 import type { StoreNotes } from '../../datastore/store-documents.js';
 import type { PostgresSql } from './connection.js';
 import { beginAnswer, dropAnswer, endAnswer, findAnswer, lockAnswer } from './kept-answers.js';
-import type { Work } from './work.js';
 import type { PostgresWriter } from './writer.js';
 
 export class PostgresStoreNotes implements StoreNotes {
   readonly #sql: PostgresSql;
   readonly #writer: PostgresWriter;
-  readonly #checkFence: (work: Work, caller: Caller) => Promise<void>;
 
-  constructor(
-    sql: PostgresSql,
-    writer: PostgresWriter,
-    checkFence: (work: Work, caller: Caller) => Promise<void>,
-  ) {
+  constructor(sql: PostgresSql, writer: PostgresWriter) {
     this.#sql = sql;
     this.#writer = writer;
-    this.#checkFence = checkFence;
   }
 
-  async checkFence(caller: Caller): Promise<void> {
-    if (caller.fence !== null) await this.#writer.transact((work) => this.#checkFence(work, caller));
+  async checkCaller(caller: Caller): Promise<void> {
+    if (caller.fence !== null || caller.tokenId !== null)
+      await this.#writer.transact((work) => work.fenced(), caller);
   }
 
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {

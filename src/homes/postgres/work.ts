@@ -1,15 +1,24 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
+import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
 import { type Parameter, query } from './connection.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { Limits } from '../../core/settings/limits.js';
+import { checkCallerToken } from './identity/token-check.js';
+
+/** Refuses a caller whose lease has passed on, and locks the row of the lease (`FOR SHARE`), so that it stays until the commit. */
+export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
 
 export class Work {
   readonly sql: TransactionSql;
   readonly limits: Limits;
   readonly clock: DatabaseClock;
   #nowMs: number;
+  readonly #allowed: Promise<void>;
+  readonly #checkFence: CheckFence;
+  readonly #caller: Caller | null;
+  #fenced: Promise<void> | undefined;
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
@@ -17,11 +26,43 @@ export class Work {
   readonly #sent: Promise<unknown>[] = [];
   readonly #afterRollback: (() => Promise<void>)[] = [];
 
-  constructor(sql: TransactionSql, clock: DatabaseClock, limits: Limits) {
+  /** `caller` is null for work that no caller asked for. */
+  constructor(
+    sql: TransactionSql,
+    clock: DatabaseClock,
+    limits: Limits,
+    caller: Caller | null,
+    checkFence: CheckFence,
+  ) {
     this.sql = sql;
     this.clock = clock;
     this.limits = limits;
+    this.#caller = caller;
+    this.#checkFence = checkFence;
     this.#nowMs = clock.nowMs();
+    // Sent before everything else, so that its answer shares a round trip with the first statement of the steps.
+    this.#allowed = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
+    // Looked at by `allowed`, or never, where the connection is lost before.
+    this.#allowed.catch(() => undefined);
+  }
+
+  /** Refuses where the token of the caller was revoked or has expired. */
+  allowed(): Promise<void> {
+    return this.#allowed;
+  }
+
+  /** Refuses where the lease of the caller has passed on; from here on it stays until the commit. */
+  fenced(): Promise<void> {
+    const caller = this.#caller;
+    const isFenced = caller !== null && caller.agentId !== null && caller.fence !== null;
+    this.#fenced ??= isFenced ? this.#checkFence(this, caller) : Promise.resolve();
+    return this.#fenced;
+  }
+
+  /** For a step, before it does what a rollback does not take back. */
+  async irrevocable(): Promise<void> {
+    await this.allowed();
+    await this.fenced();
   }
 
   /** The clock of the write: what this server takes the database's to be, until a step has read that one. */
@@ -86,6 +127,7 @@ export class Work {
   }
 
   async finish(): Promise<void> {
+    await this.#allowed;
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
     if (this.#changes.length > 0)

@@ -1,4 +1,4 @@
-/** Writes of the PostgreSQL home: key, fence, checks, steps, kept answer and feed in one database transaction. */
+/** Writes of the PostgreSQL home: key, token, fence, checks, steps, kept answer and feed in one database transaction. */
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
@@ -11,10 +11,7 @@ import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } 
 import { lockRows } from './locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { migrateTurns, takeTurn } from './turns.js';
-import { Work } from './work.js';
-
-/** Refuses a caller whose lease has passed on, and locks the row of the lease (`FOR SHARE`), so that it stays until the commit. */
-export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
+import { type CheckFence, Work } from './work.js';
 
 export interface PostgresWriterOptions {
   readonly sql: PostgresSql;
@@ -82,15 +79,15 @@ export class PostgresWriter implements Writer {
     const checks = postgresSteps(request.checks ?? []);
     const run = postgresSteps(steps);
     const alone = aloneOf(request, checks, run);
-    if (alone !== undefined) return [await alone()] as unknown as Results<Steps>;
-    const results = await this.#transact((work) => this.#runAll(work, request, checks, run));
+    if (alone !== undefined) return [await alone(request.caller)] as unknown as Results<Steps>;
+    const results = await this.#transact(request.caller, (work) => this.#runAll(work, request, checks, run));
     // Each result stands at the place of its step.
     return results as Results<Steps>;
   }
 
-  /** A transaction of its own for a step that runs alone. */
-  transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
-    return this.#transact(async (work) => {
+  /** A transaction of its own: for a step that runs alone, or for work that no caller asked for. */
+  transact<Result>(body: (work: Work) => Promise<Result>, caller: Caller | null = null): Promise<Result> {
+    return this.#transact(caller, async (work) => {
       const result = await body(work);
       await work.finish();
       return result;
@@ -101,20 +98,21 @@ export class PostgresWriter implements Writer {
     return findAnswer(this.#options.sql, caller, idempotency);
   }
 
-  async #transact<Result>(body: (work: Work) => Promise<Result>): Promise<Result> {
-    const { sql, limits, clock, onCommitted } = this.#options;
+  async #transact<Result>(caller: Caller | null, body: (work: Work) => Promise<Result>): Promise<Result> {
+    const { sql, limits, clock, checkFence, onCommitted } = this.#options;
     let last: Work | undefined;
     const { result, work } = await transaction(
       sql,
       async (tx) => {
         // A second attempt follows only where the database has refused the first one.
         await last?.rolledBack();
-        const opened = new Work(tx, clock, limits);
+        const opened = new Work(tx, clock, limits, caller, checkFence);
         last = opened;
         try {
           return { result: await body(opened), work: opened };
         } catch (error) {
           await opened.rolledBack();
+          await opened.allowed();
           if (isAborted(error)) await opened.settled();
           throw error;
         }
@@ -162,7 +160,10 @@ export class PostgresWriter implements Writer {
   ): Promise<unknown[]> {
     await lockAnswer(work, idempotency);
     const before = await findAnswer(work.sql, caller, idempotency);
-    if (before !== undefined) return before;
+    if (before !== undefined) {
+      await work.allowed();
+      return before;
+    }
     // A write of one step locks its rows itself.
     if (checks.length + steps.length > 1) await lockRows(work, [...checks, ...steps]);
     const runPart = async (part: Refused['part'], parts: readonly PostgresStep<unknown>[]) => {
@@ -176,16 +177,11 @@ export class PostgresWriter implements Writer {
       }
       return results;
     };
-    const checkFence = async (): Promise<void> => {
-      if (hasFence(caller)) await this.#options.checkFence(work, caller);
-    };
     await runPart('check', checks);
-    const isOutside = steps.some((one) => one.isOutside);
-    if (isOutside) await checkFence();
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
-    // After steps in the database: one of them may update the row of the lease, and two writes that share its lock first would deadlock.
-    if (!isOutside) await checkFence();
+    // After the steps: one of them may lock the same row for an update, and two writes that first share it would wait for each other.
+    await work.fenced();
     await work.finish();
     return results;
   }
@@ -195,7 +191,7 @@ function aloneOf(
   { caller, idempotency }: WriteRequest,
   checks: readonly PostgresStep<unknown>[],
   steps: readonly PostgresStep<unknown>[],
-): (() => Promise<unknown>) | undefined {
+): ((caller: Caller) => Promise<unknown>) | undefined {
   const isPlain =
     checks.length === 0 && steps.length === 1 && !hasFence(caller) && (idempotency ?? null) === null;
   return isPlain ? steps[0]?.alone : undefined;

@@ -177,7 +177,7 @@ async function identityOf(
   const own = await stoa.registry.identityOf(caller.user, name);
   if (own !== undefined) return own;
   if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
-  return stoa.messaging.direct.recipientOf({ user: caller.user, agent: name });
+  return stoa.messaging.direct.recipientOf({ ...caller, agent: name });
 }
 
 async function shown(

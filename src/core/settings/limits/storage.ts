@@ -45,6 +45,12 @@ export const storageLimits = {
     about: 'Attempts of a request to a database server that is briefly unavailable or asks to slow down.',
   },
   backendDelayMsMax: { default: 2_000, about: 'Milliseconds between two of these attempts.' },
+  backendStartSecondsMax: {
+    default: 60,
+    positive: true,
+    max: timerSecondsMax,
+    about: 'Seconds that a start waits for PostgreSQL and Redis.',
+  },
   backendReadySecondsMax: {
     default: 600,
     positive: true,

@@ -4,8 +4,8 @@ import { StoaError } from '../../../core/errors.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
 import { type PostgresSql, query } from '../connection.js';
 
-/** Refuses a ring that lacks a key in use or has another one in its place, and notes the keys that are new. */
-export async function checkKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {
+/** Refuses a ring that lacks a key in use or has another one in its place. */
+export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {
   const noted = await query<{ key_id: string; check_value: string }>(
     sql,
     'SELECT key_id, check_value FROM cluster.secret_keys',
@@ -22,6 +22,11 @@ export async function checkKeys(sql: PostgresSql, ring: KeyRing): Promise<void> 
         fix: 'Set STOA_SECRET_KEYS to the same keys on every server; further keys after them do no harm.',
       },
     );
+}
+
+/** Notes the keys that are new. */
+export async function noteKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {
+  await requireKeys(sql, ring);
   for (const id of ring.keyIds)
     await query(
       sql,

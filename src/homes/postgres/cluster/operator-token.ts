@@ -12,21 +12,22 @@ export interface OperatorCredentials {
 
 const printable = /^[\x21-\x7e]{32,512}$/;
 
+export function checkOperatorToken(given: string): void {
+  if (!printable.test(given))
+    throw new StoaError(
+      'invalid_config',
+      given.length < 32 || given.length > 512
+        ? `STOA_OPERATOR_TOKEN has ${given.length} characters. It must have 32 to 512.`
+        : 'STOA_OPERATOR_TOKEN contains a space or a character outside printable ASCII.',
+      { fix: 'Make one with: openssl rand -hex 32' },
+    );
+}
+
 export async function operatorCredentials(
   sql: PostgresSql,
   given: string | undefined,
 ): Promise<OperatorCredentials> {
-  if (given !== undefined) {
-    if (!printable.test(given))
-      throw new StoaError(
-        'invalid_config',
-        given.length < 32 || given.length > 512
-          ? `STOA_OPERATOR_TOKEN has ${given.length} characters. It must have 32 to 512.`
-          : 'STOA_OPERATOR_TOKEN contains a space or a character outside printable ASCII.',
-        { fix: 'Make one with: openssl rand -hex 32' },
-      );
-    return { token: given, hash: hashToken(given) };
-  }
+  if (given !== undefined) return { token: given, hash: hashToken(given) };
   const known = await readFact(sql, 'operator_token_hash');
   if (known !== undefined) return { token: null, hash: known };
   const token = newOperatorToken();

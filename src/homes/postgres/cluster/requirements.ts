@@ -1,37 +1,81 @@
 /** What PostgreSQL and Redis must be for a Stoa to keep its promises there. Checked before anything is made. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import type { KeyRing } from '../../../secrets/key-ring.js';
 import { type PostgresSql, closePostgres, openPostgres, query } from '../connection.js';
-import { type RedisConnection, closeRedis, openRedis, withRedis } from '../messaging/redis.js';
+import { type RedisConnection, closeRedis, openRedis, redisOwner, withRedis } from '../messaging/redis.js';
+import { requireKeys } from './key-checks.js';
+import { isThere, knownStore, tablesPlan } from './tables.js';
 
 const postgresVersionMin = 16;
 const redisVersionMin = 7;
+/**
+ * Leases go by the database's clock, signatures and tokens by the server's. Two servers that differ from the database by
+ * no more than this differ from each other by a minute at most.
+ */
+export const clockDifferenceMsMax = 30_000;
+const retryMs = 500;
 
-/** Asks both databases on connections of its own, so that a refusal leaves nothing behind. */
-export async function checkRequirements(
-  { postgres, redis }: { readonly postgres: string; readonly redis: string },
-  limits: Limits,
-  onError: (error: unknown, about: string) => void,
-): Promise<void> {
-  const sql = await openPostgres(new URL(postgres), { limits, connectionsMax: 1 });
+export interface Requirements {
+  readonly postgres: string;
+  readonly redis: string;
+  readonly ring: KeyRing;
+  readonly limits: Limits;
+  readonly onError: (error: unknown, about: string) => void;
+}
+
+/**
+ * Refuses databases on which a promise could not be kept, on connections of its own, so that a refusal leaves nothing
+ * behind. Answers what a start adds, in sentences.
+ */
+export async function checkRequirements(given: Requirements): Promise<string[]> {
+  const untilMs = performance.now() + given.limits.backendStartSecondsMax * 1_000;
+  const sql = await openPostgres(new URL(given.postgres), { limits: given.limits, connectionsMax: 1 });
   try {
-    await checkPostgres(sql);
+    await whenThere('PostgreSQL', untilMs, given, () => checkPostgres(sql));
+    const plan = await tablesPlan(sql);
+    if (await isThere(sql, 'cluster.secret_keys')) await requireKeys(sql, given.ring);
+    const redis = await whenThere('Redis', untilMs, given, () => openRedis(given.redis, () => undefined));
+    try {
+      await checkRedis(redis);
+      return [...plan, ...(await redisPlan(redis, await knownStore(sql)))];
+    } finally {
+      closeRedis(redis);
+    }
   } finally {
     await closePostgres(sql, 5);
   }
-  const connection = await openRedis(redis, onError);
-  try {
-    await checkRedis(connection);
-  } finally {
-    closeRedis(connection);
+}
+
+/** A server may start before its databases do: it waits, and says so once. */
+async function whenThere<T>(
+  database: string,
+  untilMs: number,
+  { limits, onError }: Requirements,
+  ask: () => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await ask();
+    } catch (error) {
+      const isAway = error instanceof StoaError && error.code === 'backend_unavailable';
+      if (!isAway || performance.now() + retryMs > untilMs) throw error;
+      const seconds = limits.backendStartSecondsMax;
+      if (attempt === 1)
+        onError(error, `waiting up to ${seconds} s for ${database} (backendStartSecondsMax)`);
+      await sleep(retryMs);
+    }
   }
 }
 
-export async function checkPostgres(sql: PostgresSql): Promise<void> {
-  const [server] = await query<{ version: string; standby: boolean; read_only: string }>(
+async function checkPostgres(sql: PostgresSql): Promise<void> {
+  const sentMs = Date.now();
+  const [server] = await query<{ version: string; standby: boolean; read_only: string; now_ms: string }>(
     sql,
     `SELECT current_setting('server_version_num') AS version, pg_is_in_recovery() AS standby,
-      current_setting('default_transaction_read_only') AS read_only`,
+      current_setting('default_transaction_read_only') AS read_only,
+      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms`,
   );
   const version = Math.floor(Number(server?.version ?? 0) / 10_000);
   if (version < postgresVersionMin)
@@ -44,19 +88,29 @@ export async function checkPostgres(sql: PostgresSql): Promise<void> {
     throw new StoaError('unsupported', 'The database is read-only: a standby, or set to read-only.', {
       fix: 'Use the URL of the primary server.',
     });
+  checkClock(sentMs, Number(server?.now_ms), Date.now());
+}
+
+/** The database read its clock at some moment between the question and the answer. */
+function checkClock(sentMs: number, databaseMs: number, answeredMs: number): void {
+  const aheadMs = Math.max(0, sentMs - databaseMs) - Math.max(0, databaseMs - answeredMs);
+  if (Math.abs(aheadMs) <= clockDifferenceMsMax) return;
+  throw new StoaError(
+    'invalid_config',
+    `The clock of this server is ${Math.round(Math.abs(aheadMs) / 1_000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's. At most ${clockDifferenceMsMax / 1_000} s are allowed (clockDifferenceMsMax).`,
+    { fix: 'Set the clocks of both machines with NTP.' },
+  );
 }
 
 /** With any other policy than `noeviction` a full Redis would drop messages that were acknowledged. */
-export async function checkRedis({ commands, isCluster }: RedisConnection): Promise<void> {
+async function checkRedis({ commands, isCluster }: RedisConnection): Promise<void> {
   const info = await withRedis(() => commands.info('server'));
   const version = /redis_version:(\S+)/.exec(info)?.[1] ?? 'unknown';
   if (Number(version.split('.')[0]) < redisVersionMin)
     throw new StoaError(
       'unsupported',
       `The Redis server is ${version}. Stoa needs ${redisVersionMin} or newer.`,
-      {
-        fix: 'Upgrade the server, or use another one.',
-      },
+      { fix: 'Upgrade the server, or use another one.' },
     );
   const policy = /maxmemory_policy:(\S+)/.exec(await withRedis(() => commands.info('memory')))?.[1];
   if (policy !== undefined && policy !== 'noeviction')
@@ -65,4 +119,14 @@ export async function checkRedis({ commands, isCluster }: RedisConnection): Prom
       `Redis has the maxmemory-policy "${policy}"${isCluster ? ' on at least one node' : ''}. With it a full Redis drops messages.`,
       { fix: 'Set "maxmemory-policy noeviction" on every node.' },
     );
+}
+
+async function redisPlan(redis: RedisConnection, storeId: string | undefined): Promise<string[]> {
+  const owner = await redisOwner(redis, storeId);
+  if (owner !== null) return [];
+  const keys = await withRedis(() => redis.commands.dbsize());
+  return [
+    ...(keys === 0 ? [] : [`Keep the ${keys} keys in Redis.`]),
+    'Set the key stoa:store in Redis to the name of this Stoa.',
+  ];
 }

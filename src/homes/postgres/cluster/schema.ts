@@ -1,6 +1,6 @@
 /** What all servers of one Stoa share beside its records: its name, the operator's token, keys and the list of servers. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 const tables = `
   CREATE SCHEMA IF NOT EXISTS cluster;
@@ -24,10 +24,17 @@ const tables = `
     url text,
     key_ids text[] NOT NULL,
     clock_ahead_ms bigint NOT NULL,
+    -- Commits that the server did not know of, and the age of the oldest.
+    feed_lag_commits bigint NOT NULL,
+    feed_lag_ms bigint NOT NULL,
+    pool_busy integer NOT NULL,
+    pool_total integer NOT NULL,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
   )`;
 
+export const clusterMigrations: readonly Migration[] = [tables];
+
 export function migrateCluster(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'cluster', [tables]);
+  return migrate(sql, 'cluster', clusterMigrations);
 }

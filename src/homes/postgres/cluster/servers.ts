@@ -1,13 +1,16 @@
 /** The servers of one Stoa: each notes every few seconds that it is alive, and what the others must know of it. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type PostgresSql, query } from '../connection.js';
-import type { LiveServer } from '../../../operations/model.js';
+import { type PostgresSql, poolUse, query } from '../connection.js';
+import type { LiveServer, ServerLoad } from '../../../operations/model.js';
 import { version } from '../../../version.js';
+import { clockDifferenceMsMax } from './requirements.js';
 
 export interface ServersOptions {
   readonly sql: PostgresSql;
   readonly keyIds: () => readonly string[];
+  /** The number of the change feed that this server has reached. */
+  readonly feedSeq: () => number;
   readonly onError: (error: unknown, about: string) => void;
 }
 
@@ -16,8 +19,9 @@ const noteEveryMs = 2_000;
 const silentSeconds = 10;
 /** A row of a server that did not end properly is removed after this. */
 const forgottenSeconds = 3_600;
-/** Leases are decided by the database's clock; tokens and signatures by the server's own. */
-const clockDifferenceMsMax = 30_000;
+
+/** Columns that the driver gives as text. */
+type WideNumber = 'clock_ahead_ms' | 'feed_lag_commits' | 'feed_lag_ms';
 
 export class Servers {
   readonly id = randomUUID();
@@ -27,6 +31,7 @@ export class Servers {
   #noting: Promise<void> = Promise.resolve();
   #isFailing = false;
   #isClockWarned = false;
+  #feedLag = { commits: 0, ms: 0 };
 
   constructor(options: ServersOptions) {
     this.#options = options;
@@ -48,19 +53,30 @@ export class Servers {
     this.#timer.unref();
   }
 
+  load(): ServerLoad {
+    const { commits, ms } = this.#feedLag;
+    return { pool: poolUse(this.#options.sql), feedLagCommits: commits, feedLagMs: ms };
+  }
+
   async listensAt(url: string): Promise<void> {
     this.#url = url;
     await this.#note();
   }
 
   async live(): Promise<LiveServer[]> {
-    const rows = await query<Omit<LiveServer, 'clock_ahead_ms'> & { clock_ahead_ms: string }>(
+    const rows = await query<LiveServer & Record<WideNumber, string>>(
       this.#options.sql,
-      `SELECT id, host, process_id, version, url, clock_ahead_ms,
-        extract(epoch FROM clock_timestamp() - started_at)::integer AS uptime_seconds
+      `SELECT id, host, process_id, version, url, clock_ahead_ms, feed_lag_commits, feed_lag_ms, pool_busy, pool_total,
+        extract(epoch FROM clock_timestamp() - started_at)::integer AS uptime_seconds,
+        (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::integer AS seen_ms_ago
         FROM cluster.servers WHERE seen_at > clock_timestamp() - interval '${silentSeconds} seconds' ORDER BY started_at, id`,
     );
-    return rows.map((row) => ({ ...row, clock_ahead_ms: Number(row.clock_ahead_ms) }));
+    return rows.map((row) => ({
+      ...row,
+      clock_ahead_ms: Number(row.clock_ahead_ms),
+      feed_lag_commits: Number(row.feed_lag_commits),
+      feed_lag_ms: Number(row.feed_lag_ms),
+    }));
   }
 
   /** Live servers that do not have a key. */
@@ -85,17 +101,34 @@ export class Servers {
   }
 
   async #note(): Promise<void> {
-    const { sql, keyIds, onError } = this.#options;
-    const [row] = await query<{ ahead_ms: string }>(
+    const { sql, keyIds, feedSeq, onError } = this.#options;
+    const { busy, total } = poolUse(sql);
+    const [row] = await query<{ ahead_ms: string; lag_commits: string; lag_ms: string }>(
       sql,
       `WITH old AS (DELETE FROM cluster.servers WHERE seen_at < clock_timestamp() - interval '${forgottenSeconds} seconds')
-      INSERT INTO cluster.servers (id, host, process_id, version, url, key_ids, clock_ahead_ms)
-        VALUES ($1, $2, $3, $4, $5, $6::text[], $7 - floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
-        ON CONFLICT (id) DO UPDATE SET url = excluded.url, key_ids = excluded.key_ids,
-          clock_ahead_ms = excluded.clock_ahead_ms, seen_at = excluded.seen_at
-        RETURNING clock_ahead_ms AS ahead_ms`,
-      [this.id, hostname(), process.pid, version, this.#url, keyIds(), String(Date.now())],
+      INSERT INTO cluster.servers (id, host, process_id, version, url, key_ids, pool_busy, pool_total,
+          clock_ahead_ms, feed_lag_commits, feed_lag_ms)
+        SELECT $1, $2, $3, $4, $5, $6::text[], $7, $8, $9 - clock.ms, greatest(0, last_seq - $10),
+          coalesce((SELECT greatest(0, clock.ms - at_ms) FROM feed.commits WHERE seq = $10 + 1), 0)
+          FROM feed.extent, (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms) AS clock
+        ON CONFLICT (id) DO UPDATE SET url = excluded.url, key_ids = excluded.key_ids, seen_at = excluded.seen_at,
+          pool_busy = excluded.pool_busy, pool_total = excluded.pool_total, clock_ahead_ms = excluded.clock_ahead_ms,
+          feed_lag_commits = excluded.feed_lag_commits, feed_lag_ms = excluded.feed_lag_ms
+        RETURNING clock_ahead_ms AS ahead_ms, feed_lag_commits AS lag_commits, feed_lag_ms AS lag_ms`,
+      [
+        this.id,
+        hostname(),
+        process.pid,
+        version,
+        this.#url,
+        keyIds(),
+        busy,
+        total,
+        String(Date.now()),
+        String(feedSeq()),
+      ],
     );
+    this.#feedLag = { commits: Number(row?.lag_commits ?? 0), ms: Number(row?.lag_ms ?? 0) };
     const aheadMs = Number(row?.ahead_ms ?? 0);
     if (Math.abs(aheadMs) <= clockDifferenceMsMax || this.#isClockWarned) return;
     this.#isClockWarned = true;

@@ -1,5 +1,6 @@
-/** Work that is due whether or not anybody asks: lapsed leases, silent agents, expired tokens. Any server does it, in small steps. */
-import { type PostgresSql, query } from '../connection.js';
+/** Work that is due whether or not anybody asks: lapsed leases, silent agents, expired tokens. One server at a time does it, in small steps. */
+import type { PostgresSql } from '../connection.js';
+import { takeTurn } from '../turns.js';
 
 export interface SweepsOptions {
   readonly sweeps: readonly ((isOver: () => boolean) => Promise<void>)[];
@@ -9,25 +10,16 @@ export interface SweepsOptions {
 }
 
 const defaultIntervalMs = 1_000;
-/** Rounds between two counts of the leases. */
-const roundsPerCount = 5;
 
 export class Sweeps {
   readonly #options: SweepsOptions;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
-  #rounds = 0;
   #isOver = false;
   #isFailing = false;
-  #liveLeases = 0;
 
   constructor(options: SweepsOptions) {
     this.#options = options;
-  }
-
-  /** As of the last count. */
-  get liveLeases(): number {
-    return this.#liveLeases;
   }
 
   start(): void {
@@ -48,24 +40,14 @@ export class Sweeps {
   }
 
   async #sweep(): Promise<void> {
-    const { sweeps, onError } = this.#options;
+    const { sweeps, sql, intervalMs = defaultIntervalMs, onError } = this.#options;
     try {
-      for (const sweep of sweeps) await sweep(() => this.#isOver);
-      if (this.#rounds % roundsPerCount === 0) await this.#count();
-      this.#rounds += 1;
+      if (await takeTurn(sql, 'leases and tokens', intervalMs))
+        for (const sweep of sweeps) await sweep(() => this.#isOver);
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing) onError(error, 'sweeping leases and tokens; it is tried again');
       this.#isFailing = true;
     }
-  }
-
-  async #count(): Promise<void> {
-    const [row] = await query<{ live: string }>(
-      this.#options.sql,
-      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp())
-        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL AND expires_at > clock_timestamp()) AS live`,
-    );
-    this.#liveLeases = Number(row?.live ?? 0);
   }
 }

@@ -8,6 +8,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { type PostgresSql, query } from '../connection.js';
 import { inSteps } from '../in-steps.js';
+import { takeTurn } from '../turns.js';
 import { OutboxDelivery } from './delivery.js';
 
 /** A message with the id that makes its delivery unique. */
@@ -33,8 +34,7 @@ const defaultSweepMs = 1_000;
 /** Rooms and inboxes that one sweep delivers to. */
 const sweptDestinationsMax = 1_000;
 const sweptAtOnce = 4;
-/** Every so many sweeps, old rows are deleted. */
-const sweepsBetweenCleanups = 60;
+const deleteOldEveryMs = 60_000;
 /** Pause before the next try when another server is delivering to the same destination. */
 const busyMs = 15;
 
@@ -43,7 +43,6 @@ export class CommitOutbox {
   readonly #delivery: OutboxDelivery;
   #sweeping: NodeJS.Timeout | undefined;
   #sweep: Promise<void> | undefined;
-  #sweeps = 0;
   #closing = false;
 
   constructor(options: CommitOutboxOptions) {
@@ -52,9 +51,11 @@ export class CommitOutbox {
   }
 
   start(): void {
-    this.#sweeping = setInterval(() => void this.sweep(), this.#options.sweepIntervalMs ?? defaultSweepMs);
+    const { sweepIntervalMs = defaultSweepMs } = this.#options;
+    const begin = (): void => void this.#sweepInTurn(sweepIntervalMs);
+    this.#sweeping = setInterval(begin, sweepIntervalMs);
     this.#sweeping.unref();
-    void this.sweep();
+    begin();
   }
 
   /** Writes a message in the transaction of its commit. */
@@ -130,8 +131,25 @@ export class CommitOutbox {
 
   /** Delivers due messages, including those that a stopped server left, and deletes old rows. */
   sweep(): Promise<void> {
+    return this.#exclusive(async () => {
+      await this.#deleteOld();
+      await this.#deliverDue();
+    });
+  }
+
+  /** In each interval, one of the servers delivers messages that others left, and one deletes old rows. */
+  #sweepInTurn(intervalMs: number): Promise<void> {
+    const { sql } = this.#options;
+    return this.#exclusive(async () => {
+      if (await takeTurn(sql, 'outbox rows', deleteOldEveryMs)) await this.#deleteOld();
+      if (await takeTurn(sql, 'outbox', intervalMs)) await this.#deliverDue();
+    });
+  }
+
+  /** Calls during a sweep share it. */
+  #exclusive(work: () => Promise<void>): Promise<void> {
     if (this.#closing) return Promise.resolve();
-    this.#sweep ??= this.#sweepOnce()
+    this.#sweep ??= work()
       .catch((error: unknown) => {
         if (!this.#closing) this.#options.onError(error);
       })
@@ -141,10 +159,8 @@ export class CommitOutbox {
     return this.#sweep;
   }
 
-  async #sweepOnce(): Promise<void> {
+  async #deliverDue(): Promise<void> {
     const { sql } = this.#options;
-    if (this.#sweeps % sweepsBetweenCleanups === 0) await this.#deleteOld();
-    this.#sweeps += 1;
     const heads = await query<{ destination: string; due: boolean }>(
       sql,
       `SELECT DISTINCT ON (destination) destination, next_attempt_at <= clock_timestamp() AS due
@@ -177,11 +193,6 @@ export class CommitOutbox {
       where: `done_at <= clock_timestamp() - interval '1 second'
         * CASE state WHEN 'delivered' THEN $1::double precision ELSE $2::double precision END`,
       parameters: [limits.commitDeliveredKeptSeconds, limits.commitUndeliverableKeptSeconds],
-    });
-    await inSteps(sql, 'DELETE FROM kept_answers', {
-      ...steps,
-      table: 'kept_answers',
-      where: 'expires_at <= clock_timestamp()',
     });
   }
 

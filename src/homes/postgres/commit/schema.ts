@@ -1,6 +1,6 @@
 /** The table of commits in PostgreSQL: messages that wait for delivery. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 /**
  * A row is written in the transaction of its commit. The state `waiting` becomes `delivered` or
@@ -27,6 +27,8 @@ const outboxTables = `
   CREATE INDEX commit_outbox_waiting ON commit_outbox (destination, seq) WHERE state = 'waiting';
   CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;`;
 
+export const commitMigrations: readonly Migration[] = [outboxTables];
+
 export function migrateCommitsUp(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'commits', [outboxTables]);
+  return migrate(sql, 'commits', commitMigrations);
 }

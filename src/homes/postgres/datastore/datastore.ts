@@ -1,4 +1,5 @@
 /** The data store in PostgreSQL: the port of the data domain. */
+import type { Caller } from '../../../core/caller.js';
 import { documentDeleted, namespaceCleared } from '../../../datastore/changes.js';
 import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
@@ -39,6 +40,7 @@ import {
   writeDocuments,
 } from './transaction.js';
 import { migrate } from '../migrate.js';
+import { takeTurn } from '../turns.js';
 
 export interface PostgresDataStoreOptions {
   readonly limits: Limits;
@@ -122,7 +124,7 @@ export class PostgresDataStore implements DataPort {
         ...(await this.#writeIn(work, scope, batch)),
         read: await this.#readFrom(work, scope, batch.gets),
       }),
-      isPlain ? () => this.#setPlain(scope, batch.sets) : undefined,
+      isPlain ? (caller) => this.#setPlain(caller, scope, batch.sets) : undefined,
     );
   }
 
@@ -132,8 +134,8 @@ export class PostgresDataStore implements DataPort {
       return succeeded(sets[0]);
     };
     // Writers of this process wait in a queue, so that they do not block all connections for one row.
-    return new PostgresStep([lockOf(scope, key)], run, () =>
-      this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run)),
+    return new PostgresStep([lockOf(scope, key)], run, (caller) =>
+      this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
     );
   }
 
@@ -213,6 +215,10 @@ export class PostgresDataStore implements DataPort {
     return [];
   }
 
+  takeSweepTurn(intervalMs: number): Promise<boolean> {
+    return takeTurn(this.#sql, 'documents', intervalMs);
+  }
+
   async sweepExpired(limit: number): Promise<number> {
     const swept = await this.#writer.transact(async (work) => {
       const gone = await work.rows<{ userId: string; namespace: string; key: string }>(
@@ -245,8 +251,12 @@ export class PostgresDataStore implements DataPort {
     return found.filter((record) => record !== undefined);
   }
 
-  async #setPlain(scope: Scope, writes: readonly DocumentWrite[]): Promise<DataBatchResult> {
-    const sets = await this.#plainSets.write(scope, writes);
+  async #setPlain(
+    { tokenId }: Caller,
+    scope: Scope,
+    writes: readonly DocumentWrite[],
+  ): Promise<DataBatchResult> {
+    const sets = await this.#plainSets.write(tokenId, scope, writes);
     this.#writer.committed();
     return { sets, deletes: [], read: [] };
   }

@@ -12,12 +12,15 @@ import { timeOfMs } from '../../../datastore/times.js';
 import { StoaError } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';
+import { tokenGone, tokenIsLive } from '../identity/token-check.js';
 import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
 
 export interface PlainSet {
   readonly scope: Scope;
   readonly write: DocumentWrite;
+  /** The token of the caller, or null. */
+  readonly tokenId: string | null;
 }
 
 /** PostgreSQL writes two groups of this size at the same time faster than one group of twice the size. */
@@ -45,10 +48,16 @@ export class PlainSets {
   }
 
   /** Writes all sets in one statement: all or none. */
-  async write(scope: Scope, writes: readonly DocumentWrite[]): Promise<WriteResult[]> {
+  async write(
+    tokenId: string | null,
+    scope: Scope,
+    writes: readonly DocumentWrite[],
+  ): Promise<WriteResult[]> {
     const [only] = writes;
-    if (only !== undefined && writes.length === 1) return [await this.#grouped.add({ scope, write: only })];
-    return this.#upsert(writes.map((write) => ({ scope, write })));
+    if (only !== undefined && writes.length === 1)
+      return [await this.#grouped.add({ scope, write: only, tokenId })];
+    const results = await this.#upsert(writes.map((write) => ({ scope, write, tokenId })));
+    return results.map(written);
   }
 
   /** Independent writes in one statement. If the statement fails, each write gets its own. */
@@ -61,7 +70,7 @@ export class PlainSets {
       return Promise.all(
         writes.map((write) =>
           this.#upsert([write]).then(
-            ([result]) => result as WriteResult,
+            ([result]) => result as WriteResult | StoaError,
             (failure: Error) => failure,
           ),
         ),
@@ -69,13 +78,17 @@ export class PlainSets {
     }
   }
 
-  /** `mergeDocument` in SQL. Rows are in the order of their keys, so that two statements cannot deadlock. */
-  async #upsert(writes: readonly PlainSet[]): Promise<WriteResult[]> {
+  /**
+   * `mergeDocument` in SQL. Rows are in the order of their keys, so that two statements cannot deadlock. A
+   * write whose token was revoked or has expired is not written; its result is the refusal.
+   */
+  async #upsert(writes: readonly PlainSet[]): Promise<(WriteResult | StoaError)[]> {
     const now = timeOfMs(this.#nowMs());
     const ordered = writes.toSorted((a, b) =>
       compareCodePoints(nameOf(a.scope, a.write.key), nameOf(b.scope, b.write.key)),
     );
-    const parameters = ordered.flatMap(({ scope, write }): Parameter[] => [
+    const hasTokens = writes.some(({ tokenId }) => tokenId !== null);
+    const parameters = ordered.flatMap(({ scope, write, tokenId }): Parameter[] => [
       documentId(scope.user, scope.namespace, write.key),
       scope.user,
       scope.namespace,
@@ -86,23 +99,29 @@ export class PlainSets {
       write.expiresAt ?? null,
       // The statement fills in the version.
       JSON.stringify(documentSet(scope, write.key, 0)),
+      ...(hasTokens ? [tokenId] : []),
     ]);
     const rows = await withoutDeadlock(() =>
       query<{ userId: string; namespace: string; key: string; version: string }>(
         this.#sql,
-        upsertStatement(ordered.length),
+        upsertStatement(ordered.length, hasTokens),
         parameters,
       ),
-    );
-    await recordAgents(
-      this.#sql,
-      ordered.flatMap(({ scope, write }) => (write.agent === null ? [] : [{ scope, agent: write.agent }])),
     );
     const versions = new Map(
       rows.map(({ userId: user, namespace, key, version }) => [nameOf({ user, namespace }, key), version]),
     );
-    return writes.map(({ scope, write }) => {
+    await recordAgents(
+      this.#sql,
+      ordered.flatMap(({ scope, write }) =>
+        write.agent === null || !versions.has(nameOf(scope, write.key))
+          ? []
+          : [{ scope, agent: write.agent }],
+      ),
+    );
+    return writes.map(({ scope, write, tokenId }) => {
       const version = versions.get(nameOf(scope, write.key));
+      if (version === undefined && tokenId !== null) return tokenGone();
       if (version === undefined)
         throw new StoaError('internal', `PostgreSQL returned no row for the key "${write.key}".`);
       return {
@@ -120,10 +139,14 @@ export class PlainSets {
  * The feed row is selected from the changed rows, so its order number is drawn when all of them are locked.
  * The change is a parameter, except for the version, which only the statement knows.
  */
-function upsertStatement(rows: number): string {
+function upsertStatement(rows: number, hasTokens: boolean): string {
   const types = ['text', 'text', 'text', 'text', 'json', 'text', 'timestamptz', 'timestamptz', 'jsonb'];
-  return `WITH given (_id, u, n, k, value, agent, now, expires, change) AS (
-      VALUES ${valuesList(rows, types)}),
+  const columns = '_id, u, n, k, value, agent, now, expires, change';
+  const given = hasTokens
+    ? `all_given (${columns}, token) AS (VALUES ${valuesList(rows, [...types, 'text'])}),
+    given AS (SELECT ${columns} FROM all_given WHERE token IS NULL OR ${tokenIsLive('token', 'now')})`
+    : `given (${columns}) AS (VALUES ${valuesList(rows, types)})`;
+  return `WITH ${given},
     changed AS (
       INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value,
           "createdByAgent", "updatedByAgent", "lastAccessedByAgent",
@@ -134,7 +157,8 @@ function upsertStatement(rows: number): string {
       INSERT INTO feed.incoming (changes)
         SELECT json_agg(jsonb_set(given.change, '{version}', to_jsonb(changed.version)))
           FROM changed JOIN given
-            ON given.u = changed."userId" AND given.n = changed.namespace AND given.k = changed.key)
+            ON given.u = changed."userId" AND given.n = changed.namespace AND given.k = changed.key
+          HAVING count(*) > 0)
     SELECT "userId", namespace, key, version FROM changed`;
 }
 
@@ -153,6 +177,11 @@ const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   "lastAccessedAt" = excluded."lastAccessedAt",
   version = CASE WHEN ${expired} THEN 1 ELSE d.version + 1 END,
   "expiresAt" = excluded."expiresAt"`;
+
+function written(result: WriteResult | StoaError): WriteResult {
+  if (result instanceof StoaError) throw result;
+  return result;
+}
 
 async function withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {

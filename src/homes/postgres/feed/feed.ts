@@ -11,6 +11,7 @@ import { type PostgresSql, listen, query } from '../connection.js';
 import { currentEpoch } from './epoch.js';
 import { Numbering } from './numbering.js';
 import { feedChannel, migrateFeed } from './schema.js';
+import { takeTurn } from '../turns.js';
 import { FeedTail, commitsAfter } from './tail.js';
 
 export interface PostgresFeedOptions {
@@ -79,6 +80,14 @@ export class PostgresFeed implements Feed {
   /** The newest commit number that this server has seen. */
   get lastSeq(): number {
     return this.#tail.newest;
+  }
+
+  /**
+   * The number up to which waiting readers have been served. Without waiting readers, the newest known
+   * number.
+   */
+  get reachedSeq(): number {
+    return this.#waiting.size > 0 ? this.#tail.shown : this.#tail.newest;
   }
 
   /** The size of the feed when it was last trimmed. */
@@ -238,7 +247,8 @@ export class PostgresFeed implements Feed {
   async #trim(): Promise<void> {
     const { sql, limits, onError } = this.#options;
     try {
-      for (let removed = trimRowsMax; removed === trimRowsMax && !this.#closing;) {
+      const isTurn = await takeTurn(sql, 'feed', trimEveryMs);
+      for (let removed = isTurn ? trimRowsMax : 0; removed === trimRowsMax && !this.#closing;) {
         const [row] = await query<{ removed: number }>(
           sql,
           `SELECT feed.trim_commits(

@@ -1,6 +1,6 @@
 /** The tables of the change feed in PostgreSQL. In a distributed database they stay on one node. */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 /**
  * A write inserts one row into `incoming` with its last statement, when it holds all its row locks.
@@ -113,6 +113,8 @@ const tables = `
 
 export const feedChannel = 'stoa_feed';
 
+export const feedMigrations: readonly Migration[] = [tables];
+
 export function migrateFeed(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'feed', [tables]);
+  return migrate(sql, 'feed', feedMigrations);
 }

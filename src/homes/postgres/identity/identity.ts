@@ -1,11 +1,10 @@
 /** Tokens in PostgreSQL: any number of servers share them. */
-import { operatorCaller, type Caller } from '../../../core/caller.js';
-import { StoaError } from '../../../core/errors.js';
+import { operatorCaller } from '../../../core/caller.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type Writer, writeOne } from '../../../core/write.js';
 import { tokenChange } from '../../../identity/announcements.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
-import { type TokenRecord, isExpired, tooManyTokens } from '../../../identity/tokens.js';
+import { type TokenRecord, tooManyTokens } from '../../../identity/tokens.js';
 import { type PostgresSql, query } from '../connection.js';
 import { type Row, inMs, numberOrNull, number, text, time } from '../registry/rows.js';
 import { Spellings } from '../registry/spellings.js';
@@ -13,6 +12,7 @@ import { userIdOf } from '../registry/users.js';
 import { PostgresStep } from '../step.js';
 import type { Work } from '../work.js';
 import { Removals } from './removals.js';
+import { tokenOwnerId } from './token-check.js';
 
 export interface PostgresIdentityOptions {
   readonly sql: PostgresSql;
@@ -139,19 +139,6 @@ export class PostgresIdentity implements IdentityPort {
     });
   }
 
-  /** Refuses a write whose token was revoked or has expired, whatever this server remembers. The token cannot go before the write ends. */
-  async checkCallerToken(work: Work, { tokenId }: Pick<Caller, 'tokenId'>): Promise<void> {
-    if (tokenId === null) return;
-    const [row] = await work.rows<Row>(
-      `SELECT ${columns} FROM registry.tokens WHERE token_id = $1 AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2) FOR SHARE`,
-      [tokenId, tokenOwnerId(tokenId)],
-    );
-    if (row !== undefined && !isExpired(tokenOf(row), this.#options.clock?.() ?? work.nowMs)) return;
-    throw new StoaError('unauthenticated', 'The bearer token was revoked or has expired.', {
-      fix: 'Make a new one with "stoa token create".',
-    });
-  }
-
   /** Removes tokens that have expired, a few in each write. */
   async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
     const { sweepStepMax } = this.#options.limits;
@@ -182,11 +169,6 @@ export class PostgresIdentity implements IdentityPort {
     work.afterCommit(() => ids.forEach(this.#options.onRemoved));
     return ids;
   }
-}
-
-/** The name of a token among the ids of which the owner is noted. */
-function tokenOwnerId(id: string): string {
-  return `token:${id}`;
 }
 
 function tokenOf(row: Row): TokenRecord {

@@ -1,4 +1,5 @@
 /** How servers tell each other that a token was removed, and whether this one would have heard of it. */
+import { randomUUID } from 'node:crypto';
 import { type PostgresSql, listen, query } from '../connection.js';
 import type { Work } from '../work.js';
 
@@ -8,7 +9,8 @@ const channel = 'stoa_tokens_removed';
 /** Removed tokens that one notice names; PostgreSQL takes 8,000 bytes. */
 const idsPerNotice = 300;
 
-/** A connection that is frozen looks alive, so a server hears itself through it this often. */
+/** A connection that is frozen looks alive, so a server hears itself through it this often. A beat says when it was sent: one that comes late proves nothing of the time since. */
+const beatWord = 'beat';
 const beatEveryMs = 400;
 const silentMsMax = 1_000;
 
@@ -22,6 +24,8 @@ export interface RemovalsOptions {
 
 export class Removals {
   readonly #options: RemovalsOptions;
+  /** Tells beats of this server from the others'. */
+  readonly #server = randomUUID();
   #beating: NodeJS.Timeout | undefined;
   #heardMs = -Infinity;
   #isListening = false;
@@ -41,7 +45,7 @@ export class Removals {
         this.#isListening = true;
       },
     );
-    this.#heardMs = performance.now();
+    await this.#beat();
     this.#beating = setInterval(() => void this.#beat(), beatEveryMs);
     this.#beating.unref();
   }
@@ -64,13 +68,20 @@ export class Removals {
   }
 
   #hear(payload: string): void {
-    this.#heardMs = performance.now();
-    for (const id of payload.split(' ')) if (id !== '') this.#options.onRemoved(id);
+    const [first = '', sentMs, ...rest] = payload.split(' ');
+    if (first === beatWord) {
+      if (rest[0] === this.#server) this.#heardMs = Math.max(this.#heardMs, Number(sentMs));
+      return;
+    }
+    for (const id of payload.split(' ')) this.#options.onRemoved(id);
   }
 
   async #beat(): Promise<void> {
     try {
-      await query(this.#options.sql, 'SELECT pg_notify($1, $2)', [channel, '']);
+      await query(this.#options.sql, 'SELECT pg_notify($1, $2)', [
+        channel,
+        `${beatWord} ${performance.now()} ${this.#server}`,
+      ]);
     } catch (error) {
       this.#options.onError(error);
     }

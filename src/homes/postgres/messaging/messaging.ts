@@ -1,6 +1,5 @@
 /** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
 import { randomUUID } from 'node:crypto';
-import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importNotice } from '../../../messaging/imports.js';
 import type {
@@ -42,11 +41,12 @@ import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, query } from '../connection.js';
 import type { PostgresFeed } from '../feed/feed.js';
 import { HealthProbe } from '../health-probe.js';
+import { checkCallerToken } from '../identity/token-check.js';
 import { RedisGuards } from './guards.js';
 import { PostgresIdentities } from './identities.js';
 import { RedisMessages } from './messages.js';
 import { NewsFeed, newsChannel } from './news.js';
-import { type RedisConnection, RedisKeys, closeRedis, openRedis, withRedis } from './redis.js';
+import { type RedisConnection, RedisKeys, claimRedis, closeRedis, openRedis, withRedis } from './redis.js';
 import { MessageNotes } from './notes.js';
 import { PostgresRooms } from './rooms.js';
 import { migrateMessaging } from './schema.js';
@@ -90,20 +90,6 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
     throw error;
   }
 }
-
-/** Two Stoas on one Redis would read each other's messages. */
-async function claimRedis({ commands }: RedisConnection, storeId: string): Promise<void> {
-  const owner = await withRedis(async () => {
-    await commands.set(storeKey, storeId, 'NX');
-    return commands.get(storeKey);
-  });
-  if (owner === storeId) return;
-  throw new StoaError('conflict', `This Redis belongs to another Stoa (${owner}). This one is ${storeId}.`, {
-    fix: `Use another Redis or another database number (redis://host/1). After a restore into a new database, set "${storeKey}" to ${storeId}.`,
-  });
-}
-
-const storeKey = 'stoa:store';
 
 /** Whether every write is on Redis's disk before it answers. A server that hides its settings counts as not. */
 async function isSynced({ commands }: RedisConnection): Promise<boolean> {
@@ -272,7 +258,7 @@ export class PostgresMessaging implements MessagingPort {
 
   /** What it was prepared with is not compared again: a script in Redis sees nothing of PostgreSQL. */
   post(input: NewMessage): PostgresStep<Message> {
-    return inRedis(() => this.#post(input, null));
+    return this.#inRedis(() => this.#post(input, null));
   }
 
   async #post(input: NewMessage, delivery: string | null): Promise<Message> {
@@ -296,7 +282,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   deleteMessage(roomId: string, messageId: string): PostgresStep<boolean> {
-    return inRedis(async () => {
+    return this.#inRedis(async () => {
       const room = await this.#rooms.get(roomId);
       if (room === undefined || !(await this.#messages.delete(room, messageId))) return false;
       await this.#notes.carry(this.#keys.roomNotes(roomId));
@@ -320,7 +306,7 @@ export class PostgresMessaging implements MessagingPort {
   // Direct messages
 
   send(message: NewDirectMessage): PostgresStep<DirectMessage> {
-    return inRedis(() => this.#send(message, null));
+    return this.#inRedis(() => this.#send(message, null));
   }
 
   async #send(input: NewDirectMessage, delivery: string | null): Promise<DirectMessage> {
@@ -338,7 +324,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   acknowledge(agentId: string, ids: readonly string[]): PostgresStep<number> {
-    return inRedis(() => this.#messages.acknowledge(agentId, ids));
+    return this.#inRedis(() => this.#messages.acknowledge(agentId, ids));
   }
 
   // What commits have promised
@@ -382,7 +368,7 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   useNonce(agentId: string, nonce: string): PostgresStep<void> {
-    return inRedis(async () => {
+    return this.#inRedis(async () => {
       if (!(await this.#guards.claimNonce(agentId, nonce)).fresh) throw refuse('nonceUsed');
     });
   }
@@ -435,17 +421,31 @@ export class PostgresMessaging implements MessagingPort {
     return { postgres, redis };
   }
 
+  /**
+   * Redis shares no transaction with PostgreSQL, so that the token is checked right before. With a fence the lease
+   * stays locked until the message stands.
+   */
+  #inRedis<Result>(run: () => Promise<Result>): PostgresStep<Result> {
+    const { sql, nowMs } = this.#options;
+    return new PostgresStep(
+      [],
+      async (work) => {
+        await work.irrevocable();
+        return run();
+      },
+      async (caller) => {
+        await checkCallerToken(sql, caller, nowMs());
+        return run();
+      },
+    );
+  }
+
   async close(): Promise<void> {
     this.#news.close();
     await this.#searchRepair.close();
     await this.#notes.close();
     closeRedis(this.#redis);
   }
-}
-
-/** Redis shares no transaction with PostgreSQL. With a fence the lease is checked and locked before the message is written. */
-function inRedis<Result>(run: () => Promise<Result>): PostgresStep<Result> {
-  return new PostgresStep([], run, run, true);
 }
 
 function deliveredAs({ id, tsMs }: Delivered): Delivered {

@@ -6,6 +6,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query, transaction } from '../connection.js';
+import { takeTurn } from '../turns.js';
 import { changeOf, postedOf } from './news.js';
 import { type RedisConnection, notesKey, notesPart, withRedis } from './redis.js';
 
@@ -49,9 +50,9 @@ export class MessageNotes {
   }
 
   start(): void {
-    const { isCluster } = this.#options.redis;
-    const look = (): void => void this.#look();
-    this.#timer = setInterval(look, isCluster ? scanEveryMs : lookEveryMs);
+    const everyMs = this.#options.redis.isCluster ? scanEveryMs : lookEveryMs;
+    const look = (): void => void this.#look(everyMs);
+    this.#timer = setInterval(look, everyMs);
     this.#timer.unref();
     look();
   }
@@ -89,9 +90,11 @@ export class MessageNotes {
     return current;
   }
 
-  async #look(): Promise<void> {
+  /** Of all servers one looks in an interval. */
+  async #look(everyMs: number): Promise<void> {
     const { redis, scan, sql, onError } = this.#options;
     try {
+      if (!(await takeTurn(sql, 'message notes', everyMs))) return;
       const lists = redis.isCluster ? await scan(`*:${notesPart}`) : [notesKey];
       for (const list of lists) await this.carry(list);
       await query(

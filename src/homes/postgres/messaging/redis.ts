@@ -38,6 +38,8 @@ export async function openRedis(
   const ioredis = await importOptional<typeof import('ioredis')>('ioredis', 6);
   const nodes = urls.split(',').map((url) => url.trim());
   const isCluster = nodes.length > 1 || /[?&]cluster=(1|true)\b/.test(nodes[0] ?? '');
+  /** The driver tells why a connection failed only here; `connect` says no more than that it is closed. */
+  let reason: unknown;
   const open = (more: object): RedisLike => {
     const made = isCluster
       ? new ioredis.Cluster(
@@ -52,7 +54,10 @@ export async function openRedis(
         )
       : new ioredis.Redis(nodes[0] as string, { ...options, lazyConnect: true, ...more });
     // Without a listener a lost connection would end the process.
-    made.on('error', (error: unknown) => onError(error, 'the connection to Redis'));
+    made.on('error', (error: unknown) => {
+      reason = error;
+      onError(error, 'the connection to Redis');
+    });
     return made;
   };
   const commands = open({});
@@ -65,7 +70,7 @@ export async function openRedis(
     await Promise.all([commands.connect(), subscriber.connect()]);
   } catch (error) {
     closeRedis({ commands, subscriber });
-    throw redisError(error);
+    throw redisError(reason ?? error);
   }
   for (const [name, { keys, lua }] of Object.entries(scripts))
     commands.defineCommand(name, { lua, ...(keys !== undefined && { numberOfKeys: keys }) });
@@ -106,10 +111,46 @@ export async function withRedis<T>(work: () => Promise<T>): Promise<T> {
 
 export function redisError(error: unknown): StoaError {
   if (error instanceof StoaError) return error;
+  // Redis refuses a command or a script before its first write: nothing of it was stored.
+  if (/\bOOM\b/.test(messageOf(error)))
+    return new StoaError('disk_full', 'Redis is full: its maxmemory is used up. Nothing was stored.', {
+      fix: 'Raise maxmemory of the Redis server, or keep messages for a shorter time.',
+      cause: error,
+    });
+  if (/\b(NOAUTH|WRONGPASS|NOPERM)\b/.test(messageOf(error)))
+    return new StoaError('invalid_config', `Redis refused the connection: ${messageOf(error)}.`, {
+      fix: 'Check the user and the password in the URL of Redis.',
+      cause: error,
+    });
   return new StoaError('backend_unavailable', `Redis does not answer: ${messageOf(error)}.`, {
     fix: 'Check that the server runs and can be reached.',
     cause: error,
   });
+}
+
+/** Names the Stoa that a Redis belongs to. */
+const storeKey = 'stoa:store';
+
+/** Whose the Redis is, or null. Refuses another Stoa's: two on one Redis would read each other's messages. */
+export async function redisOwner(
+  { commands }: RedisConnection,
+  storeId: string | undefined,
+): Promise<string | null> {
+  const owner = await withRedis(() => commands.get(storeKey));
+  if (owner === null || owner === storeId) return owner;
+  throw new StoaError(
+    'conflict',
+    `This Redis belongs to another Stoa (${owner}). ${storeId === undefined ? 'The database has none yet' : `This one is ${storeId}`}.`,
+    {
+      fix: `Use another Redis or another database number (redis://host/1). After a restore into a new database, delete the key "${storeKey}".`,
+    },
+  );
+}
+
+/** Takes a Redis that is nobody's. */
+export async function claimRedis(redis: RedisConnection, storeId: string): Promise<void> {
+  await withRedis(() => redis.commands.set(storeKey, storeId, 'NX'));
+  await redisOwner(redis, storeId);
 }
 
 /**

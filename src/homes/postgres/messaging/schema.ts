@@ -5,11 +5,12 @@
 import { StoaError } from '../../../core/errors.js';
 import { globalRoomAlias, globalRoomId } from '../../../messaging/uuid.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 import { totalsTables } from './totals.js';
 
 /** `idx_agents_public_key` of the seed is left out: the unique constraint is the same index. */
 const seedTables = `
+  CREATE EXTENSION IF NOT EXISTS pgcrypto;
   CREATE TABLE IF NOT EXISTS agents (
     id UUID PRIMARY KEY DEFAULT gen_random_uuid(),
     public_key TEXT NOT NULL UNIQUE,
@@ -71,10 +72,12 @@ const ownTables = `
   );
   CREATE UNIQUE INDEX room_owner ON messaging.room_facts (owner, room_id) WHERE owner IS NOT NULL`;
 
+export const messagingMigrations: readonly Migration[] = [`${seedTables}; ${ownTables}; ${totalsTables}`];
+
 /** Adds to a database what messaging needs. Tables of an AICQ server stay as they are, with their rows. */
 export async function migrateMessaging(sql: PostgresSql): Promise<void> {
   await checkSeedTables(sql);
-  await migrate(sql, 'messaging', [`${seedTables}; ${ownTables}; ${totalsTables}`]);
+  await migrate(sql, 'messaging', messagingMigrations);
 }
 
 const seedColumns: Readonly<Record<string, readonly string[]>> = {

@@ -3,7 +3,7 @@
  * tables can be distributed by owner.
  */
 import type { PostgresSql } from '../connection.js';
-import { migrate } from '../migrate.js';
+import { type Migration, migrate } from '../migrate.js';
 
 /**
  * An agent and its lease are one row, so one row lock covers both and one statement reads both under the
@@ -107,7 +107,9 @@ const tables = `
   );
   CREATE INDEX tokens_expiry ON registry.tokens (expires_at) WHERE expires_at IS NOT NULL`;
 
+export const registryMigrations: readonly Migration[] = [tables];
+
 /** Migrates the tables of the registry and of tokens to the newest version. */
 export function migrateRegistry(sql: PostgresSql): Promise<void> {
-  return migrate(sql, 'registry', [tables]);
+  return migrate(sql, 'registry', registryMigrations);
 }

@@ -1,5 +1,5 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
-import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
+import { migrateTurns } from '../../../../src/homes/postgres/turns.js';
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
@@ -714,7 +714,7 @@ describe('the outbox', () => {
 
   it('retries while messaging is unavailable; later messages wait', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
+    await migrateTurns(sql);
     const taken: string[] = [];
     const away = { attempts: 3 };
     const port = {
@@ -771,7 +771,6 @@ describe('the outbox', () => {
 
   it('gives up after the configured time, and deletes old rows', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
     const port = {
       deliver: () => Promise.reject(new StoaError('backend_unavailable', 'Redis does not answer.')),
     };
@@ -802,17 +801,11 @@ describe('the outbox', () => {
 
   it('deletes many old rows in small steps', async () => {
     await migrateCommitsUp(sql);
-    await migrateAnswers(sql);
-    for (const table of ['commit_outbox', 'kept_answers']) await refuseLargeStatements(sql, table, 3);
+    await refuseLargeStatements(sql, 'commit_outbox', 3);
     await query(
       sql,
       `INSERT INTO commit_outbox (delivery, destination, message, user_id)
         SELECT gen_random_uuid(), 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
-    );
-    await query(
-      sql,
-      `INSERT INTO kept_answers (key, user_id, fingerprint, results, size_bytes, expires_at)
-        SELECT n::text, 'ada', '', '[]', 2, now() - interval '1 second' FROM generate_series(1, 10) n`,
     );
     const faults: unknown[] = [];
     const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
@@ -829,13 +822,7 @@ describe('the outbox', () => {
       sweepIntervalMs: 3_600_000,
     }).sweep();
     expect(faults).toEqual([]);
-    expect(
-      await query(
-        sql,
-        `SELECT (SELECT count(*) FROM commit_outbox)::int AS messages,
-          (SELECT count(*) FROM kept_answers)::int AS answers`,
-      ),
-    ).toEqual([{ messages: 0, answers: 0 }]);
+    expect(await query(sql, 'SELECT 1 FROM commit_outbox')).toEqual([]);
   });
 
   it('marks undeliverable messages and continues with the next', async () => {

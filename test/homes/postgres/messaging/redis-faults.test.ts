@@ -9,6 +9,8 @@ import { start as startPostgres } from '../../../servers/postgres.js';
 import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
+import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { globalRoomId } from '../../../../src/messaging/uuid.js';
 
 let redis: HaltingServer;
 
@@ -319,6 +321,13 @@ describe('Redis', () => {
       await client.config('SET', 'maxmemory', '1mb');
       expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).status).toBe(503);
       expect((await ann.ask('GET', '/dm')).status).toBe(503);
+      const message = { roomId: globalRoomId, from: ann.id, body: 'x', parentId: null, proof: null };
+      await expect(
+        writtenPort(desk.stoa.messaging).post({ ...message, serverSigned: false }),
+      ).rejects.toMatchObject({ code: 'disk_full', message: expect.stringContaining('Redis is full') });
+      // What needs no Redis goes on.
+      const headers = { authorization: `Bearer ${desk.stoa.operatorToken}` };
+      expect((await desk.ask('PUT', '/v1/data/n/k', { headers, body: { value: 1 } })).status).toBe(201);
       await client.config('SET', 'maxmemory', '0');
       expect((await desk.ask('GET', `/room/global?after=${ts}`)).json.messages).toEqual([]);
       expect((await ann.ask('GET', '/dm')).status).toBe(200);
@@ -345,6 +354,7 @@ describe('PostgreSQL', () => {
       gate.silence();
       expect(await Promise.all([health(), health()])).toMatchObject([silent, silent]);
       expect((await desk.ask('GET', '/readyz')).status).toBe(503);
+      expect((await desk.ask('GET', '/livez')).status).toBe(200);
       gate.speak();
       await until(async () => (await health())['status'] === 'healthy');
     } finally {

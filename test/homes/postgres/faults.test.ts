@@ -1,0 +1,233 @@
+/** Faults of PostgreSQL and Redis under load: accepted means stored, refused means not stored, and a key settles what is unknown. */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { operatorCaller } from '../../../src/core/caller.js';
+import { StoaError } from '../../../src/core/errors.js';
+import { openPostgres, query } from '../../../src/homes/postgres/connection.js';
+import { type Stoa, openStoa } from '../../../src/index.js';
+import { globalRoomId } from '../../../src/messaging/uuid.js';
+import { roomy } from '../../messaging/kit.js';
+import { type Gate, startGate } from '../../servers/gate.js';
+import { type PostgresServer, start as startPostgres } from '../../servers/postgres.js';
+import { start as startRedis } from '../../servers/redis.js';
+import type { HaltingServer } from '../../servers/child.js';
+import { noteServer, sharedKeys } from '../../servers/shared.js';
+
+const ada = operatorCaller('ada', 'writer');
+const writersCount = 6;
+/** What a client must take for unknown. */
+const unknown = 'backend_unavailable';
+const patience = { timeout: 40_000, interval: 100 };
+
+let postgres: PostgresServer;
+let redis: HaltingServer;
+let [postgresGate, redisGate]: Gate[] = [];
+let stoa: Stoa;
+
+beforeEach(async () => {
+  [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
+  await Promise.all([postgres, redis].map(({ describe: text }) => noteServer(text)));
+  [postgresGate, redisGate] = [await startGate(postgres.url), await startGate(redis.url)];
+  stoa = await openStoa({
+    postgres: postgresGate.url,
+    redis: redisGate.url,
+    secretKeys: sharedKeys,
+    limits: { ...roomy, statementSecondsMax: 2, backendRequestSecondsMax: 2 },
+    onError: () => undefined,
+  });
+});
+afterEach(async () => {
+  postgresGate?.speak();
+  redisGate?.speak();
+  await stoa?.close();
+  await postgresGate?.close();
+  await redisGate?.close();
+  await redis?.stop();
+  await postgres?.stop();
+});
+
+type Outcome = 'accepted' | 'unknown' | 'refused';
+
+interface Load {
+  /** What became of each write, by its name. */
+  readonly outcomes: ReadonlyMap<string, Outcome>;
+  /** The codes of refusals. */
+  readonly codes: ReadonlySet<string>;
+}
+
+/** Writes all the while; ends when writes are accepted again after the fault. */
+async function during(
+  fault: () => Promise<unknown>,
+  write: (name: string) => Promise<unknown>,
+): Promise<Load> {
+  const outcomes = new Map<string, Outcome>();
+  const codes = new Set<string>();
+  const ended = new AbortController();
+  const attempt = async (name: string): Promise<Outcome> => {
+    try {
+      await write(name);
+      return 'accepted';
+    } catch (error) {
+      if (!(error instanceof StoaError)) throw error;
+      codes.add(error.code);
+      return error.code === unknown ? 'unknown' : 'refused';
+    }
+  };
+  const writers = Array.from({ length: writersCount }, async () => {
+    while (!ended.signal.aborted) {
+      const name = randomUUID();
+      outcomes.set(name, await attempt(name));
+      await sleep(5);
+    }
+  });
+  const accepted = (): number => [...outcomes.values()].filter((outcome) => outcome === 'accepted').length;
+  await vi.waitFor(() => expect(accepted()).toBeGreaterThan(10), patience);
+  await fault();
+  await vi.waitFor(async () => {
+    const name = randomUUID();
+    const outcome = await attempt(name);
+    outcomes.set(name, outcome);
+    expect(outcome).toBe('accepted');
+  }, patience);
+  ended.abort();
+  await Promise.all(writers);
+  return { outcomes, codes };
+}
+
+describe('PostgreSQL', () => {
+  const increment = (name: string): Promise<{ value: number }> =>
+    stoa.data.increment(ada, 'n', name, 1, {
+      idempotency: { scope: 'ada', key: name, fingerprint: 'f', seconds: 600 },
+    });
+
+  async function admin(...statements: readonly string[]): Promise<void> {
+    const sql = await openPostgres(new URL(postgres.url), { connectionsMax: 1 });
+    try {
+      for (const statement of statements) await query(sql, statement);
+    } finally {
+      await sql.end();
+    }
+  }
+
+  const cut =
+    'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user';
+  const readOnly = (isOn: boolean): Promise<void> =>
+    admin(
+      'SET default_transaction_read_only = off',
+      `ALTER ROLE stoa SET default_transaction_read_only = ${isOn ? 'on' : 'off'}`,
+      cut,
+    );
+
+  const faults: Record<string, () => Promise<unknown>> = {
+    'is restarted': async () => {
+      await postgres.halt();
+      await sleep(1_000);
+      await postgres.resume();
+    },
+    'is frozen for ten seconds': async () => {
+      postgresGate?.silence();
+      await sleep(10_000);
+      postgresGate?.speak();
+    },
+    'loses all connections, several times': async () => {
+      for (let count = 0; count < 5; count += 1) {
+        await admin(cut);
+        await sleep(200);
+      }
+    },
+    'is switched to read-only for a while': async () => {
+      await readOnly(true);
+      await vi.waitFor(
+        async () => expect(await stoa.data.get(ada, 'n', 'nothing')).toBeUndefined(),
+        patience,
+      );
+      await sleep(1_000);
+      await readOnly(false);
+    },
+  };
+
+  it.each(Object.keys(faults))('keeps its promises when it %s', async (name) => {
+    const { outcomes, codes } = await during(async () => faults[name]?.(), increment);
+    expect([...codes].filter((code) => code !== unknown)).toEqual([]);
+    for (const [key, outcome] of outcomes) {
+      const stored = await stoa.data.get(ada, 'n', key);
+      if (outcome === 'accepted') expect(stored, key).toBe(1);
+      // Nobody knows yet; a repeat under the key does.
+      else expect(await increment(key)).toMatchObject({ value: 1 });
+    }
+    expect((await stoa.data.listKeys(ada, 'n', { limit: 1 })).items).toHaveLength(1);
+  });
+});
+
+describe('Redis', () => {
+  const post = (body: string): Promise<unknown> =>
+    stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body, pid: '' }), null);
+
+  /** How often each text stands in the room. */
+  async function said(): Promise<Map<string, number>> {
+    const counts = new Map<string, number>();
+    let afterMs = 0;
+    for (;;) {
+      const { items } = await stoa.messaging.port.messages(globalRoomId, { afterMs, limit: 100 });
+      for (const { body, tsMs } of items) {
+        counts.set(body, (counts.get(body) ?? 0) + 1);
+        afterMs = tsMs;
+      }
+      if (items.length < 100) return counts;
+    }
+  }
+
+  async function setMemory(max: string): Promise<void> {
+    const client = new Redis(redis.url);
+    await client.config('SET', 'maxmemory', max);
+    client.disconnect();
+  }
+
+  const faults: Record<string, { act: () => Promise<unknown>; code: string }> = {
+    'is restarted': {
+      act: async () => {
+        await redis.halt();
+        await sleep(1_000);
+        await redis.resume();
+      },
+      code: unknown,
+    },
+    'is frozen': {
+      act: async () => {
+        redisGate?.silence();
+        await sleep(7_000);
+        redisGate?.speak();
+      },
+      code: unknown,
+    },
+    'is full': {
+      act: async () => {
+        await setMemory('1mb');
+        await sleep(500);
+        await setMemory('0');
+      },
+      code: 'disk_full',
+    },
+  };
+
+  it.each(Object.keys(faults))('keeps its promises when it %s, and data goes on', async (name) => {
+    const fault = faults[name];
+    let kept = 0;
+    const { outcomes, codes } = await during(async () => {
+      const acting = fault?.act();
+      await sleep(300);
+      await stoa.data.set(ada, 'n', 'meanwhile', (kept += 1));
+      await acting;
+    }, post);
+    expect(await stoa.data.get(ada, 'n', 'meanwhile')).toBe(1);
+    expect([...codes]).toEqual([fault?.code]);
+    const stands = await said();
+    for (const [body, outcome] of outcomes) {
+      if (outcome === 'accepted') expect(stands.get(body), body).toBe(1);
+      if (outcome === 'refused') expect(stands.get(body), body).toBeUndefined();
+      if (outcome === 'unknown') expect(stands.get(body) ?? 0).toBeLessThanOrEqual(1);
+    }
+  });
+});

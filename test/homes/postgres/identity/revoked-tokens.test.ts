@@ -1,0 +1,145 @@
+/** A token that one server revokes is refused by the writes of all others, in every domain, heard of or not. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
+import type { Stoa } from '../../../../src/index.js';
+import { fullScopes } from '../../../../src/core/caller.js';
+import { Desk, roomy } from '../../../messaging/kit.js';
+import type { HaltingServer } from '../../../servers/child.js';
+import { type Gate, startGate } from '../../../servers/gate.js';
+import { start as startRedis } from '../../../servers/redis.js';
+import { noteServer, sharedKeys, sharedPostgres } from '../../../servers/shared.js';
+
+const operator = operatorCaller('ada');
+const gone = { code: 'unauthenticated' };
+let redis: HaltingServer;
+let gate: Gate;
+let here: Desk;
+let there: Desk;
+let place: { project: string; session: string; task: string; fence: number; room: string };
+
+beforeAll(async () => {
+  redis = await startRedis();
+  await noteServer(redis.describe);
+  const { url } = await sharedPostgres();
+  gate = await startGate(url);
+  const open = (postgres: string): Promise<Desk> =>
+    Desk.open({
+      limits: roomy,
+      postgres,
+      redis: redis.url,
+      secretKeys: sharedKeys,
+      onError: () => undefined,
+    });
+  here = await open(gate.url);
+  there = await open(url);
+  place = await makePlace(there.stoa);
+  // A server that knows the user writes plain sets in one statement.
+  await here.stoa.data.set(operator, 'n', 'there', 1);
+});
+afterAll(async () => {
+  gate?.speak();
+  await here?.close();
+  await there?.close();
+  await gate?.close();
+  await redis?.stop();
+});
+
+async function makePlace({ workspaces, messaging }: Stoa): Promise<typeof place> {
+  const { id } = await workspaces.createWorkspace(operator, { name: 'w' });
+  const { id: project } = await workspaces.createProject(operator, id, { name: 'p' });
+  const { id: session } = await workspaces.createSession(operator, project, {});
+  await workspaces.createTask(operator, session, { command: 'x' });
+  const claimed = await workspaces.claimTask(operator, project);
+  if (claimed === null) throw new Error('There is a task to claim.');
+  const room = await messaging.rooms.create(operator, { name: 'room', is_private: false, key: '' }, null);
+  return { project, session, task: claimed.task.id, fence: claimed.lease.fence, room: room.id };
+}
+
+/** A caller whose token was good when the request came in. */
+async function revokedCaller(): Promise<Caller> {
+  const { token_id: tokenId } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+  await there.stoa.identity.revokeTokens(operatorCaller(), 'ada', tokenId);
+  return { ...operator, kind: 'user', everyUser: false, scopes: fullScopes, agent: 'late', tokenId };
+}
+
+describe('a write whose token was revoked after its request came in', () => {
+  const writes: Record<string, (stoa: Stoa, caller: Caller) => Promise<unknown>> = {
+    'a set': ({ data }, caller) => data.set(caller, 'n', 'k', 1),
+    'a set of several': ({ data }, caller) => data.setMany(caller, 'n', { a: 1, b: 2 }),
+    'a conditional set': ({ data }, caller) => data.set(caller, 'n', 'k', 1, { ifVersion: 0 }),
+    'an increment': ({ data }, caller) => data.increment(caller, 'n', 'k'),
+    'a deletion': ({ data }, caller) => data.delete(caller, 'n', 'there'),
+    'a set under a key': ({ data }, caller) =>
+      data.set(caller, 'n', 'k', 1, {
+        idempotency: { scope: 'all', key: randomUUID(), fingerprint: 'f', seconds: 60 },
+      }),
+    'a new agent': ({ registry }, caller) => registry.createAgent(caller, { name: 'agent' }),
+    'a new task': ({ workspaces }, caller) => workspaces.createTask(caller, place.session, { command: 'y' }),
+    'a claim': ({ workspaces }, caller) => workspaces.claimTask(caller, place.project),
+    'a completion': ({ workspaces }, caller) =>
+      workspaces.completeTask(caller, place.task, { fence: place.fence }),
+    'a message': ({ messaging }, caller) =>
+      messaging.rooms.post(caller, { room: place.room }, () => ({ body: 'late', pid: '' }), null),
+    'a room': ({ messaging }, caller) =>
+      messaging.rooms.create(caller, { name: 'late', is_private: false, key: '' }, null),
+    'a commit': ({ commit }, caller) =>
+      commit.commit(caller, {
+        operations: [
+          { op: 'data.set', namespace: 'n', key: 'k', value: 1 },
+          { op: 'room.post', room: place.room, body: 'late' },
+        ],
+      }),
+  };
+
+  it.each(Object.keys(writes))('is refused, and nothing is stored: %s', async (name) => {
+    const caller = await revokedCaller();
+    await expect(writes[name]?.(here.stoa, caller)).rejects.toMatchObject(gone);
+    const { stoa } = there;
+    expect((await stoa.data.listKeys(operator, 'n')).items.map(({ key }) => key)).toEqual(['there']);
+    expect((await stoa.registry.listAgents(operator)).items).toEqual([]);
+    expect(await stoa.workspaces.getTask(operator, place.task)).toMatchObject({ status: 'running' });
+    expect((await there.ask('GET', `/room/${place.room}`)).json.messages).toEqual([]);
+  });
+
+  it('is refused for its token and not for what it wrote', async () => {
+    const caller = await revokedCaller();
+    await expect(here.stoa.data.set(caller, 'n', 'there', 2, { ifVersion: 9 })).rejects.toMatchObject(gone);
+    await expect(
+      here.stoa.workspaces.completeTask(caller, place.task, { fence: place.fence + 1 }),
+    ).rejects.toMatchObject(gone);
+  });
+
+  it('does not refuse the writes that share its statement', async () => {
+    const { token_id: tokenId } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+    const [late, good] = [await revokedCaller(), { ...(await revokedCaller()), tokenId }];
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, at) =>
+        here.stoa.data.set(at % 2 === 0 ? late : good, 'shared', `k${at}`, at),
+      ),
+    );
+    expect(outcomes.map(({ status }) => status)).toEqual(
+      outcomes.map((_, at) => (at % 2 === 0 ? 'rejected' : 'fulfilled')),
+    );
+    expect((await there.stoa.data.listKeys(operator, 'shared')).items).toHaveLength(10);
+  });
+});
+
+it('writes are refused at once while nothing is heard of other servers, and reads within a second', async () => {
+  const { token, token_id } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+  const headers = { authorization: `Bearer ${token}` };
+  const put = (): Promise<number> =>
+    here.ask('PUT', '/v1/data/frozen/k', { headers, body: { value: 1 } }).then(({ status }) => status);
+  const get = async (): Promise<number> => (await here.ask('GET', '/v1/data/frozen/k', { headers })).status;
+  expect([await put(), await get()]).toEqual([201, 200]);
+  gate.silence(/listen "/i);
+  try {
+    await there.stoa.identity.revokeTokens(operatorCaller(), 'ada', token_id);
+    expect(await put()).toBe(401);
+    await vi.waitFor(async () => expect(await get()).toBe(401), { timeout: 10_000 });
+    expect(here.stoa.home.identity.hearsRemovals()).toBe(false);
+  } finally {
+    gate.speak();
+  }
+  await vi.waitFor(() => expect(here.stoa.home.identity.hearsRemovals()).toBe(true), { timeout: 10_000 });
+});
