@@ -22,6 +22,7 @@ import { RegistryService } from './registry/service.js';
 import type { Secrets } from './secrets/secrets.js';
 import { DocumentRecords } from './transfer/documents.js';
 import { erased } from './transfer/compare-records.js';
+import type { MoveRole } from './transfer/move/port.js';
 import { TransferService } from './transfer/service.js';
 import { WorkspacesService } from './workspaces/service.js';
 
@@ -53,6 +54,8 @@ export interface StoaOptions {
   /** Faults that no caller waits for. */
   onError?: ((error: unknown, about: string) => void) | undefined;
   sweepIntervalMs?: number | undefined;
+  /** Set where a move reads or fills the home: nothing is swept and no timer runs. */
+  move?: MoveRole | undefined;
   /** Backups by the clock; none unless given. */
   backups?: BackupSchedule | undefined;
 }
@@ -85,6 +88,9 @@ export interface Stoa {
   close(): Promise<void>;
 }
 
+/** The longest interval that a timer takes. */
+const neverMs = 2 ** 31 - 1;
+
 /**
  * Opens a Stoa with everything in it.
  *
@@ -106,7 +112,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     onTokenRemoved: (id) => identity?.forget(id),
     onTokensMissed: () => identity?.forgetAll(),
     onGroup: (group) => groups.tell(group),
-    sweepIntervalMs: options.sweepIntervalMs,
+    sweepIntervalMs: options.move === undefined ? options.sweepIntervalMs : neverMs,
+    move: options.move,
   });
   /** What is open, the newest first. */
   const opened: Closing[] = [() => home.close()];
@@ -189,6 +196,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       // Once: a part that is closed again would write into a store that is closed.
       close: () => (closing ??= closeAll(opened)),
     };
+    if (options.move !== undefined) return stoa;
     home.start();
     identity.start();
     secrets.resume(onError);

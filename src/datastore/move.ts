@@ -214,8 +214,8 @@ function idOf(record: DocumentRecord): string {
 
 const noSide: Side = { documents: 0, hash: '' };
 
-/** Hashes added up: the order in which a backend lists its documents does not matter. */
-class SideSum {
+/** Hashes added up: the order in which a backend lists its records does not matter. */
+export class SideSum {
   count = 0;
   #sum = 0n;
 

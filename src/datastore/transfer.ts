@@ -93,7 +93,8 @@ export function contentHash(record: DocumentRecord): Buffer {
     .digest();
 }
 
-function sorted(value: JsonValue): JsonValue {
+/** With the members of every object in one order. */
+export function sorted(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(

@@ -5,12 +5,14 @@ import type { Writer } from '../core/write.js';
 import type { DataPort } from '../datastore/port.js';
 import type { StoreNotes } from '../datastore/store-documents.js';
 import type { Feed } from '../feed/port.js';
+import type { McpSessionStore } from '../identity/mcp-sessions/port.js';
 import type { IdentityPort } from '../identity/port.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type { MessagingService } from '../messaging/service.js';
 import type { OperationsPort } from '../operations/port.js';
 import type { RegistryPort } from '../registry/port.js';
 import type { Secrets } from '../secrets/secrets.js';
+import type { HomeMove, MoveRole } from '../transfer/move/port.js';
 import type { RecordStore } from '../transfer/port.js';
 import type { WorkspacesPort } from '../workspaces/port.js';
 
@@ -35,6 +37,8 @@ export interface HomeOptions {
   /** Called when tokens may have been removed without a notice: nothing remembered of tokens counts any more. */
   readonly onTokensMissed: () => void;
   readonly sweepIntervalMs?: number | undefined;
+  /** Set where a move reads or fills the home. */
+  readonly move?: MoveRole | undefined;
 }
 
 /** Gets facts about the transaction, and returns what is called at its end, with the error of one that failed. */
@@ -53,6 +57,7 @@ export interface Home {
   readonly workspaces: WorkspacesPort;
   readonly messaging: MessagingPort;
   readonly feed: Feed;
+  readonly mcpSessions: McpSessionStore;
   readonly secrets: Secrets;
   readonly operations: OperationsPort;
   /** For a store of documents beside this home. */
@@ -69,6 +74,8 @@ export interface Home {
   commits(messaging: MessagingService): CommitHome;
   /** Every kind of record but documents, for exports and imports. */
   records(): [type: string, store: RecordStore][];
+  /** The rest, for a move of everything. */
+  readonly move: HomeMove;
   /** Calls back when a transaction begins; what that returns is called when it ends. For spans. */
   onTransact(listener: OnTransact): void;
   /** Begins the work that goes on beside requests: timers, sweeps, counts. */

@@ -27,8 +27,11 @@ export function callerOf(server: Server, context: ServerContext): Caller {
 }
 
 export function namedBy(caller: Caller, program: string | undefined): Caller {
-  if (caller.agent !== null) return caller;
-  return program === undefined || !/^[\x21-\x7e][\x20-\x7e]{0,99}$/.test(program)
-    ? caller
-    : { ...caller, agent: program };
+  const agent = caller.agent ?? agentName(program);
+  return agent === null ? caller : { ...caller, agent };
+}
+
+/** The name of a program, if an agent can have it. */
+export function agentName(program: string | undefined): string | null {
+  return program !== undefined && /^[\x21-\x7e][\x20-\x7e]{0,99}$/.test(program) ? program : null;
 }

@@ -1,6 +1,7 @@
 /** MCP over HTTP: both generations of the protocol at one URL, distinguished by the request. */
 import {
   type McpHttpHandler,
+  type ServerEvent,
   type ServerEventBus,
   WebStandardStreamableHTTPServerTransport,
   createMcpHandler,
@@ -8,15 +9,15 @@ import {
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { Caller } from '../core/caller.js';
+import { StoaError } from '../core/errors.js';
 import type { Stoa } from '../index.js';
-import { authInfoOf } from './callers.js';
+import { authInfoOf, ofOneUser } from './callers.js';
 import { type DirectAnswer, answerModern } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
 import { hasMoreValuesThan } from './message-values.js';
-import { targetOf } from './resources.js';
 import { createMcpServer } from './server.js';
 import { McpSessions } from './sessions.js';
-import { ResourceWatch } from './subscriptions.js';
+import { ResourceWatch, checkSubscribable } from './subscriptions.js';
 import { exceeds } from '../core/settings/exceeds.js';
 
 const initializeSchema = z.looseObject({ method: z.literal('initialize') });
@@ -73,17 +74,13 @@ export class McpEndpoint {
     return this.#handleOnce(request, body, caller);
   }
 
-  get sessionCount(): number {
-    return this.#sessions.count;
-  }
-
   async close(): Promise<void> {
     await this.#sessions.close();
     await Promise.all([this.#modern, ...this.#listening].map((handler) => handler.close()));
   }
 
   #handler(bus?: ServerEventBus): McpHttpHandler {
-    return createMcpHandler(() => createMcpServer({ stoa: this.#stoa, isLasting: false }), {
+    return createMcpHandler(() => createMcpServer(this.#stoa), {
       legacy: 'reject',
       keepAliveMs: this.#stoa.limits.streamHeartbeatSeconds * 1_000,
       ...(bus !== undefined && { bus }),
@@ -104,9 +101,12 @@ export class McpEndpoint {
         {},
         listen.data.id,
       );
-    const unknown = [...wanted].find((uri) => targetOf(uri) === undefined);
-    if (unknown !== undefined)
-      return refusal(400, -32_602, `Unknown resource ${unknown.slice(0, 200)}.`, {}, listen.data.id);
+    try {
+      for (const uri of wanted) checkSubscribable(this.#stoa, uri);
+    } catch (error) {
+      if (!(error instanceof StoaError)) throw error;
+      return refusal(400, -32_602, error.message, {}, listen.data.id);
+    }
     return this.#listen(request, options, listen.data, caller);
   }
 
@@ -117,19 +117,19 @@ export class McpEndpoint {
     { params }: Listen,
     caller: Caller,
   ): Promise<Response> {
+    const listeners = new Set<(event: ServerEvent) => void>();
+    const publish = (event: ServerEvent): void => listeners.forEach((listener) => listener(event));
+    const watch = new ResourceWatch(this.#stoa, ofOneUser(caller), {
+      onUpdated: (uri) => publish({ kind: 'resource_updated', uri }),
+      onListChanged: () => publish({ kind: 'resources_list_changed' }),
+    });
+    for (const uri of params.notifications.resourceSubscriptions ?? []) watch.add(uri);
+    // Before the client is told that it is subscribed.
+    await watch.follow();
     const handler = this.#handler({
       publish: () => undefined,
       subscribe: (listener) => {
-        const watch = new ResourceWatch(
-          this.#stoa,
-          { ...caller, everyUser: false },
-          {
-            onUpdated: (uri) => listener({ kind: 'resource_updated', uri }),
-            onListChanged: () => listener({ kind: 'resources_list_changed' }),
-          },
-        );
-        for (const uri of params.notifications.resourceSubscriptions ?? []) watch.add(uri);
-        watch.follow();
+        listeners.add(listener);
         this.#listening.add(handler);
         return () => {
           watch.close();
@@ -137,12 +137,14 @@ export class McpEndpoint {
         };
       },
     });
-    return handler.fetch(request, options);
+    const response = await handler.fetch(request, options);
+    if (listeners.size === 0) watch.close();
+    return response;
   }
 
   /** A single request of an older client, or of `curl`. */
   async #handleOnce(request: Request, body: unknown, caller: Caller): Promise<Response> {
-    const server = createMcpServer({ stoa: this.#stoa, isLasting: false });
+    const server = createMcpServer(this.#stoa);
     const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     await server.connect(transport);
     // A disconnected client does not wait for the answer.

@@ -4,14 +4,13 @@ import {
   ProtocolErrorCode,
   ResourceNotFoundError,
   Server,
-  type ServerContext,
 } from '@modelcontextprotocol/server';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { answerCall, failureOf, serverInfo } from './call-tool.js';
 import { callerOf } from './callers.js';
 import { listResources, readResource, resourceTemplates, targetOf } from './resources.js';
-import { ResourceWatch } from './subscriptions.js';
+import { checkSubscribable } from './subscriptions.js';
 import { toolList } from './tools/index.js';
 
 const instructions =
@@ -22,13 +21,14 @@ const instructions =
 /** Tool and resource lists change rarely; a client that keeps one for a minute loses nothing. */
 const listCache = { ttlMs: 60_000, cacheScope: 'private' } as const;
 
-export interface McpServerOptions {
-  stoa: Stoa;
-  /** A server that lives longer than one request can report changes. */
-  isLasting: boolean;
+/** The resources that the client of a session subscribed to. */
+export interface Subscriptions {
+  add(uri: string): Promise<void>;
+  remove(uri: string): Promise<void>;
 }
 
-export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
+/** Only a session has subscriptions. */
+export function createMcpServer(stoa: Stoa, subscriptions?: Subscriptions): Server {
   const server = new Server(serverInfo, {
     capabilities: { tools: {}, resources: { subscribe: true, listChanged: true } },
     instructions,
@@ -51,7 +51,7 @@ export function createMcpServer({ stoa, isLasting }: McpServerOptions): Server {
   server.setRequestHandler('resources/read', (request, context) =>
     refusing(stoa, () => read(stoa, callerOf(server, context), request.params.uri)),
   );
-  if (isLasting) addSubscriptions(server, stoa);
+  if (subscriptions !== undefined) addSubscriptions(server, stoa, subscriptions);
   return server;
 }
 
@@ -62,33 +62,20 @@ async function read(stoa: Stoa, caller: Caller, uri: string) {
   return { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(found) }] };
 }
 
-function addSubscriptions(server: Server, stoa: Stoa): void {
-  let watch: ResourceWatch | undefined;
-  const told = (sending: Promise<void>): void =>
-    void sending.catch((error: unknown) => stoa.onError(error, 'telling an MCP client of a change'));
-  const watchFor = (context: ServerContext): ResourceWatch => {
-    watch ??= new ResourceWatch(stoa, callerOf(server, context), {
-      onUpdated: (uri) => told(server.sendResourceUpdated({ uri })),
-      onListChanged: () => told(server.sendResourceListChanged()),
-    });
-    return watch;
-  };
-  server.setRequestHandler('resources/subscribe', (request, context) =>
-    refusing(stoa, () => {
-      watchFor(context).add(request.params.uri);
+function addSubscriptions(server: Server, stoa: Stoa, subscriptions: Subscriptions): void {
+  server.setRequestHandler('resources/subscribe', (request) =>
+    refusing(stoa, async () => {
+      checkSubscribable(stoa, request.params.uri);
+      await subscriptions.add(request.params.uri);
       return {};
     }),
   );
-  server.setRequestHandler('resources/unsubscribe', (request) => {
-    watch?.remove(request.params.uri);
-    return {};
-  });
-  const closed = server.onclose;
-  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the protocol's server is not an event target
-  server.onclose = () => {
-    watch?.close();
-    closed?.();
-  };
+  server.setRequestHandler('resources/unsubscribe', (request) =>
+    refusing(stoa, async () => {
+      await subscriptions.remove(request.params.uri);
+      return {};
+    }),
+  );
 }
 
 /** Resources have no results for errors: their refusals are errors of the protocol, with our code and fix as data. */

@@ -13,6 +13,7 @@ import {
   agentSpecDefaults,
   sessionStatusBytes,
   stateOf,
+  type Lease,
 } from './model.js';
 import type { PutAgent, WriteGuard } from './port.js';
 import { firstLease, noLease } from './presence.js';
@@ -131,16 +132,21 @@ export function closed(
   return { session: ended, agent: idle.agent, changes: [...changes, ...idle.changes] };
 }
 
+/** An agent of an export. Only a move gives its lease. */
+export type RestoredAgent = Pick<StoredAgent, 'record' | 'meta'> & { lease?: Lease | null | undefined };
+
 /** An agent as an export had it, over the one that is there. A fencing number never falls; quota and states were judged before. */
 export function restored(
-  given: Pick<StoredAgent, 'record' | 'meta'>,
+  given: RestoredAgent,
   before: StoredAgent | undefined,
   fences: { given: number | null; deleted: number },
   times: Times,
 ): AgentOutcome {
   const current = before === undefined ? firstLease(fences.deleted) : before.lease;
   const fence = fences.given === null ? 0 : fences.given + 1;
-  const lease = fence > (current?.fence ?? 0) ? { ...(current ?? noLease), fence } : current;
+  const isMoved = given.lease !== undefined && (given.lease?.fence ?? 0) >= (before?.lease?.fence ?? 0);
+  const vacant = fence > (current?.fence ?? 0) ? { ...(current ?? noLease), fence } : current;
+  const lease = isMoved ? (given.lease ?? null) : vacant;
   const agent = rescheduled({ ...given, lease, activeSessions: before?.activeSessions ?? 0 }, times);
   return { agent, changes: [agentChange('agent.imported', agent)] };
 }

@@ -56,6 +56,8 @@ export const userSchema = z.strictObject({
   created_at: timeMs,
   last_seen_at: timeMs,
   agents_max: count.nullable(),
+  /** The highest fencing number of deleted agents. Only in a move. */
+  deleted_fence: count.optional(),
 });
 
 export const agentSchema = z.strictObject({
@@ -75,6 +77,18 @@ export const agentSchema = z.strictObject({
   active_at: timeMs,
   /** The last fencing number that was given out: the next one must be higher. */
   fence: count.nullable(),
+  /** With its holder. Only in a move. */
+  lease: z
+    .strictObject({
+      holder: z.string().nullable(),
+      fence: count,
+      renewedAtMs: timeMs,
+      expiresAtMs: timeMs,
+      timerAtMs: timeMs.nullable(),
+      lost: z.boolean(),
+    })
+    .nullable()
+    .optional(),
 });
 
 export const agentSessionSchema = z.strictObject({

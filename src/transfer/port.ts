@@ -11,6 +11,8 @@ export interface ExportScope {
   /** Null for every user's. */
   user: string | null;
   withSecrets: boolean;
+  /** For a move: also holders of leases and fencing numbers of deleted agents. */
+  whole?: boolean;
 }
 
 /** What the rest of the file contains, for checking a record before anything is written. */

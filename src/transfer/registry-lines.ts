@@ -1,5 +1,6 @@
 /** Records of the registry as lines of an export, and back; what two of them have in common, and what is in their way. */
 import { userKey } from '../identity/user-key.js';
+import type { RestoredAgent } from '../registry/lifecycle.js';
 import {
   type Lease,
   type SessionRecord,
@@ -13,18 +14,35 @@ import {
 } from '../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from './kinds.js';
 import type { Conflict } from './model.js';
+import type { ExportScope } from './port.js';
 
-export function userLine({ user, record, agentsMax }: StoredUser): UserLine {
+/** `deletedFence` is given for a move. */
+export function userLine({ user, record, agentsMax }: StoredUser, deletedFence?: number): UserLine {
   const { email, created_at, last_seen_at } = record;
-  return { type: 'registry.user', user, email, created_at, last_seen_at, agents_max: agentsMax };
+  return {
+    type: 'registry.user',
+    user,
+    email,
+    created_at,
+    last_seen_at,
+    agents_max: agentsMax,
+    ...(deletedFence !== undefined && { deleted_fence: deletedFence }),
+  };
 }
 
 /** Each call of a user changes when it was last seen. */
-export function userEssence({ last_seen_at: _last_seen_at, ...rest }: UserLine): unknown {
+export function userEssence({
+  last_seen_at: _last_seen_at,
+  deleted_fence: _deleted_fence,
+  ...rest
+}: UserLine): unknown {
   return rest;
 }
 
-export function agentLine({ record, meta, lease }: Omit<StoredAgent, 'activeSessions'>): AgentLine {
+export function agentLine(
+  { record, meta, lease }: Omit<StoredAgent, 'activeSessions'>,
+  { whole }: Pick<ExportScope, 'whole'> = {},
+): AgentLine {
   const { agent_id, name, spec, created_at, updated_at, last_heartbeat_at } = record;
   return {
     type: 'registry.agent',
@@ -42,6 +60,7 @@ export function agentLine({ record, meta, lease }: Omit<StoredAgent, 'activeSess
     status_since: meta.statusSinceMs,
     active_at: meta.activeAtMs,
     fence: lease && lastFence(lease),
+    ...(whole === true && { lease }),
   };
 }
 
@@ -52,14 +71,15 @@ function lastFence({ holder, fence }: Lease): number {
 
 /** Signs of life change neither the version nor what a reader of the agent sees. */
 export function agentEssence(line: AgentLine): unknown {
-  const { fence: _fence, last_heartbeat_at: _heartbeat, active_at: _active, ...rest } = line;
+  const { fence: _fence, lease: _lease, last_heartbeat_at: _heartbeat, active_at: _active, ...rest } = line;
   return rest;
 }
 
-export function storedAgent(line: AgentLine): Pick<StoredAgent, 'record' | 'meta'> {
+export function storedAgent(line: AgentLine): RestoredAgent {
   const { user, agent_id, name, status, spec, created_at, updated_at, last_heartbeat_at } = line;
-  const { version, labels, error_message, status_since, active_at } = line;
+  const { version, labels, error_message, status_since, active_at, lease } = line;
   return {
+    lease,
     record: {
       agent_id,
       user_id: userIdOf(user),

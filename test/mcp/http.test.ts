@@ -199,6 +199,10 @@ describe('subscriptions', () => {
       null,
     );
     const session = await openSession(token);
+    const stream = await fetch(`${running.url}/mcp`, {
+      headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', 'mcp-session-id': session },
+    });
+    expect(stream.status).toBe(200);
     expect(
       await inSession(session, token, {
         jsonrpc: '2.0',
@@ -207,10 +211,6 @@ describe('subscriptions', () => {
         params: { uri: uris[0] },
       }),
     ).toBe(200);
-    const stream = await fetch(`${running.url}/mcp`, {
-      headers: { authorization: `Bearer ${token}`, accept: 'text/event-stream', 'mcp-session-id': session },
-    });
-    expect(stream.status).toBe(200);
     await running.stoa.identity.revokeTokens(operatorCaller(), 'alice', tokenId);
     await running.stoa.data.set(operatorCaller('alice'), 'default', 'a', 'after the end');
     expect(await stream.text()).not.toContain('resources/updated');

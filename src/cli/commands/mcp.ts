@@ -5,7 +5,8 @@ import { bearer, identityHeaders, operatorToken } from '../connection/connection
 import { type Action, textOption } from '../definitions/definition.js';
 import { ensureServer } from '../mcp/server-starter.js';
 import { settingFlags } from '../definitions/setting-flags.js';
-import { type ServerAddress, StdioBridge } from '../mcp/stdio-bridge.js';
+import type { ServerAddress } from '../mcp/server-link.js';
+import { StdioBridge } from '../mcp/stdio-bridge.js';
 
 export const mcp: Action = async ({ output, globals }) => {
   const [url, token, configFile] = ['url', 'token', 'config'].map((name) => textOption(globals, name));

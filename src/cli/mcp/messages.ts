@@ -11,6 +11,18 @@ export interface SingleMessage {
 
 export type Message = SingleMessage | SingleMessage[];
 
+/** Undefined for a text that is not a message. */
+export function parsed(text: string): Message | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && (!Array.isArray(value) || value.length > 0)
+      ? (value as Message)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 export function methodOf(message: Message): string | undefined {
   return Array.isArray(message) || typeof message.method !== 'string' ? undefined : message.method;
 }

@@ -4,13 +4,17 @@
 import { StoaError, messageOf } from '../../core/errors.js';
 import { readEvents } from '../connection/answers.js';
 import { type Line, linesOf } from './lines.js';
-import { type Message, errorFor, failureOf, methodOf, requestIds, routingHeaders } from './messages.js';
-
-export interface ServerAddress {
-  url: string;
-  /** The headers that identify the caller. */
-  headers: Readonly<Record<string, string>>;
-}
+import { keepListening, listenAgainMs } from './listening.js';
+import {
+  type Message,
+  type SingleMessage,
+  errorFor,
+  failureOf,
+  methodOf,
+  parsed,
+  requestIds,
+} from './messages.js';
+import { type ServerAddress, ServerLink, isRefused } from './server-link.js';
 
 export interface StdioBridgeOptions {
   input: AsyncIterable<Uint8Array>;
@@ -23,30 +27,26 @@ export interface StdioBridgeOptions {
   say(sentence: string): void;
 }
 
-/** The wait after the server has ended a stream, before it is opened again. */
-const listenAgainMs = 1_000;
-
 export class StdioBridge {
   readonly #options: StdioBridgeOptions;
+  readonly #link: ServerLink;
   readonly #running = new Map<string | number, AbortController>();
   /** Requests that end only when the client ends them. */
   readonly #listening = new Set<string | number>();
   readonly #subscribed = new Set<string>();
   readonly #ended = new AbortController();
-  #server: Promise<ServerAddress> | undefined;
-  #session: string | undefined;
   /** The client's `initialize`, to open another session if the server has lost this one. */
   #initialize: Message | undefined;
-  #protocolVersion: string | undefined;
   #reopening: Promise<void> | undefined;
 
   constructor(options: StdioBridgeOptions) {
     this.#options = options;
+    this.#link = new ServerLink(() => options.findServer());
   }
 
   /** Ends when the client has closed its end and all its requests are answered. */
   async run(): Promise<void> {
-    await this.#address();
+    await this.#link.address();
     const pending = new Set<Promise<void>>();
     for await (const line of linesOf(this.#options.input, this.#options.lineBytesMax)) {
       const sending = this.#take(line).finally(() => pending.delete(sending));
@@ -92,7 +92,9 @@ export class StdioBridge {
     if (id !== undefined) this.#running.set(id, controller);
     if (id !== undefined && method === 'subscriptions/listen') this.#listening.add(id);
     try {
-      await this.#exchange(message, controller.signal);
+      if (method === 'subscriptions/listen' && !Array.isArray(message))
+        await this.#keepListening(message, controller.signal);
+      else await this.#exchange(message, controller.signal);
     } catch (error) {
       if (!controller.signal.aborted) throw error;
     } finally {
@@ -101,59 +103,32 @@ export class StdioBridge {
         this.#listening.delete(id);
       }
     }
-    if (method === 'notifications/initialized' && this.#session !== undefined)
-      void this.#listen(this.#session);
+    if (method === 'notifications/initialized' && this.#link.session !== undefined)
+      void this.#listen(this.#link.session);
   }
 
   async #exchange(message: Message, signal: AbortSignal): Promise<void> {
-    const session = this.#session;
-    const response = await this.#post(message, signal);
+    const { session } = this.#link;
+    const response = await this.#link.post(message, signal);
     if (response.status === 404 && session !== undefined && methodOf(message) !== 'initialize') {
       await response.body?.cancel();
       await this.#reopen(session);
-      await this.#pass(await this.#post(message, signal), message);
+      await this.#pass(await this.#link.post(message, signal), message);
       return;
     }
     if (methodOf(message) === 'initialize')
-      this.#session = response.headers.get('mcp-session-id') ?? undefined;
+      this.#link.session = response.headers.get('mcp-session-id') ?? undefined;
     await this.#pass(response, message);
   }
 
-  /** If the server is gone before it received the message, it is found or started once more. */
-  async #post(message: Message, signal: AbortSignal): Promise<Response> {
-    try {
-      return await this.#send('POST', signal, message);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      // The next request finds the server again: it may be another one, at another address.
-      this.#server = undefined;
-      if (!isRefused(error)) throw error;
-      return this.#send('POST', signal, message);
-    }
-  }
-
-  async #send(method: 'POST' | 'GET' | 'DELETE', signal: AbortSignal, message?: Message): Promise<Response> {
-    const { url, headers } = await this.#address();
-    return fetch(new URL('/mcp', url), {
-      method,
+  #keepListening(message: SingleMessage, signal: AbortSignal): Promise<void> {
+    return keepListening({
+      message,
       signal,
-      headers: {
-        ...headers,
-        accept: method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream',
-        ...(this.#session !== undefined && { 'mcp-session-id': this.#session }),
-        ...(this.#protocolVersion !== undefined && { 'mcp-protocol-version': this.#protocolVersion }),
-        ...(message !== undefined && { 'content-type': 'application/json', ...routingHeaders(message) }),
-      },
-      ...(message !== undefined && { body: JSON.stringify(message) }),
+      post: (...given) => this.#link.post(...given),
+      pass: (response) => this.#pass(response, message),
+      write: (line) => this.#answer(line),
     });
-  }
-
-  #address(): Promise<ServerAddress> {
-    this.#server ??= this.#options.findServer().catch((error: unknown) => {
-      this.#server = undefined;
-      throw error;
-    });
-    return this.#server;
   }
 
   async #pass(response: Response, message: Message): Promise<void> {
@@ -181,8 +156,8 @@ export class StdioBridge {
     const { uri } = (message.params ?? {}) as { uri?: unknown };
     if (method === 'initialize') {
       this.#initialize = message;
-      this.#session = undefined;
-      this.#protocolVersion = undefined;
+      this.#link.session = undefined;
+      this.#link.protocolVersion = undefined;
     }
     if (method === 'resources/subscribe' && typeof uri === 'string') this.#subscribed.add(uri);
     if (method === 'resources/unsubscribe' && typeof uri === 'string') this.#subscribed.delete(uri);
@@ -191,55 +166,55 @@ export class StdioBridge {
   #learn(message: Message, answer: Message): void {
     if (methodOf(message) !== 'initialize' || Array.isArray(answer)) return;
     const { protocolVersion } = (answer.result ?? {}) as { protocolVersion?: unknown };
-    if (typeof protocolVersion === 'string') this.#protocolVersion = protocolVersion;
+    if (typeof protocolVersion === 'string') this.#link.protocolVersion = protocolVersion;
   }
 
   #cancel(message: Message): void {
     if (Array.isArray(message)) return;
     const { requestId } = (message.params ?? {}) as { requestId?: unknown };
     // With a session the server gets a message; without one, it detects the closed connection.
-    if ((typeof requestId === 'string' || typeof requestId === 'number') && this.#session === undefined)
+    if ((typeof requestId === 'string' || typeof requestId === 'number') && this.#link.session === undefined)
       this.#running.get(requestId)?.abort();
   }
 
   /** Opens another session in place of one that the server has lost. Concurrent calls wait for the first. */
   async #reopen(lost: string): Promise<void> {
-    if (this.#session !== lost && this.#session !== undefined) return;
+    if (this.#link.session !== lost) return;
     this.#reopening ??= this.#openAgain().finally(() => (this.#reopening = undefined));
     await this.#reopening;
   }
 
   async #openAgain(): Promise<void> {
     if (this.#initialize === undefined) return;
-    this.#session = undefined;
     const { signal } = this.#ended;
-    const opened = await this.#send('POST', signal, this.#initialize);
+    const opened = await this.#link.send('POST', signal, this.#initialize, null);
     await opened.text();
-    this.#session = opened.headers.get('mcp-session-id') ?? undefined;
-    if (this.#session === undefined)
+    const session = opened.headers.get('mcp-session-id');
+    if (session === null)
       throw new StoaError(
         'unreachable',
         `The server refused to open another session (status ${opened.status}).`,
       );
-    await (await this.#send('POST', signal, { jsonrpc: '2.0', method: 'notifications/initialized' })).text();
+    await this.#sendAgain({ jsonrpc: '2.0', method: 'notifications/initialized' }, session);
     for (const uri of this.#subscribed)
-      await (
-        await this.#send('POST', signal, {
-          jsonrpc: '2.0',
-          id: `again ${uri}`,
-          method: 'resources/subscribe',
-          params: { uri },
-        })
-      ).text();
-    void this.#listen(this.#session);
+      await this.#sendAgain(
+        { jsonrpc: '2.0', id: `again ${uri}`, method: 'resources/subscribe', params: { uri } },
+        session,
+      );
+    this.#link.session = session;
+    void this.#listen(session);
+  }
+
+  async #sendAgain(message: Message, session: string): Promise<void> {
+    await (await this.#link.send('POST', this.#ended.signal, message, session)).text();
   }
 
   /** Passes on the messages that the server sends without a request, while the session is this one. */
   async #listen(session: string): Promise<void> {
     const { signal } = this.#ended;
-    while (!signal.aborted && this.#session === session) {
+    while (!signal.aborted && this.#link.session === session) {
       try {
-        const response = await this.#send('GET', signal);
+        const response = await this.#link.send('GET', signal);
         if (response.ok && response.body !== null)
           for await (const event of readEvents(response.body))
             if (event.event === 'message' && event.data !== '') this.#answer(event.data);
@@ -247,7 +222,7 @@ export class StdioBridge {
         if (response.status === 405) return;
       } catch (error) {
         if (signal.aborted) return;
-        this.#server = undefined;
+        this.#link.lost();
         if (!isRefused(error))
           this.#options.say(`The stream from the server was interrupted: ${messageOf(error)}.`);
       }
@@ -256,9 +231,9 @@ export class StdioBridge {
   }
 
   async #endSession(): Promise<void> {
-    if (this.#session === undefined) return;
+    if (this.#link.session === undefined) return;
     try {
-      await this.#send('DELETE', AbortSignal.timeout(1_000));
+      await this.#link.send('DELETE', AbortSignal.timeout(1_000));
     } catch (error) {
       // The server ends an idle session after a while.
       this.#options.say(`The session could not be ended: ${messageOf(error)}.`);
@@ -268,23 +243,6 @@ export class StdioBridge {
   #answer(message: string): void {
     this.#options.write(message);
   }
-}
-
-function parsed(text: string): Message | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && (!Array.isArray(value) || value.length > 0)
-      ? (value as Message)
-      : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The connection was refused before a byte was sent, so sending again repeats nothing. */
-function isRefused(error: unknown): boolean {
-  const cause = error instanceof Error ? (error.cause as { code?: unknown } | undefined) : undefined;
-  return cause?.code === 'ECONNREFUSED';
 }
 
 function failureOfAnswer(status: number, body: unknown): StoaError {

@@ -79,8 +79,8 @@ export class Output {
   }
 
   /** A line that shows the progress of long work; programs get none. */
-  progress(label: string): Progress {
-    return new Progress(label, this.json ? undefined : this.#stderr);
+  progress(label: string, before = 0): Progress {
+    return new Progress(label, this.json ? undefined : this.#stderr, before);
   }
 
   warn(sentence: string): void {

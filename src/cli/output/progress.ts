@@ -1,4 +1,5 @@
 /** A progress line on a terminal; nothing if the output is not a terminal. */
+import { Pace, type Work } from './pace.js';
 
 const barWidth = 30;
 const redrawMs = 100;
@@ -9,26 +10,28 @@ export class Progress {
   /** Undefined if nothing is drawn. */
   readonly #stream: TerminalStream | undefined;
   readonly #label: string;
-  readonly #startedAtMs = Date.now();
+  readonly #pace: Pace;
   #drawnAtMs = 0;
   #drew = false;
 
-  constructor(label: string, stream: TerminalStream | undefined) {
+  /** `before` is what an earlier run has done. */
+  constructor(label: string, stream: TerminalStream | undefined, before = 0) {
     this.#label = label;
+    this.#pace = new Pace(before);
     this.#stream = stream?.isTTY === true ? stream : undefined;
   }
 
-  /** A bar, for work with a known total. */
-  update({ done, total }: { done: number; total: number }): void {
+  /** A bar, for work with a known total. With the name of what is counted, it also shows how many a second. */
+  update(work: Work, unit?: string): void {
+    const { share, perSecond, secondsLeft } = this.#pace.at(work);
     const nowMs = Date.now();
     if (!this.#isDue(nowMs)) return;
-    const share = total > 0 ? Math.min(1, done / total) : 0;
     const filled = Math.round(share * barWidth);
-    const left =
-      share > 0.02 ? ` ${Math.ceil(((nowMs - this.#startedAtMs) * (1 - share)) / share / 1000)} s left` : '';
+    const rate = unit === undefined ? '' : ` ${Math.round(perSecond)} ${unit}/s`;
+    const left = secondsLeft === null ? '' : ` ${secondsLeft} s left`;
     this.#draw(
       nowMs,
-      `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${left}`,
+      `[${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}] ${Math.round(share * 100)}%${rate}${left}`,
     );
   }
 

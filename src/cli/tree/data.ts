@@ -114,19 +114,25 @@ export const dataCommands: readonly CommandDefinition[] = [
   },
   {
     usage: 'move',
-    about: 'Copy the data store between two backends, and verify that both have the same documents',
+    about: 'Move a whole Stoa to another home, or its documents to or from another database, and verify it',
     options: [
-      ['--from <backend>', 'A data directory, or a URL: postgres://, couchdb://, dynamodb://, firestore://'],
-      ['--to <backend>', 'The same'],
-      ['--dry-run', 'Only count, and report documents that would be refused'],
+      [
+        '--from <place>',
+        'A data directory, or a URL: postgres:// (everything), couchdb://, dynamodb://, firestore:// (documents)',
+      ],
+      ['--from-redis <url>', 'The Redis beside a PostgreSQL that is the source'],
+      ['--to <place>', 'The same as --from. A home must be empty, or hold a part of this move'],
+      ['--redis <url>', 'The Redis beside a PostgreSQL that is the target'],
+      ['--dry-run', 'Only count, and report what stands in the way; writes nothing'],
       [
         '--state <file>',
-        'File with the progress, from which the same command continues after an interruption',
+        'Documents only: file with the progress, from which the same command continues after an interruption',
       ],
     ],
     examples: [
-      'stoa move --from ./data --to postgres://localhost/stoa',
-      'stoa move --from couchdb://localhost:5984 --to ./data --dry-run',
+      'stoa move --from ./data --to postgres://localhost/stoa --redis redis://localhost',
+      'stoa move --from postgres://localhost/stoa --from-redis redis://localhost --to ./data --dry-run',
+      'stoa move --from couchdb://localhost:5984 --to ./data',
     ],
     action: async () => (await import('../commands/move.js')).move,
   },

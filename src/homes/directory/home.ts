@@ -2,10 +2,12 @@
 import type { CommitHome } from '../../commit/home.js';
 import type { EngineName, StoreConfig } from '../../core/settings/store-config.js';
 import type { Step } from '../../core/write.js';
+import { MemoryMcpSessions } from '../../identity/mcp-sessions/memory.js';
 import { ensureOperatorToken } from '../../identity/operator-token.js';
 import { hashToken, newOperatorToken } from '../../identity/tokens.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type Secrets, openSecrets } from '../../secrets/secrets.js';
+import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
@@ -20,6 +22,7 @@ import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
 import { DirectoryStoreNotes } from './store-notes.js';
 import { messagingRecords } from './transfer/messaging.js';
+import { directoryMove, fileMark } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { workspacesRecords } from './transfer/workspaces.js';
 import { type DirectoryWorkspaces, openDirectoryWorkspaces } from './workspaces/workspaces.js';
@@ -42,6 +45,7 @@ export interface DirectoryHomeOptions extends HomeOptions {
 
 export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<DirectoryHome> {
   const { data, engine, shards, storeConfig, clock, limits, onError, sweepIntervalMs } = options;
+  if (engine !== 'memory') await refusePartOfMove(fileMark(data), data, options.move);
   const kernel = await openKernel({
     dataDir: data,
     engine,
@@ -97,7 +101,9 @@ export class DirectoryHome implements Home {
   readonly messaging: DirectoryMessaging;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
+  readonly move: HomeMove;
   readonly storeNotes: DirectoryStoreNotes;
+  readonly mcpSessions: MemoryMcpSessions;
   readonly operatorToken: string;
   readonly operatorTokenHash: string;
   readonly syncWrites: boolean;
@@ -105,7 +111,7 @@ export class DirectoryHome implements Home {
   readonly #backups: BackupScheduler | undefined;
 
   constructor(kernel: Kernel, parts: Parts, options: DirectoryHomeOptions) {
-    const { backups, onTokenRemoved, onError, storeConfig } = options;
+    const { backups, limits, onTokenRemoved, onError, storeConfig } = options;
     this.kernel = kernel;
     this.registry = parts.registry;
     this.workspaces = parts.workspaces;
@@ -123,7 +129,9 @@ export class DirectoryHome implements Home {
       checkUser: (user) => this.identity.checkUser(user),
     });
     this.operations = new DirectoryOperations(kernel, this.writer);
+    this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
     this.storeNotes = new DirectoryStoreNotes(kernel);
+    this.mcpSessions = new MemoryMcpSessions(limits);
     this.#leaseCount = new LeaseCount(kernel, onError);
     this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });
   }

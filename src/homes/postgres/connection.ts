@@ -18,6 +18,8 @@ export interface PostgresOptions {
   schema?: string;
   /** The server ends a transaction that has been silent for so long, so that a client that hangs holds no locks for ever. */
   idleTransactionSecondsMax?: number;
+  /** A connection is kept as long as it works, and with it what its session holds. */
+  keepsSessions?: boolean;
   /** Bound the time of every statement; without them there is no bound. */
   limits?: Limits;
   /** Called at the end of each transaction, and of each statement outside one. */
@@ -81,6 +83,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     connect_timeout: limits?.backendRequestSecondsMax ?? 10,
     backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
     onnotice: () => undefined,
+    ...(options.keepsSessions === true && { max_lifetime: null }),
     // The driver would ask for the types of arrays on each new connection, and nobody catches the error when that one is cut off just then.
     fetch_types: false,
     connection: {

@@ -1,9 +1,11 @@
 /** PostgreSQL with Redis beside it as the home of one Stoa, shared by any number of servers. */
 import type { CommitHome } from '../../commit/home.js';
 import { StoaError } from '../../core/errors.js';
+import { withoutPassword } from '../../core/text/printable-url.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
+import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
@@ -14,6 +16,7 @@ import { checkRequirements } from './cluster/requirements.js';
 import {
   type OperatorCredentials,
   checkOperatorToken,
+  noCredentials,
   operatorCredentials,
 } from './cluster/operator-token.js';
 import { migrateCluster } from './cluster/schema.js';
@@ -23,12 +26,14 @@ import { PostgresCommit } from './commit/commit.js';
 import { migrateCommitsUp } from './commit/schema.js';
 import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
+import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
 import { type PostgresMessaging, openPostgresMessaging } from './messaging/messaging.js';
 import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
+import { factMark, holdDatabase, postgresMove } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
@@ -52,6 +57,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
   if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
   await checkRequirements({ ...options, ring });
   try {
+    const letGo = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
+    if (letGo !== undefined) opened.unshift(letGo);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
       onError,
@@ -64,9 +71,13 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const { sql, clock, writer, feed } = base;
     const nowMs = (): number => clock.nowMs();
     await migrateCluster(sql);
+    await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
     const storeId = (await readFact(sql, 'store_id')) ?? '';
-    const { secrets, servers } = await openSharedSecrets(base, ring, onError);
-    const credentials = await operatorCredentials(sql, options.operatorToken);
+    const isMoveRead = options.move === 'from' || options.move === 'look';
+    if (!isMoveRead) await noteKeys(sql, ring);
+    const { secrets, servers } = openSharedSecrets(base, ring, onError);
+    const credentials =
+      options.move === undefined ? await operatorCredentials(sql, options.operatorToken) : noCredentials();
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user), limits);
     const identity = await openPostgresIdentity({
@@ -106,8 +117,9 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
     base.bound();
-    await servers.start();
+    if (options.move === undefined) await servers.start();
     const parts: Parts = {
+      letGo,
       storeId,
       registry,
       identity,
@@ -147,12 +159,11 @@ export async function planPostgresHome(
 }
 
 /** The key ring of all servers. */
-async function openSharedSecrets(
+function openSharedSecrets(
   { sql, feed }: PostgresBase,
   ring: KeyRing,
   onError: PostgresHomeOptions['onError'],
-): Promise<{ secrets: Secrets; servers: Servers }> {
-  await noteKeys(sql, ring);
+): { secrets: Secrets; servers: Servers } {
   const servers = new Servers({
     sql,
     keyIds: () => ring.keyIds,
@@ -179,6 +190,8 @@ async function openSharedSecrets(
 }
 
 interface Parts {
+  /** Of what a move holds. */
+  readonly letGo: (() => Promise<void>) | undefined;
   readonly storeId: string;
   readonly registry: PostgresRegistry;
   readonly identity: PostgresIdentity;
@@ -202,7 +215,9 @@ export class PostgresHome implements Home {
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
+  readonly move: HomeMove;
   readonly storeNotes: PostgresStoreNotes;
+  readonly mcpSessions: PostgresMcpSessions;
   readonly operatorToken: string | null;
   readonly operatorTokenHash: string;
   readonly syncWrites = true;
@@ -210,12 +225,14 @@ export class PostgresHome implements Home {
   readonly #servers: Servers;
   readonly #sweeps: Sweeps;
   readonly #options: PostgresHomeOptions;
+  readonly #letGo: Parts['letGo'];
   #commit: PostgresCommit | undefined;
 
   constructor(base: PostgresBase, parts: Parts, options: PostgresHomeOptions) {
     const { sql, writer, feed } = base;
     this.#base = base;
     this.#options = options;
+    this.#letGo = parts.letGo;
     this.id = parts.storeId;
     this.writer = writer;
     this.feed = feed;
@@ -236,11 +253,21 @@ export class PostgresHome implements Home {
       storeId: parts.storeId,
       health: () => parts.messaging.health(),
     });
+    this.move = postgresMove({
+      sql,
+      writer,
+      sealer: parts.secrets.sealer,
+      servers: parts.servers,
+      messaging: parts.messaging,
+      workspaces: parts.workspaces,
+    });
     this.storeNotes = new PostgresStoreNotes(sql, writer);
+    this.mcpSessions = new PostgresMcpSessions({ sql, limits: options.limits, onError: options.onError });
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
+        () => this.mcpSessions.sweep(),
       ],
       sql,
       intervalMs: options.sweepIntervalMs,
@@ -292,5 +319,6 @@ export class PostgresHome implements Home {
     await this.identity.removals.close();
     await this.#servers.close();
     await this.#base.close();
+    await this.#letGo?.();
   }
 }

@@ -2,11 +2,11 @@ import { Writable } from 'node:stream';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Output } from '../../../src/cli/output/output.js';
 
-// Time stands still: a millisecond would be a second left, rounded up.
+// Time goes on only where a test says so.
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance'] }));
 afterEach(() => void vi.useRealTimers());
 
-function drawn({ json, isTTY }: { json: boolean; isTTY: boolean }): string {
+function drawn({ json, isTTY, unit }: { json: boolean; isTTY: boolean; unit?: string }): string {
   let written = '';
   const stderr: Writable & { isTTY?: boolean } = new Writable({
     write(chunk, _encoding, done) {
@@ -16,17 +16,22 @@ function drawn({ json, isTTY }: { json: boolean; isTTY: boolean }): string {
   });
   stderr.isTTY = isTTY;
   const progress = new Output({ json, stderr }).progress('Backing up');
-  progress.update({ done: 1, total: 4 });
+  vi.advanceTimersByTime(2_000);
+  progress.update({ done: 1, total: 4 }, unit);
   // Sooner than anybody could see it: it is not drawn.
-  progress.update({ done: 2, total: 4 });
+  progress.update({ done: 2, total: 4 }, unit);
   progress.end();
   return written;
 }
 
 test('a bar is drawn on a terminal, and wiped at the end', () => {
   expect(drawn({ json: false, isTTY: true })).toBe(
-    `\r\u001B[KBacking up [${'#'.repeat(8)}${'.'.repeat(22)}] 25% 0 s left\r\u001B[K`,
+    `\r\u001B[KBacking up [${'#'.repeat(8)}${'.'.repeat(22)}] 25% 6 s left\r\u001B[K`,
   );
+});
+
+test('a bar of something that is counted shows how many a second', () => {
+  expect(drawn({ json: false, isTTY: true, unit: 'records' })).toContain('25% 1 records/s 6 s left');
 });
 
 test('programs and files get no progress bar', () => {

@@ -96,30 +96,57 @@ async function during(
   return { outcomes, codes };
 }
 
-describe('PostgreSQL', () => {
-  const increment = (name: string): Promise<{ value: number }> =>
-    stoa.data.increment(ada, 'n', name, 1, {
-      idempotency: { scope: 'ada', key: name, fingerprint: 'f', seconds: 600 },
-    });
+function increment(name: string): Promise<{ value: number }> {
+  return stoa.data.increment(ada, 'n', name, 1, {
+    idempotency: { scope: 'ada', key: name, fingerprint: 'f', seconds: 600 },
+  });
+}
 
-  async function admin(...statements: readonly string[]): Promise<void> {
-    const sql = await openPostgres(new URL(postgres.url), { connectionsMax: 1 });
-    try {
-      for (const statement of statements) await query(sql, statement);
-    } finally {
-      await sql.end();
-    }
+async function admin(...statements: readonly string[]): Promise<void> {
+  const sql = await openPostgres(new URL(postgres.url), { connectionsMax: 1 });
+  try {
+    for (const statement of statements) await query(sql, statement);
+  } finally {
+    await sql.end();
   }
+}
 
-  const cut =
-    'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user';
-  const readOnly = (isOn: boolean): Promise<void> =>
-    admin(
-      'SET default_transaction_read_only = off',
-      `ALTER ROLE stoa SET default_transaction_read_only = ${isOn ? 'on' : 'off'}`,
-      cut,
-    );
+const cut =
+  'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user';
 
+function readOnly(isOn: boolean): Promise<void> {
+  return admin(
+    'SET default_transaction_read_only = off',
+    `ALTER ROLE stoa SET default_transaction_read_only = ${isOn ? 'on' : 'off'}`,
+    cut,
+  );
+}
+
+function post(body: string): Promise<unknown> {
+  return stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body, pid: '' }), null);
+}
+
+/** How often each text stands in the room. */
+async function said(): Promise<Map<string, number>> {
+  const counts = new Map<string, number>();
+  let afterMs = 0;
+  for (;;) {
+    const { items } = await stoa.messaging.port.messages(globalRoomId, { afterMs, limit: 100 });
+    for (const { body, tsMs } of items) {
+      counts.set(body, (counts.get(body) ?? 0) + 1);
+      afterMs = tsMs;
+    }
+    if (items.length < 100) return counts;
+  }
+}
+
+async function setMemory(max: string): Promise<void> {
+  const client = new Redis(redis.url);
+  await client.config('SET', 'maxmemory', max);
+  client.disconnect();
+}
+
+describe('PostgreSQL', () => {
   const faults: Record<string, () => Promise<unknown>> = {
     'is restarted': async () => {
       await postgres.halt();
@@ -162,29 +189,6 @@ describe('PostgreSQL', () => {
 });
 
 describe('Redis', () => {
-  const post = (body: string): Promise<unknown> =>
-    stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body, pid: '' }), null);
-
-  /** How often each text stands in the room. */
-  async function said(): Promise<Map<string, number>> {
-    const counts = new Map<string, number>();
-    let afterMs = 0;
-    for (;;) {
-      const { items } = await stoa.messaging.port.messages(globalRoomId, { afterMs, limit: 100 });
-      for (const { body, tsMs } of items) {
-        counts.set(body, (counts.get(body) ?? 0) + 1);
-        afterMs = tsMs;
-      }
-      if (items.length < 100) return counts;
-    }
-  }
-
-  async function setMemory(max: string): Promise<void> {
-    const client = new Redis(redis.url);
-    await client.config('SET', 'maxmemory', max);
-    client.disconnect();
-  }
-
   const faults: Record<string, { act: () => Promise<unknown>; code: string }> = {
     'is restarted': {
       act: async () => {

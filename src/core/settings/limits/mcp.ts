@@ -16,6 +16,10 @@ export const mcpLimits = {
     about: 'Seconds without a request before the session of an MCP client ends.',
   },
   mcpSubscriptionsMax: { default: 1_000, about: 'Resources that one MCP client may subscribe to.' },
+  mcpResourceUriCharactersMax: {
+    default: 8_192,
+    about: 'Characters in the URI of a resource that an MCP client subscribes to.',
+  },
   mcpBatchMax: { default: 20, about: 'Messages in one request of an MCP client.' },
   mcpMessageValuesMax: {
     default: 5_000,

@@ -114,12 +114,24 @@ export class DirectoryIdentity implements IdentityPort {
 
 function createToken(tx: Transaction, record: TokenRecord, perUserMax: number): TokenRecord {
   if (tokenIds(tx, record.user, perUserMax, undefined).length >= perUserMax) throw tooManyTokens(perUserMax);
-  const id = Buffer.from(record.id, 'hex');
+  addToken(tx, record);
+  return record;
+}
+
+function addToken(tx: Transaction, record: TokenRecord): void {
   tokenRecords.put(tx, undefined, record);
   if (record.expiresAtMs !== null)
-    tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: id });
+    tx.schedule({ atMs: record.expiresAtMs, kind: expiryTimer, reference: Buffer.from(record.id, 'hex') });
   tx.change(tokenChange('token.created', record));
-  return record;
+}
+
+/** Writes a token of a move over one with the same id. */
+export function restoreToken(tx: Transaction, record: TokenRecord, lastUsedAtMs: number | null): void {
+  const id = Buffer.from(record.id, 'hex');
+  const before = readToken(tx, id);
+  if (before !== undefined) removeToken(tx, before, 'token.revoked');
+  addToken(tx, record);
+  if (lastUsedAtMs !== null) tx.put(tokenFamilies.tokenUses, id, Buffer.from(String(lastUsedAtMs)));
 }
 
 function removeToken(tx: Transaction, record: TokenRecord, kind: 'token.revoked' | 'token.expired'): void {
@@ -131,7 +143,7 @@ function removeToken(tx: Transaction, record: TokenRecord, kind: 'token.revoked'
   tx.change(tokenChange(kind, record));
 }
 
-function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
+export function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
   const stored = reader.get(tokenFamilies.tokens, id);
   // The family holds nothing else.
   return stored === undefined ? undefined : (JSON.parse(stored.toString()) as TokenRecord);

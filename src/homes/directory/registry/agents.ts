@@ -9,6 +9,7 @@ import { idBytes, sessionIdOf } from '../../../registry/ids.js';
 import { agentCountKey, sessionByAgentKey } from '../../../registry/keys.js';
 import {
   type AgentOutcome,
+  type RestoredAgent,
   type Times,
   applied,
   checkNewPut,
@@ -32,7 +33,7 @@ import { agentExists, agentNotFound } from '../../../registry/refusals.js';
 import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
 import { registryFamilies as families } from './families.js';
 import { sessionRecords } from './indexes.js';
-import type { LeaseVerbs } from './leases.js';
+import { type LeaseVerbs, leaseTimer } from './leases.js';
 import { removeLinks } from './links.js';
 import {
   fenceOfDeleted,
@@ -93,13 +94,14 @@ export class AgentVerbs {
    * Writes an imported agent over an existing one. A fencing number never falls. Quota and state were checked
    * before.
    */
-  restore(tx: Transaction, given: Pick<StoredAgent, 'record' | 'meta'>, fence: number | null): void {
+  restore(tx: Transaction, given: RestoredAgent, fence: number | null): void {
     const user = this.#users.ensure(tx, given.meta.user);
     const before = findAgent(tx, user, given.record.agent_id);
     const fences = { given: fence, deleted: fenceOfDeleted(tx, user) };
     const { agent, changes } = restored(given, before, fences, this.#times(tx));
     const timerAtMs = before?.meta.activityTimerAtMs ?? null;
     setTimer(tx, activityTimer, agent, timerAtMs, agent.meta.activityTimerAtMs);
+    setTimer(tx, leaseTimer, agent, before?.lease?.timerAtMs ?? null, agent.lease?.timerAtMs ?? null);
     writeAgent(tx, before, agent);
     if (agent.lease !== null && agent.lease !== before?.lease) writeLease(tx, agent.record, agent.lease);
     for (const change of changes) tx.change(change);

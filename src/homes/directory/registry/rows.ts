@@ -131,7 +131,7 @@ export function removeAgent(tx: Transaction, agent: StoredAgent): void {
   const key = keyOfAgent(agent.record);
   agentRecords.remove(tx, agent);
   for (const family of [families.agentMeta, families.leases]) tx.delete(family, key);
-  keepFence(tx, user, agent.lease);
+  raiseFenceOfDeleted(tx, user, agent.lease?.fence ?? 0);
   addToCount(tx, agentCountKey(user), -1);
 }
 
@@ -143,9 +143,9 @@ export function writeLease(tx: Transaction, record: AgentRecord, lease: Lease): 
  * A fencing number only grows, even after its agent was deleted: an agent with the same id continues from
  * there.
  */
-function keepFence(tx: Transaction, user: Buffer, lease: Lease | null): void {
+export function raiseFenceOfDeleted(tx: Transaction, user: Buffer, fence: number): void {
   const key = deletedFenceKey(user);
-  if (lease !== null && lease.fence > readCount(tx, key)) writeCount(tx, key, lease.fence);
+  if (fence > readCount(tx, key)) writeCount(tx, key, fence);
 }
 
 /** The highest fencing number of the user's deleted agents, or 0. */

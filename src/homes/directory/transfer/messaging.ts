@@ -66,7 +66,7 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
       erased(
         new FamilyRecords<RoomLine>(kernel, {
           family: families.rooms,
-          read: (reader, { key }, withSecrets) => roomLine(reader, key, withSecrets),
+          read: (reader, { key }, { withSecrets }) => roomLine(reader, key, withSecrets),
           userOf: everybody,
           // Every store has the global room; an import adds to it.
           stored: (reader, { id }) =>
@@ -148,9 +148,10 @@ function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: Identi
 
 function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine): void {
   const before = room.id === globalRoomId ? readRoom(tx, uuidBytes(room.id)) : undefined;
-  // Counts of the global room never fall, and a second import of the same file does not change them.
+  // Counts of the global room never fall, and a second import of the same file does not change them. One without
+  // messages is as it was made.
   const merged =
-    before === undefined
+    before === undefined || before.messageCount === 0
       ? room
       : {
           ...room,

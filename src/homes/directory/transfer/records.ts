@@ -20,7 +20,7 @@ export interface FamilyKind<Kind extends TransferRecord> {
   /** Only keys that begin with this byte. */
   firstByte?: number;
   /** The record of an entry; undefined for an entry that is not exported. */
-  read(reader: Reader, entry: Entry, withSecrets: boolean): Kind | undefined;
+  read(reader: Reader, entry: Entry, scope: ExportScope): Kind | undefined;
   /** The user whose shard stores it; null is shard 00. */
   userOf(record: Kind): string | null;
   /** What is stored under the record's id, without secrets. */
@@ -43,11 +43,8 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     this.#kind = kind;
   }
 
-  async page(
-    { user, withSecrets }: ExportScope,
-    after: string | null,
-    limit: number,
-  ): Promise<RecordPage<Kind>> {
+  async page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>> {
+    const { user } = scope;
     const [shard, key] = after === null ? [0, ''] : splitPosition(after);
     const store = this.#kernel.stores[shard];
     if (store === undefined) return { records: [], after: null };
@@ -65,7 +62,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     for (const entry of store.range(this.#kind.family, { ...start, ...end, limit })) {
       seen += 1;
       last = entry.key.toString('hex');
-      const record = this.#kind.read(store, entry, withSecrets);
+      const record = this.#kind.read(store, entry, scope);
       if (record !== undefined && (user === null || this.#kind.userOf(record) === user)) records.push(record);
     }
     if (seen === limit) return { records, after: `${shard}:${last}` };

@@ -9,7 +9,7 @@ import { agentCountKey, linkKinds } from '../../../registry/keys.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
 import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
-import type { RecordStore } from '../../../transfer/port.js';
+import type { ExportScope, RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,
   agentLine,
@@ -26,7 +26,15 @@ import type { DirectoryRegistry } from '../registry/registry.js';
 import { registryFamilies as families } from '../registry/families.js';
 import { linkDirectoryId, linkIdentity, linkedAgent } from '../registry/links.js';
 import { sessionRecords } from '../registry/indexes.js';
-import { findAgent, readAgent, readCount, readSession, writeMeta } from '../registry/rows.js';
+import {
+  fenceOfDeleted,
+  findAgent,
+  raiseFenceOfDeleted,
+  readAgent,
+  readCount,
+  readSession,
+  writeMeta,
+} from '../registry/rows.js';
 import type { UserVerbs } from '../registry/users.js';
 import { FamilyRecords } from './records.js';
 
@@ -41,12 +49,14 @@ export function registryRecords(
       erased(
         new FamilyRecords<UserLine>(kernel, {
           family: families.users,
-          read: (reader, { key }) => findUserLine(users, reader, key),
+          read: (reader, { key }, scope) => findUserLine(users, reader, key, scope),
           userOf: ({ user }) => user,
           stored: (reader, { user }) => findUserLine(users, reader, userKey(user)),
           essence: userEssence,
-          put: (tx, { user, email, created_at, last_seen_at, agents_max }) =>
-            users.restore(tx, user, { email, created_at, last_seen_at }, agents_max),
+          put: (tx, { user, email, created_at, last_seen_at, agents_max, deleted_fence }) => {
+            users.restore(tx, user, { email, created_at, last_seen_at }, agents_max);
+            raiseFenceOfDeleted(tx, userKey(user), deleted_fence ?? 0);
+          },
         }),
       ),
     ],
@@ -55,7 +65,7 @@ export function registryRecords(
       erased(
         new FamilyRecords<AgentLine>(kernel, {
           family: families.agents,
-          read: (reader, { key }) => agentLineOf(readAgent(reader, key)),
+          read: (reader, { key }, scope) => agentLineOf(readAgent(reader, key), scope),
           userOf: ({ user }) => user,
           stored: (reader, { user, agent_id }) => agentLineOf(findAgent(reader, userKey(user), agent_id)),
           essence: agentEssence,
@@ -132,13 +142,22 @@ function addActiveSessions(tx: Transaction, agent: StoredAgent, by: number): voi
 }
 
 /** A user without a name is not exported: nobody could be given its things. */
-function findUserLine(users: UserVerbs, reader: Reader, key: Buffer): UserLine | undefined {
+function findUserLine(
+  users: UserVerbs,
+  reader: Reader,
+  key: Buffer,
+  { whole }: Pick<ExportScope, 'whole'> = {},
+): UserLine | undefined {
   const stored = reader.get(families.userNames, key) === undefined ? undefined : users.read(reader, key);
-  return stored === undefined ? undefined : userLine(stored);
+  if (stored === undefined) return undefined;
+  return userLine(stored, whole === true ? fenceOfDeleted(reader, key) : undefined);
 }
 
-function agentLineOf(agent: StoredAgent | undefined): AgentLine | undefined {
-  return agent === undefined ? undefined : agentLine(agent);
+function agentLineOf(
+  agent: StoredAgent | undefined,
+  scope: Pick<ExportScope, 'whole'> = {},
+): AgentLine | undefined {
+  return agent === undefined ? undefined : agentLine(agent, scope);
 }
 
 function sessionLineOf(reader: Reader, session: SessionRecord | undefined): AgentSessionLine | undefined {

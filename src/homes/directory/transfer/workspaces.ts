@@ -42,7 +42,7 @@ export function workspacesRecords(
       erased(
         new FamilyRecords<WorkspaceLine>(kernel, {
           family: buckets.workspaces,
-          read: (_reader, { value }, withSecrets) =>
+          read: (_reader, { value }, { withSecrets }) =>
             workspaceLine(decodeRecord('workspace', value), withSecrets ? sealer : null),
           userOf: ({ user }) => user,
           stored: (reader, { id }) =>
@@ -70,7 +70,7 @@ export function workspacesRecords(
       erased(
         new FamilyRecords<ProjectLine>(kernel, {
           family: buckets.projects,
-          read: (reader, { value }, withSecrets) =>
+          read: (reader, { value }, { withSecrets }) =>
             ownedProject(reader, decodeRecord('project', value), withSecrets ? sealer : null),
           userOf: ({ user }) => user,
           stored: (reader, { id }) =>

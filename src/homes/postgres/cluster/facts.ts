@@ -1,7 +1,7 @@
 /** Single facts that all servers of one Stoa share, each under a name. */
 import { type PostgresSql, type Queryable, query } from '../connection.js';
 
-type FactName = 'store_id' | 'operator_token_hash' | 'rekeying';
+type FactName = 'store_id' | 'operator_token_hash' | 'rekeying' | 'move';
 
 export async function readFact(sql: Queryable, name: FactName): Promise<string | undefined> {
   const [row] = await query<{ value: string }>(sql, 'SELECT value FROM cluster.facts WHERE name = $1', [
@@ -24,7 +24,10 @@ export async function settleFact(sql: PostgresSql, name: FactName, value: string
   return (await readFact(sql, name)) ?? value;
 }
 
-/** Only where it still has this value. */
-export async function clearFact(sql: PostgresSql, name: FactName, value: string): Promise<void> {
-  await query(sql, 'DELETE FROM cluster.facts WHERE name = $1 AND value = $2', [name, value]);
+/** Whatever its value is, or only where it still has this one. */
+export async function clearFact(sql: PostgresSql, name: FactName, value?: string): Promise<void> {
+  await query(sql, 'DELETE FROM cluster.facts WHERE name = $1 AND value = coalesce($2, value)', [
+    name,
+    value ?? null,
+  ]);
 }

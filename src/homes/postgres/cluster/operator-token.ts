@@ -10,6 +10,11 @@ export interface OperatorCredentials {
   readonly hash: string;
 }
 
+/** For a process that serves nobody. The first server makes the token. */
+export function noCredentials(): OperatorCredentials {
+  return { token: null, hash: hashToken(newOperatorToken()) };
+}
+
 const printable = /^[\x21-\x7e]{32,512}$/;
 
 export function checkOperatorToken(given: string): void {

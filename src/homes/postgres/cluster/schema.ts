@@ -1,11 +1,11 @@
-/** What all servers of one Stoa share beside its records: its name, the operator's token, keys and the list of servers. */
+/** What all servers of one Stoa share beside its records: its name, the operator's token, keys, the list of servers and MCP sessions. */
 import type { PostgresSql } from '../connection.js';
 import { type Migration, migrate } from '../migrate.js';
 
 const tables = `
   CREATE SCHEMA IF NOT EXISTS cluster;
 
-  -- store_id, operator_token_hash, rekeying.
+  -- store_id, operator_token_hash, rekeying, move.
   CREATE TABLE cluster.facts (name text PRIMARY KEY, value text NOT NULL);
   INSERT INTO cluster.facts VALUES ('store_id', gen_random_uuid()::text);
 
@@ -31,7 +31,22 @@ const tables = `
     pool_total integer NOT NULL,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp()
-  )`;
+  );
+
+  -- Sessions of MCP clients. An id alone opens nothing: a request needs the credentials of the owner too.
+  CREATE TABLE cluster.mcp_sessions (
+    id uuid PRIMARY KEY,
+    user_name text NOT NULL,
+    owner text NOT NULL,
+    client text NOT NULL,
+    protocol_version text NOT NULL,
+    version integer NOT NULL DEFAULT 1,
+    subscriptions text[] NOT NULL DEFAULT '{}',
+    cancelled jsonb NOT NULL DEFAULT '[]',
+    used_at timestamptz NOT NULL DEFAULT clock_timestamp()
+  );
+  CREATE INDEX mcp_sessions_user ON cluster.mcp_sessions (user_name, used_at);
+  CREATE INDEX mcp_sessions_used ON cluster.mcp_sessions (used_at)`;
 
 export const clusterMigrations: readonly Migration[] = [tables];
 

@@ -27,7 +27,7 @@ export interface PostgresIdentityOptions {
   readonly clock?: () => number;
 }
 
-const columns = `token_id, user_name, name, hash, can_write, namespaces, ${inMs('created_at')}, ${inMs('expires_at')}, ${inMs('last_used_at')}`;
+export const tokenColumns = `token_id, user_name, name, hash, can_write, namespaces, ${inMs('created_at')}, ${inMs('expires_at')}, ${inMs('last_used_at')}`;
 
 /** The tables are those of the registry: open that one first. */
 export async function openPostgresIdentity(options: PostgresIdentityOptions): Promise<PostgresIdentity> {
@@ -68,26 +68,7 @@ export class PostgresIdentity implements IdentityPort {
         [userId, perUserMax],
       );
       if (held === undefined || number(held, 'tokens') >= perUserMax) throw tooManyTokens(perUserMax);
-      await work.rows('INSERT INTO registry.owners (id, user_id) VALUES ($1, $2)', [
-        tokenOwnerId(record.id),
-        userId,
-      ]);
-      await work.rows(
-        `INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, namespaces, created_at, expires_at)
-          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-        [
-          userId,
-          record.id,
-          record.user,
-          record.name,
-          record.hash,
-          record.scopes.write,
-          record.scopes.namespaces === null ? null : JSON.stringify(record.scopes.namespaces),
-          time(record.createdAtMs),
-          time(record.expiresAtMs),
-        ],
-      );
-      work.announce(tokenChange('token.created', record));
+      await insertToken(work, record, null);
       return record;
     });
   }
@@ -95,7 +76,7 @@ export class PostgresIdentity implements IdentityPort {
   async findToken(id: string): Promise<TokenRecord | undefined> {
     const [row] = await query<Row>(
       this.#sql,
-      `SELECT ${columns} FROM registry.tokens WHERE token_id = $1 AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
+      `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1 AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
       [id, tokenOwnerId(id)],
     );
     return row === undefined ? undefined : tokenOf(row);
@@ -105,7 +86,7 @@ export class PostgresIdentity implements IdentityPort {
     await this.checkUser(user);
     const rows = await query<Row>(
       this.#sql,
-      `SELECT ${columns} FROM registry.tokens WHERE user_id = $1 AND token_id > $2 ORDER BY token_id LIMIT $3`,
+      `SELECT ${tokenColumns} FROM registry.tokens WHERE user_id = $1 AND token_id > $2 ORDER BY token_id LIMIT $3`,
       [userIdOf(user), afterId ?? '', limit],
     );
     return rows.map((row) => ({
@@ -118,7 +99,7 @@ export class PostgresIdentity implements IdentityPort {
     const userId = userIdOf(user);
     return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
       const gone = await work.rows<Row>(
-        `DELETE FROM registry.tokens WHERE user_id = $1 AND user_name = $2 AND ($3::text IS NULL OR token_id = $3) RETURNING ${columns}`,
+        `DELETE FROM registry.tokens WHERE user_id = $1 AND user_name = $2 AND ($3::text IS NULL OR token_id = $3) RETURNING ${tokenColumns}`,
         [userId, user, id ?? null],
       );
       return this.#removed(work, gone, 'token.revoked');
@@ -145,7 +126,7 @@ export class PostgresIdentity implements IdentityPort {
     const step = new PostgresStep([], async (work) => {
       const gone = await work.rows<Row>(
         `DELETE FROM registry.tokens WHERE (user_id, token_id) IN (SELECT user_id, token_id FROM registry.tokens
-          WHERE expires_at <= (SELECT coalesce($1::timestamptz, clock_timestamp())) LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING ${columns}`,
+          WHERE expires_at <= (SELECT coalesce($1::timestamptz, clock_timestamp())) LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING ${tokenColumns}`,
         [this.#options.clock === undefined ? null : time(this.#options.clock()), sweepStepMax],
       );
       return this.#removed(work, gone, 'token.expired');
@@ -171,7 +152,45 @@ export class PostgresIdentity implements IdentityPort {
   }
 }
 
-function tokenOf(row: Row): TokenRecord {
+export async function insertToken(
+  work: Work,
+  record: TokenRecord,
+  lastUsedAtMs: number | null,
+): Promise<void> {
+  const userId = userIdOf(record.user);
+  await work.rows('INSERT INTO registry.owners (id, user_id) VALUES ($1, $2)', [
+    tokenOwnerId(record.id),
+    userId,
+  ]);
+  await work.rows(
+    `INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, namespaces, created_at, expires_at, last_used_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+    [
+      userId,
+      record.id,
+      record.user,
+      record.name,
+      record.hash,
+      record.scopes.write,
+      record.scopes.namespaces === null ? null : JSON.stringify(record.scopes.namespaces),
+      time(record.createdAtMs),
+      time(record.expiresAtMs),
+      time(lastUsedAtMs),
+    ],
+  );
+  work.announce(tokenChange('token.created', record));
+}
+
+/** Makes room for a token of a move with the same id. */
+export async function removeToken(work: Work, id: string): Promise<void> {
+  await work.rows(
+    `WITH owner AS (DELETE FROM registry.owners WHERE id = $2 RETURNING user_id)
+      DELETE FROM registry.tokens t USING owner WHERE t.user_id = owner.user_id AND t.token_id = $1`,
+    [id, tokenOwnerId(id)],
+  );
+}
+
+export function tokenOf(row: Row): TokenRecord {
   return {
     id: text(row, 'token_id'),
     user: text(row, 'user_name'),

@@ -340,6 +340,11 @@ export class PostgresMessaging implements MessagingPort {
     return deliveredAs(await this.#post(message, id));
   }
 
+  /** Brings the counters of rooms up to the messages that are there. */
+  carryNotes(): Promise<void> {
+    return this.#notes.carryAll();
+  }
+
   bytesLeft(agentId: string): Promise<number> {
     return this.#messages.bytesLeft(agentId);
   }

@@ -67,13 +67,20 @@ export class MessageNotes {
     return this.#begin(list);
   }
 
+  /** What is in every list. */
+  async carryAll(): Promise<void> {
+    const { redis, scan } = this.#options;
+    const lists = redis.isCluster ? await scan(`*:${notesPart}`) : [notesKey];
+    for (const list of lists) await this.carry(list);
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all([...this.#running.values()].map(({ current, next }) => next ?? current));
   }
 
   #begin(list: string): Promise<void> {
-    const current = this.#carryAll(list)
+    const current = this.#carryList(list)
       .then(() => {
         this.#isFailing = false;
       })
@@ -92,11 +99,10 @@ export class MessageNotes {
 
   /** Of all servers one looks in an interval. */
   async #look(everyMs: number): Promise<void> {
-    const { redis, scan, sql, onError } = this.#options;
+    const { sql, onError } = this.#options;
     try {
       if (!(await takeTurn(sql, 'message notes', everyMs))) return;
-      const lists = redis.isCluster ? await scan(`*:${notesPart}`) : [notesKey];
-      for (const list of lists) await this.carry(list);
+      await this.carryAll();
       await query(
         sql,
         `DELETE FROM feed.added_entries WHERE entry IN (
@@ -109,7 +115,7 @@ export class MessageNotes {
     }
   }
 
-  async #carryAll(list: string): Promise<void> {
+  async #carryList(list: string): Promise<void> {
     const { redis, onCarried } = this.#options;
     for (;;) {
       const notes = await this.#carrySome(list);

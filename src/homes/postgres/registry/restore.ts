@@ -22,14 +22,16 @@ import type { RegistryWork } from './work.js';
  * starts again.
  */
 export async function restoreUser(work: RegistryWork, line: UserLine, isNew: boolean): Promise<void> {
-  const { user, email, created_at, last_seen_at, agents_max } = line;
+  const { user, email, created_at, last_seen_at, agents_max, deleted_fence } = line;
   const written = await work.rows(
     isNew
-      ? `INSERT INTO registry.users (user_id, name, email, created_at, last_seen_at, agents_max)
-          VALUES ($1, $2, $3, $4, $5, $6) RETURNING user_id`
-      : `UPDATE registry.users SET email = $3, created_at = $4, last_seen_at = $5, agents_max = $6
+      ? `INSERT INTO registry.users
+            (user_id, name, email, created_at, last_seen_at, agents_max, deleted_fence)
+          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING user_id`
+      : `UPDATE registry.users SET email = $3, created_at = $4, last_seen_at = $5, agents_max = $6,
+            deleted_fence = greatest(deleted_fence, $7)
           WHERE user_id = $1 AND name = $2 RETURNING user_id`,
-    [userIdOf(user), user, email, time(created_at), time(last_seen_at), agents_max],
+    [userIdOf(user), user, email, time(created_at), time(last_seen_at), agents_max, deleted_fence ?? 0],
   );
   if (written.length === 0) throw secondSpelling();
   work.announce(userChange('user.imported', user));

@@ -295,15 +295,18 @@ async function putRoom(
   on: Queryable,
   { id, name, isPrivate, createdBy, createdAtMs, lastActiveAtMs, messageCount, lastTsMs, key_hash }: RoomLine,
 ): Promise<void> {
-  const isGlobal = id === globalRoomId;
+  // A global room without messages is as it was made.
+  const merged = (column: string, merge: 'least' | 'greatest'): string =>
+    id === globalRoomId
+      ? `CASE WHEN r.message_count = 0 THEN excluded.${column} ELSE ${merge}(r.${column}, excluded.${column}) END`
+      : `excluded.${column}`;
   await query(
     on,
     `INSERT INTO rooms AS r (id, name, is_private, key_hash, created_by, created_at, last_active_at, message_count)
       VALUES ($1, $2, $3, $4, (SELECT id FROM agents WHERE id = $5), to_timestamp($6::double precision / 1000), to_timestamp($7::double precision / 1000), $8)
       ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_private = excluded.is_private, key_hash = coalesce(excluded.key_hash, r.key_hash), created_by = excluded.created_by,
-        created_at = ${isGlobal ? 'least(r.created_at, excluded.created_at)' : 'excluded.created_at'},
-        last_active_at = ${isGlobal ? 'greatest(r.last_active_at, excluded.last_active_at)' : 'excluded.last_active_at'},
-        message_count = ${isGlobal ? 'greatest(r.message_count, excluded.message_count)' : 'excluded.message_count'}`,
+        created_at = ${merged('created_at', 'least')}, last_active_at = ${merged('last_active_at', 'greatest')},
+        message_count = ${merged('message_count', 'greatest')}`,
     [
       id,
       name,

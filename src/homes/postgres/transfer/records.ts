@@ -14,6 +14,11 @@ export interface TableKind<Kind extends TransferRecord, Reader, Writer extends R
   essence?(record: Kind): unknown;
   /** Why the tables could not hold a record even if they were empty; null where they could. */
   refusalOf?(record: Kind): string | null;
+  /**
+   * Writes records in few statements where all of them are new and nothing is in their way. Answers false where that is not
+   * so, and has written nothing then: each is judged and written by itself.
+   */
+  addAll?(on: Writer, records: readonly Kind[]): Promise<boolean>;
   /** `isNew`: the record was judged to be new, in the same transaction. */
   put(on: Writer, record: Kind, isNew: boolean): Promise<void>;
 }
@@ -51,6 +56,7 @@ export class TableRecords<
 
   write(records: readonly Kind[], onConflict: OnConflict): Promise<Outcome[]> {
     return this.#access.transact(async (writer) => {
+      if ((await this.#kind.addAll?.(writer, records)) === true) return records.map(() => 'written');
       const outcomes: Outcome[] = [];
       for (const record of records) {
         const outcome = outcomeOf(await this.#judge(writer, record, undefined), onConflict);

@@ -1,6 +1,7 @@
 /** Users, agents, their sessions and their links in PostgreSQL, as exports have them. */
 import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
+import type { StoredUser } from '../../../registry/model.js';
 import type { Conflict } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 import {
@@ -18,7 +19,7 @@ import { linkOwnerId } from '../registry/links.js';
 import { findAgent, findLinkedAgent, listAgents, listUsers } from '../registry/lists.js';
 import type { PostgresRegistry } from '../registry/registry.js';
 import { restoreAgent, restoreLink, restoreSession, restoreUser } from '../registry/restore.js';
-import { type Row, sessionColumns, sessionOf, text } from '../registry/rows.js';
+import { type Row, number, sessionColumns, sessionOf, text } from '../registry/rows.js';
 import { findSession } from '../registry/sessions.js';
 import { getUser, spellingOf, userIdOf } from '../registry/users.js';
 import type { RegistryWork } from '../registry/work.js';
@@ -91,10 +92,12 @@ export function registryRecords({
       erased(
         new TableRecords<UserLine, Reads, RegistryWork>(access, {
           refusalOf: textRefusal,
-          page: async ({ user }, after, limit) => {
+          page: async ({ user, whole }, after, limit) => {
             if (user === null) {
               const { items, nextKey } = await listUsers(sql, { after, limit });
-              return { records: items.map(userLine), after: nextKey };
+              const fences = whole === true ? await deletedFences(sql, items) : undefined;
+              const lines = items.map((item) => userLine(item, fences?.get(item.record.user_id)));
+              return { records: lines, after: nextKey };
             }
             const found = await getUser(sql, user);
             return { records: found?.user === user ? [userLine(found)] : [], after: null };
@@ -117,7 +120,7 @@ export function registryRecords({
             const reach = await reachOf(sql, scope);
             if (reach === undefined) return nothing;
             const { items, nextKey } = await listAgents(sql, reach, {}, { after, limit });
-            return { records: items.map(agentLine), after: nextKey };
+            return { records: items.map((agent) => agentLine(agent, scope)), after: nextKey };
           },
           stored: async ({ sql: on }, { user, agent_id }) => {
             const agent = await findAgent(on, userIdOf(user), agent_id);
@@ -203,6 +206,18 @@ async function pageOf<Line extends { type: string }>(
   const end = rows.length < limit ? undefined : rows.at(-1);
   const position = end && ['user_id', 'agent_id', id].map((column) => text(end, column)).join(' ');
   return { records: rows.map(lineOf), after: position ?? null };
+}
+
+async function deletedFences(
+  on: Queryable,
+  users: readonly StoredUser[],
+): Promise<ReadonlyMap<string, number>> {
+  const rows = await query<Row>(
+    on,
+    'SELECT user_id, deleted_fence FROM registry.users WHERE user_id = ANY($1::text[])',
+    [users.map(({ record }) => record.user_id)],
+  );
+  return new Map(rows.map((row) => [text(row, 'user_id'), number(row, 'deleted_fence')]));
 }
 
 async function ownerOf(on: Queryable, id: string): Promise<string | undefined> {

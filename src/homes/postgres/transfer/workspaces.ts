@@ -16,6 +16,7 @@ import {
 import { type Task, holdsSlot, isOpen } from '../../../workspaces/model.js';
 import { satisfies } from '../../../workspaces/tasks.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
+import { addTasks } from './new-tasks.js';
 import { type TableAccess, TableRecords } from './records.js';
 import { updateCounters } from '../workspaces/counters.js';
 import { deleteDependencies, insertDependencies } from '../workspaces/dependants.js';
@@ -200,6 +201,10 @@ export function workspacesRecords({
             coming?.references === true || (await find(on, 's', sessionTable, session_id))?.user === user
               ? null
               : orphan(`The session ${session_id}`),
+          addAll: (work, lines) =>
+            addTasks(work, lines, (line, project) =>
+              announce(work, 'task', line, { project, session: line.session_id }),
+            ),
           put: putTask,
         }),
       ),

@@ -694,6 +694,7 @@ describe('the outbox', () => {
       postgres: url,
       redis: redis.url,
       secretKeys: 'ab'.repeat(32),
+      limits: { commitDeliveryWaitSeconds: 30 },
     };
     const servers = [await open(options), await open(options)];
     const commits = Array.from({ length: 40 }, (_, index) =>

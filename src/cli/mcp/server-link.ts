@@ -1,0 +1,91 @@
+/** Requests to a server that may be replaced: by another one at another address, or behind a balancer. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoaError } from '../../core/errors.js';
+import { type Message, methodOf, routingHeaders } from './messages.js';
+
+export interface ServerAddress {
+  url: string;
+  /** The headers that identify the caller. */
+  headers: Readonly<Record<string, string>>;
+}
+
+const attemptsMax = 5;
+const firstPauseMs = 100;
+/** A balancer without a server that answers. */
+const passingStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
+
+export class ServerLink {
+  readonly #findServer: () => Promise<ServerAddress>;
+  #server: Promise<ServerAddress> | undefined;
+  session: string | undefined;
+  protocolVersion: string | undefined;
+
+  /** `findServer` is called again when the server is gone. */
+  constructor(findServer: () => Promise<ServerAddress>) {
+    this.#findServer = findServer;
+  }
+
+  address(): Promise<ServerAddress> {
+    this.#server ??= this.#findServer().catch((error: unknown) => {
+      this.#server = undefined;
+      throw error;
+    });
+    return this.#server;
+  }
+
+  /** The next request finds the server again. */
+  lost(): void {
+    this.#server = undefined;
+  }
+
+  async send(
+    method: 'POST' | 'GET' | 'DELETE',
+    signal: AbortSignal,
+    message?: Message,
+    session: string | null = this.session ?? null,
+  ): Promise<Response> {
+    const { url, headers } = await this.address();
+    return fetch(new URL('/mcp', url), {
+      method,
+      signal,
+      headers: {
+        ...headers,
+        accept: method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream',
+        ...(session !== null && { 'mcp-session-id': session }),
+        ...(this.protocolVersion !== undefined && { 'mcp-protocol-version': this.protocolVersion }),
+        ...(message !== undefined && { 'content-type': 'application/json', ...routingHeaders(message) }),
+      },
+      ...(message !== undefined && { body: JSON.stringify(message) }),
+    });
+  }
+
+  /** Sends a message again if the server has not received it, or if receiving it twice does no harm. */
+  async post(message: Message, signal: AbortSignal): Promise<Response> {
+    for (let attempt = 1; ; attempt += 1) {
+      const isLast = attempt === attemptsMax;
+      try {
+        const response = await this.send('POST', signal, message);
+        if (isLast || !isRepeatable(message) || !passingStatuses.has(response.status)) return response;
+        await response.body?.cancel();
+      } catch (error) {
+        this.lost();
+        if (isLast || signal.aborted || !(isRefused(error) || isRepeatable(message))) throw error;
+        // There is no server, and none could be started.
+        if (error instanceof StoaError) throw error;
+      }
+      await sleep(firstPauseMs * 2 ** (attempt - 1), undefined, { signal });
+    }
+  }
+}
+
+/** Everything but a call of a tool, which may write. */
+function isRepeatable(message: Message): boolean {
+  const method = methodOf(message);
+  return method !== undefined && method !== 'tools/call';
+}
+
+/** The connection was refused before a byte was sent, so sending again repeats nothing. */
+export function isRefused(error: unknown): boolean {
+  const cause = error instanceof Error ? (error.cause as { code?: unknown } | undefined) : undefined;
+  return cause?.code === 'ECONNREFUSED';
+}

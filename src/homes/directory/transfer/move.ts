@@ -1,0 +1,40 @@
+/** What a move needs of a data directory: its mark is a file beside the databases. */
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { writeDurably } from '../../../core/files.js';
+import type { Sealer } from '../../../secrets/sealer.js';
+import type { HomeMove, MoveMark } from '../../../transfer/move/port.js';
+import type { Kernel } from '../kernel/kernel.js';
+import type { DirectoryWorkspaces } from '../workspaces/workspaces.js';
+import { unexportedRecords } from './unexported.js';
+
+const markName = 'move.json';
+
+export function directoryMove(kernel: Kernel, workspaces: DirectoryWorkspaces, sealer: Sealer): HomeMove {
+  return {
+    mark: fileMark(kernel.dataDir),
+    records: () => unexportedRecords(kernel, sealer),
+    // The lock keeps servers out, and what they left behind is finished here.
+    obstacles: async () => {
+      await workspaces.bulk.finish();
+      return [];
+    },
+  };
+}
+
+export function fileMark(dataDir: string): MoveMark {
+  const path = join(dataDir, markName);
+  return {
+    read: async () => {
+      try {
+        return await readFile(path, 'utf8');
+      } catch (error) {
+        // A node:fs error has a code. Without the file no move is under way.
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+        throw error;
+      }
+    },
+    write: (text) => writeDurably(path, text),
+    clear: () => rm(path, { force: true }),
+  };
+}

@@ -1,0 +1,39 @@
+/** What a move finds in a database before it opens a home there. Nothing is changed. */
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { withoutPassword } from '../../../core/text/printable-url.js';
+import { closePostgres, openPostgres, query } from '../connection.js';
+import { planPostgresHome } from '../home.js';
+
+export interface PostgresPlace {
+  readonly postgres: string;
+  readonly redis: string;
+  readonly secretKeys: string | undefined;
+}
+
+/** Whether the database has the tables of a Stoa. Refuses one that has tables of another program, and what a server would refuse. */
+export async function hasStoa(
+  place: PostgresPlace,
+  limits: Limits,
+  onError: (error: unknown, about: string) => void,
+): Promise<boolean> {
+  await planPostgresHome({ ...place, limits, onError });
+  const sql = await openPostgres(new URL(place.postgres), { limits, connectionsMax: 1 });
+  try {
+    const [found] = await query<{ stoa: boolean; others: boolean }>(
+      sql,
+      `SELECT to_regclass('cluster.facts') IS NOT NULL AS stoa,
+        coalesce(to_regclass('agents'), to_regclass('rooms'), to_regclass('agent_data_store')) IS NOT NULL AS others`,
+    );
+    if (found?.stoa === true) return true;
+    if (found?.others === true)
+      throw new StoaError(
+        'conflict',
+        `${withoutPassword(place.postgres)} has tables of another program, and no Stoa.`,
+        { fix: 'Use an empty database. To take over the database of an AICQ server, start Stoa on it.' },
+      );
+    return false;
+  } finally {
+    await closePostgres(sql, 5);
+  }
+}

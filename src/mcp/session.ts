@@ -1,0 +1,221 @@
+/**
+ * One server's half of a session: the protocol's state, the requests that run here, and the stream if it is
+ * open here. What other servers must know is in the home's store.
+ */
+import { type Server, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import type { Caller } from '../core/caller.js';
+import type { FoundMcpSession, McpSession } from '../identity/mcp-sessions/port.js';
+import type { Stoa } from '../index.js';
+import { authInfoOf, ofOneUser } from './callers.js';
+import type { Exchange } from './exchange.js';
+import { createMcpServer } from './server.js';
+import { ResourceWatch } from './subscriptions.js';
+
+const requestIdSchema = z.union([z.string().max(200), z.number()]);
+type RequestId = z.output<typeof requestIdSchema>;
+const requestSchema = z.looseObject({ id: requestIdSchema, method: z.string() });
+const cancelSchema = z.looseObject({
+  method: z.literal('notifications/cancelled'),
+  params: z.looseObject({ requestId: requestIdSchema }),
+});
+
+export class SessionHalf {
+  readonly #stoa: Stoa;
+  readonly #server: Server;
+  readonly #transport: WebStandardStreamableHTTPServerTransport;
+  readonly #subscriptions = new Set<string>();
+  /** By the id of a request that runs here: ends its exchange without an answer. */
+  readonly #cancels = new Map<RequestId, () => void>();
+  /** While the stream is open here. */
+  #watch: ResourceWatch | undefined;
+  #version = 0;
+  /** Requests under way and streams that are open. */
+  busy = 0;
+  /** When the store had the session last. */
+  foundMs = -Infinity;
+
+  private constructor(stoa: Stoa, makeId: () => string) {
+    this.#stoa = stoa;
+    this.#server = createMcpServer(stoa, {
+      add: (uri) => this.#subscribe(uri),
+      remove: (uri) => this.#unsubscribe(uri),
+    });
+    this.#transport = new WebStandardStreamableHTTPServerTransport({
+      enableJsonResponse: true,
+      keepAliveMs: stoa.limits.streamHeartbeatSeconds * 1_000,
+      sessionIdGenerator: makeId,
+      onsessionclosed: (id) => stoa.home.mcpSessions.end(id),
+    });
+  }
+
+  /** The half that answers an `initialize`. Without an id, the answer is a refusal. */
+  static async open(stoa: Stoa, makeId: () => string, exchange: Exchange): Promise<[SessionHalf, Response]> {
+    const half = new SessionHalf(stoa, makeId);
+    await half.#server.connect(half.#transport);
+    return [half, await half.#handle(exchange)];
+  }
+
+  /** The half of a session that another server opened, or that this one has dropped. */
+  static async restore(stoa: Stoa, session: McpSession): Promise<SessionHalf> {
+    const request = new Request('http://localhost/mcp', {
+      method: 'POST',
+      headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+    });
+    const body = {
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: {
+        protocolVersion: session.protocolVersion,
+        capabilities: {},
+        clientInfo: { name: session.client, version: '' },
+      },
+    };
+    const half = new SessionHalf(stoa, () => session.id);
+    await half.#server.connect(half.#transport);
+    await half.#transport.handleRequest(request, { parsedBody: body });
+    return half;
+  }
+
+  get id(): string | undefined {
+    return this.#transport.sessionId;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get client(): string | undefined {
+    return this.#server.getClientVersion()?.name;
+  }
+
+  get protocolVersion(): string | undefined {
+    return this.#server.getNegotiatedProtocolVersion();
+  }
+
+  /** Takes over what the client told other servers. */
+  update({ version, changed }: FoundMcpSession): void {
+    this.foundMs = performance.now();
+    if (changed === null) return;
+    const [known, wanted] = [this.#version, new Set(changed.subscriptions)];
+    this.#version = version;
+    for (const uri of this.#subscriptions) {
+      if (wanted.has(uri)) continue;
+      this.#subscriptions.delete(uri);
+      this.#watch?.remove(uri);
+    }
+    const added = [...wanted].filter((uri) => !this.#subscriptions.has(uri));
+    for (const uri of added) this.#subscriptions.add(uri);
+    if (this.#watch !== undefined && added.length > 0) this.#begin(this.#watch, added);
+    for (const { version: at, requestId } of changed.cancelled) if (at > known) this.#cancel(requestId);
+  }
+
+  /**
+   * A cancelled request is never answered, and the protocol's transport would hold its exchange for
+   * ever: it ends here, with an answer that the transport needs to forget it and that nobody gets.
+   */
+  async pass(exchange: Exchange): Promise<Response> {
+    const cancelled = cancelSchema.safeParse(exchange.body);
+    if (cancelled.success) return this.#passCancel(exchange, cancelled.data.params.requestId);
+    const passing = this.#handle(exchange);
+    const asked = requestSchema.safeParse(exchange.body);
+    if (!asked.success) return passing;
+    const { id } = asked.data;
+    const unanswered = new Promise<Response>((resolve) => {
+      this.#cancels.set(id, () => {
+        resolve(new Response(null, { status: 202 }));
+        this.#transport
+          .send({ jsonrpc: '2.0', id, error: { code: -32_000, message: 'Cancelled.' } })
+          .catch((error: unknown) => this.#stoa.onError(error, 'a cancelled MCP call'));
+      });
+    });
+    return Promise.race([passing, unanswered]).finally(() => this.#cancels.delete(id));
+  }
+
+  /**
+   * After a stream was opened here: reports changes through it. The client may have missed changes since its
+   * last stream, so each resource is announced once.
+   */
+  report(caller: Caller, closed: AbortSignal): void {
+    const watch = new ResourceWatch(this.#stoa, ofOneUser(caller), {
+      onUpdated: (uri) => this.#told(this.#server.sendResourceUpdated({ uri })),
+      onListChanged: () => this.#told(this.#server.sendResourceListChanged()),
+    });
+    this.#watch = watch;
+    closed.addEventListener(
+      'abort',
+      () => {
+        watch.close();
+        if (this.#watch === watch) this.#watch = undefined;
+      },
+      { once: true },
+    );
+    if (this.#subscriptions.size > 0) this.#begin(watch, this.#subscriptions);
+  }
+
+  async close(): Promise<void> {
+    this.#watch?.close();
+    await this.#server.close();
+  }
+
+  #handle({ request, body, caller }: Exchange): Promise<Response> {
+    return this.#transport.handleRequest(request, {
+      authInfo: authInfoOf(caller),
+      ...(body !== undefined && { parsedBody: body }),
+    });
+  }
+
+  async #subscribe(uri: string): Promise<void> {
+    if (this.id !== undefined) await this.#stoa.home.mcpSessions.subscribe(this.id, uri);
+    this.#subscriptions.add(uri);
+    this.#watch?.add(uri);
+    await this.#watch?.follow();
+  }
+
+  async #unsubscribe(uri: string): Promise<void> {
+    if (this.id !== undefined) await this.#stoa.home.mcpSessions.unsubscribe(this.id, uri);
+    this.#subscriptions.delete(uri);
+    this.#watch?.remove(uri);
+  }
+
+  /** Subscriptions that this stream does not report yet. */
+  #begin(watch: ResourceWatch, uris: Iterable<string>): void {
+    const wanted = [...uris];
+    for (const uri of wanted) watch.add(uri);
+    watch.follow().then(
+      () => watch.announce(wanted),
+      (error: unknown) => {
+        this.#stoa.onError(error, 'following changes for an MCP client');
+        // The client opens another stream.
+        this.#transport.closeStandaloneSSEStream();
+      },
+    );
+  }
+
+  /** The protocol's layers end the work; another server may have the request. */
+  async #passCancel(exchange: Exchange, requestId: RequestId): Promise<Response> {
+    const response = await this.#handle(exchange);
+    const end = this.#cancels.get(requestId);
+    if (end !== undefined) end();
+    else if (response.ok && this.id !== undefined)
+      await this.#stoa.home.mcpSessions.cancel(this.id, requestId);
+    return response;
+  }
+
+  /** As another server was told. */
+  #cancel(requestId: RequestId): void {
+    const end = this.#cancels.get(requestId);
+    if (end === undefined) return;
+    this.#transport.onmessage?.({
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId },
+    });
+    end();
+  }
+
+  #told(sending: Promise<void>): void {
+    sending.catch((error: unknown) => this.#stoa.onError(error, 'telling an MCP client of a change'));
+  }
+}

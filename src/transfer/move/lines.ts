@@ -1,0 +1,19 @@
+/** Records that no export has: a move takes them from home to home. */
+import type { TokenRecord } from '../../identity/tokens.js';
+import type { TransferRecord } from '../model.js';
+
+/** A token by its hash. */
+export interface TokenLine extends TransferRecord, TokenRecord {
+  type: 'identity.token';
+  lastUsedAtMs: number | null;
+}
+
+/** The secret key of an identity that the server signs for. */
+export interface KeptSeedLine extends TransferRecord {
+  type: 'messaging.seed';
+  /** The hash of user and agent name, in hex. */
+  owner: string;
+  identity: string;
+  /** Plain: each home seals it with its own key. */
+  seed: string;
+}

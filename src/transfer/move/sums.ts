@@ -1,0 +1,76 @@
+/** What a side of a move holds, by type: a number of records and a hash that does not depend on their order. */
+import type { Limits } from '../../core/settings/limits.js';
+import { Slices } from '../../core/waiting/yielding.js';
+import { SideSum } from '../../datastore/move.js';
+import type { TransferRecord } from '../model.js';
+import type { RecordPage } from '../port.js';
+import type { MoveSide, MoveStore, MovedType } from './stores.js';
+
+export interface TypeSum {
+  records: number;
+  hash: string;
+}
+
+export type Sums<Type extends MovedType = MovedType> = Record<Type, TypeSum>;
+
+/** A page is one transaction in the target. */
+export const pageRecordsMax = 200;
+const pageRecordsFirst = 20;
+const pageBytes = 1024 * 1024;
+
+/** Whether a message is alive at a time; every other record is. */
+export function livesOn(limits: Limits, atMs: number): (record: TransferRecord) => boolean {
+  const retentionMs: Record<string, number> = {
+    'messaging.message': limits.messageRetentionSeconds * 1000,
+    'messaging.direct': limits.directRetentionSeconds * 1000,
+  };
+  return (record) => {
+    const lifeMs = retentionMs[record.type];
+    return lifeMs === undefined || ('tsMs' in record && Number(record.tsMs) + lifeMs > atMs);
+  };
+}
+
+export interface SumOptions {
+  readonly onPage?: (type: MovedType, records: number) => void | Promise<void>;
+  readonly isCounted?: (record: TransferRecord) => boolean;
+}
+
+export async function sumsOf<Type extends MovedType>(
+  side: MoveSide,
+  types: readonly Type[],
+  { onPage = () => undefined, isCounted = () => true }: SumOptions,
+): Promise<Sums<Type>> {
+  const sums: Partial<Sums<Type>> = {};
+  for (const type of types) {
+    const sum = new SideSum();
+    const store = side.stores[type];
+    for await (const { records } of pagesOf(store, null)) {
+      for (const record of records) if (isCounted(record)) sum.add(store.hashOf(record));
+      await onPage(type, records.length);
+    }
+    const { documents: records, hash } = sum.side();
+    sums[type] = { records, hash };
+  }
+  // Every type that was asked for has its sum.
+  return sums as Sums<Type>;
+}
+
+/** Pages of about as many bytes, whatever the records are: one page is in memory at a time. */
+export async function* pagesOf(
+  store: Pick<MoveStore, 'page' | 'sizeOf'>,
+  start: string | null,
+): AsyncGenerator<RecordPage<TransferRecord>> {
+  let after = start;
+  let limit = pageRecordsFirst;
+  const slices = new Slices();
+  do {
+    const page = await store.page(after, limit);
+    yield page;
+    after = page.after;
+    const bytes = page.records.reduce((sum, record) => sum + store.sizeOf(record), 0);
+    const fitting = bytes === 0 ? pageRecordsMax : Math.floor((page.records.length * pageBytes) / bytes);
+    limit = Math.max(1, Math.min(fitting, 2 * limit, pageRecordsMax));
+    // A directory answers without waiting: timers and signals get their turn here.
+    await slices.pause();
+  } while (after !== null);
+}
