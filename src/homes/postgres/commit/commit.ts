@@ -10,7 +10,7 @@ import type { PostgresWriter } from '../writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { MessagingService } from '../../../messaging/service.js';
-import { CommitOutbox, type DeliveryState, type Promised, placeOf } from './outbox.js';
+import { CommitOutbox, type DeliveryState, type QueuedMessage, destinationOf } from './outbox.js';
 
 export interface PostgresCommitOptions {
   limits: Limits;
@@ -19,7 +19,7 @@ export interface PostgresCommitOptions {
   sweepIntervalMs?: number | undefined;
 }
 
-/** The answer of a message that is still on its way. */
+/** The answer for a message that is not delivered yet. */
 interface Queued {
   delivery: string;
   queued: true;
@@ -44,37 +44,38 @@ export class PostgresCommit implements CommitHome {
     });
   }
 
-  /** Begins to deliver what waits. */
+  /** Starts to deliver waiting messages. */
   start(): void {
     this.#outbox.start();
   }
 
-  /** The messages of one author count together against the bytes that it has left. */
+  /** All messages of one author in the commit count together against the bytes that the author has left. */
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep> {
     const { messaging } = this.#options;
-    const spent = new Map<string, number>();
+    const usedBytes = new Map<string, number>();
     return async (operation) => {
       const { message, nonce } = await messaging.steps.prepareMessage(caller, operation);
       if ('roomId' in message) {
         const { roomId, parentId } = message;
         if (parentId !== null && (await messaging.port.message(roomId, parentId)) === undefined)
           throw refuse('parentUnknown');
-        const bytes = (spent.get(message.from) ?? 0) + Buffer.byteLength(message.body);
+        const bytes = (usedBytes.get(message.from) ?? 0) + Buffer.byteLength(message.body);
         if (bytes > (await messaging.port.bytesLeft(message.from))) throw refuse('byteRate');
-        spent.set(message.from, bytes);
+        usedBytes.set(message.from, bytes);
       }
-      const promised: Promised = { delivery: randomUUID(), message };
-      const step = new PostgresStep([{ table: 'rooms', key: placeOf(message) }], async (work) => {
-        await this.#outbox.add(work.sql, caller.user, promised);
-        return queuedAnswer(promised);
+      const queued: QueuedMessage = { delivery: randomUUID(), message };
+      const step = new PostgresStep([{ table: 'rooms', key: destinationOf(message) }], async (work) => {
+        await this.#outbox.add(work.sql, caller.user, queued);
+        return queuedAnswer(queued);
       });
       return { checks: nonce === null ? [] : [this.#useNonce(nonce)], step };
     };
   }
 
   /**
-   * Used up right before the commit, in the store of messages. A commit that is refused frees it again; where the
-   * connection is lost in the middle of the commit it stays used, because the commit may stand.
+   * Uses up the nonce in Redis right before the commit. If the commit is refused, the nonce is released
+   * again. If the connection is lost during the commit, the nonce stays used, because the commit may have
+   * succeeded.
    */
   #useNonce({ agentId, nonce }: { agentId: string; nonce: string }): PostgresStep<void> {
     const { messaging, onError } = this.#options;
@@ -82,13 +83,13 @@ export class PostgresCommit implements CommitHome {
       work.beforeCommit(async () => {
         const { fresh, durable, release } = await messaging.port.claimNonce(agentId, nonce);
         if (!fresh) throw refuse('nonceUsed');
-        work.afterRollback(() => release().catch((error: unknown) => onError(error, 'freeing a nonce')));
+        work.afterRollback(() => release().catch((error: unknown) => onError(error, 'releasing a nonce')));
         await durable;
       });
     });
   }
 
-  /** Delivers the messages now, as far as that goes, and shows those that stand in their rooms. */
+  /** Delivers the messages now if possible. Delivered messages are returned with their id and time. */
   async delivered(_operations: unknown, results: readonly unknown[]): Promise<unknown[]> {
     const deliveries = results.flatMap((result) => (isQueued(result) ? [result.delivery] : []));
     if (deliveries.length === 0) return [...results];
@@ -102,7 +103,7 @@ export class PostgresCommit implements CommitHome {
     try {
       return await this.#outbox.deliver(deliveries);
     } catch (error) {
-      // The commit stands, and so do its promises: a sweep keeps them.
+      // The commit succeeded, and its messages are in the outbox. A later sweep delivers them.
       this.#options.onError(error, 'delivering messages of commits');
       return new Map();
     }
@@ -117,7 +118,7 @@ export class PostgresCommit implements CommitHome {
   }
 }
 
-function queuedAnswer({ delivery, message }: Promised): Queued {
+function queuedAnswer({ delivery, message }: QueuedMessage): Queued {
   return { delivery, queued: true, ...('roomId' in message && { room: message.roomId }) };
 }
 
@@ -125,7 +126,7 @@ function isQueued(result: unknown): result is Queued {
   return typeof result === 'object' && result !== null && 'delivery' in result && 'queued' in result;
 }
 
-/** As the message stands in its room, or as what is still on its way. */
+/** The answer for a message in its current state: delivered, undeliverable or still queued. */
 function shownAnswer(queued: Queued, state: DeliveryState | undefined): unknown {
   const { delivery, room } = queued;
   const where = room === undefined ? {} : { room };

@@ -1,14 +1,17 @@
-/** The tables of commits in PostgreSQL: messages on their way out. */
+/** The table of commits in PostgreSQL: messages that wait for delivery. */
 import type { PostgresSql } from '../connection.js';
 import { type Migration, migrate } from '../migrate.js';
 
-/** A row is written with the commit that it belongs to; `waiting` ends as `delivered` or `undeliverable`. */
+/**
+ * A row is written in the transaction of its commit. The state `waiting` becomes `delivered` or
+ * `undeliverable`.
+ */
 const outboxTables = `
   CREATE TABLE commit_outbox (
     seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     delivery uuid NOT NULL UNIQUE,
-    -- The room or inbox, within which the order is kept.
-    place text NOT NULL,
+    -- The room or inbox. Messages with the same destination are delivered in order.
+    destination text NOT NULL,
     message json NOT NULL,
     user_id text NOT NULL,
     state text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'undeliverable')),
@@ -16,12 +19,12 @@ const outboxTables = `
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     next_attempt_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     done_at timestamptz,
-    -- What stood in the way at the last attempt.
+    -- Why the last attempt failed.
     reason text,
     message_id text,
     ts_ms bigint
   );
-  CREATE INDEX commit_outbox_waiting ON commit_outbox (place, seq) WHERE state = 'waiting';
+  CREATE INDEX commit_outbox_waiting ON commit_outbox (destination, seq) WHERE state = 'waiting';
   CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;`;
 
 export const commitMigrations: readonly Migration[] = [outboxTables];

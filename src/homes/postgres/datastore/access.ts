@@ -1,18 +1,21 @@
-/** Counted reads in PostgreSQL: added up once, also when the answer to a commit is lost. */
+/**
+ * Read counts of documents in PostgreSQL. Each read is added once, even if the answer to the COMMIT is lost.
+ */
 import type { AccessRead } from '../../../datastore/port.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Parameter, type PostgresSql, query, transaction } from '../connection.js';
-import { noteAgents } from './agents.js';
+import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
 
-/** Looks at a transaction that the server has not ended yet, and the pause between two. */
-const looksMax = 40;
+/** How often the status of an unfinished transaction is read, and the pause in between. */
+const statusReadsMax = 40;
 const pauseMs = 50;
+const columnTypes = ['text', 'text', 'text', 'bigint', 'text', 'timestamptz'];
 
 export class AccessWrites {
   readonly #sql: PostgresSql;
-  /** Reads that were handed over in a transaction of which nobody has heard. */
-  #unsure: { commit: string; reads: readonly AccessRead[] } | undefined;
+  /** The reads of a transaction whose outcome is unknown. */
+  #unsettled: { commit: string; reads: readonly AccessRead[] } | undefined;
 
   constructor(sql: PostgresSql) {
     this.#sql = sql;
@@ -23,25 +26,28 @@ export class AccessWrites {
     await this.#record(reads);
   }
 
-  /** Asks what became of a transaction whose answer was lost. The server knows for a long time. */
+  /**
+   * Reads the outcome of a transaction whose answer was lost, and records its reads again if it was rolled
+   * back.
+   */
   async settle(): Promise<void> {
-    if (this.#unsure === undefined) return;
-    const { commit, reads } = this.#unsure;
-    for (let looks = 1; ; looks += 1) {
+    if (this.#unsettled === undefined) return;
+    const { commit, reads } = this.#unsettled;
+    for (let statusReads = 1; ; statusReads += 1) {
       const [row] = await query<{ status: string | null }>(
         this.#sql,
         'SELECT pg_xact_status($1::text::xid8) AS status',
         [commit],
       );
       if (row?.status !== 'in progress') {
-        this.#unsure = undefined;
+        this.#unsettled = undefined;
         if (row?.status === 'aborted') await this.#record(reads);
         return;
       }
-      if (looks === looksMax)
+      if (statusReads === statusReadsMax)
         throw new StoaError(
           'backend_unavailable',
-          'PostgreSQL has not ended a transaction whose connection is gone.',
+          'PostgreSQL has not ended a transaction whose connection was lost.',
         );
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
@@ -56,9 +62,10 @@ export class AccessWrites {
         await query(
           tx,
           `UPDATE agent_data_store d SET "accessCount" = d."accessCount" + v.count,
-              "lastAccessedByAgent" = CASE WHEN v.at >= coalesce(d."lastAccessedAt", '-infinity') THEN v.agent ELSE d."lastAccessedByAgent" END,
+              "lastAccessedByAgent" = CASE WHEN v.at >= coalesce(d."lastAccessedAt", '-infinity')
+                THEN v.agent ELSE d."lastAccessedByAgent" END,
               "lastAccessedAt" = greatest(d."lastAccessedAt", v.at)
-            FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'bigint', 'text', 'timestamptz'])}) AS v (u, n, k, count, agent, at)
+            FROM (VALUES ${valuesList(reads.length, columnTypes)}) AS v (u, n, k, count, agent, at)
             WHERE d."userId" = v.u AND d.namespace = v.n AND d.key = v.k`,
           reads.flatMap(({ scope, key, count, last }): Parameter[] => [
             scope.user,
@@ -69,7 +76,7 @@ export class AccessWrites {
             last?.at ?? null,
           ]),
         );
-        await noteAgents(
+        await recordAgents(
           tx,
           reads.flatMap(({ scope, agents }) => agents.map((agent) => ({ scope, agent }))),
         );
@@ -77,8 +84,9 @@ export class AccessWrites {
     } catch (error) {
       if (commit === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable')
         throw error;
-      // Handed over, for all that whoever counts has to know: they are settled before the next.
-      this.#unsure = { commit, reads };
+      // The transaction may have committed, so the caller must not send these reads again. `settle` finds
+      // out.
+      this.#unsettled = { commit, reads };
     }
   }
 }

@@ -1,11 +1,11 @@
-/** Which agents worked in a namespace. */
+/** The agents that have read or written documents in a namespace. */
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import type { Scope } from '../../../datastore/model.js';
 import { type Queryable, query } from '../connection.js';
 import { valuesList } from './sql.js';
 
-/** Rows go in one order, so that two statements do not wait for each other. */
-export async function noteAgents(
+/** Inserts rows in a fixed order, so that two statements cannot deadlock. */
+export async function recordAgents(
   sql: Queryable,
   seen: readonly { scope: Scope; agent: string }[],
 ): Promise<void> {
@@ -19,7 +19,8 @@ export async function noteAgents(
   const rows = [...distinct.entries()].toSorted(([a], [b]) => compareCodePoints(a, b)).map(([, row]) => row);
   await query(
     sql,
-    `INSERT INTO agent_data_store_agents ("userId", namespace, agent) VALUES ${valuesList(rows.length, ['', '', ''])} ON CONFLICT DO NOTHING`,
+    `INSERT INTO agent_data_store_agents ("userId", namespace, agent)
+      VALUES ${valuesList(rows.length, ['', '', ''])} ON CONFLICT DO NOTHING`,
     rows.flat(),
   );
 }

@@ -1,7 +1,8 @@
 /**
- * What is kept about namespaces in PostgreSQL, so that nobody has to count documents. Every statement
- * that changes documents appends what it changed, by triggers, so that no two writers wait for one row and
- * rows of other programs count too. A namespace is the sum of its rows; now and then they become one.
+ * Document counts per namespace in PostgreSQL. Triggers append one row per namespace for every statement that
+ * changes documents. So writers never wait for the same counter row, and rows that other programs write are
+ * counted too. The count of a namespace is the sum of its rows; from time to time the rows are merged into
+ * one.
  */
 import type { NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
@@ -21,36 +22,44 @@ export const countsTables = `
   BEGIN
     IF TG_OP = 'INSERT' THEN
       INSERT INTO agent_data_store_counts
-        SELECT "userId", namespace, count(*), sum("sizeBytes"), max("updatedAt") FROM added GROUP BY "userId", namespace;
+        SELECT "userId", namespace, count(*), sum("sizeBytes"), max("updatedAt")
+          FROM added GROUP BY "userId", namespace;
     ELSIF TG_OP = 'UPDATE' THEN
-      -- Counted reads change none of it, and leave nothing here.
+      -- Updates of read counts change nothing that is counted here, and append no row.
       INSERT INTO agent_data_store_counts
         SELECT "userId", namespace, sum(documents), sum("sizeBytes"), max(after)
-          FROM (SELECT "userId", namespace, 1 AS documents, "sizeBytes", "updatedAt" AS after, NULL::timestamptz AS before FROM added
+          FROM (SELECT "userId", namespace, 1 AS documents, "sizeBytes", "updatedAt" AS after,
+              NULL::timestamptz AS before FROM added
             UNION ALL SELECT "userId", namespace, -1, -"sizeBytes", NULL, "updatedAt" FROM removed) AS moved
           GROUP BY "userId", namespace
           HAVING sum(documents) <> 0 OR sum("sizeBytes") <> 0 OR max(after) IS DISTINCT FROM max(before);
     ELSIF TG_OP = 'DELETE' THEN
       INSERT INTO agent_data_store_counts
-        SELECT "userId", namespace, -count(*), -sum("sizeBytes"), NULL FROM removed GROUP BY "userId", namespace;
+        SELECT "userId", namespace, -count(*), -sum("sizeBytes"), NULL
+          FROM removed GROUP BY "userId", namespace;
     ELSE
       DELETE FROM agent_data_store_counts;
     END IF;
     RETURN NULL;
   END $$;
-  CREATE TRIGGER agent_data_store_count_insert AFTER INSERT ON agent_data_store REFERENCING NEW TABLE AS added
+  CREATE TRIGGER agent_data_store_count_insert AFTER INSERT ON agent_data_store
+    REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION agent_data_store_count();
-  CREATE TRIGGER agent_data_store_count_update AFTER UPDATE ON agent_data_store REFERENCING NEW TABLE AS added OLD TABLE AS removed
+  CREATE TRIGGER agent_data_store_count_update AFTER UPDATE ON agent_data_store
+    REFERENCING NEW TABLE AS added OLD TABLE AS removed
     FOR EACH STATEMENT EXECUTE FUNCTION agent_data_store_count();
-  CREATE TRIGGER agent_data_store_count_delete AFTER DELETE ON agent_data_store REFERENCING OLD TABLE AS removed
+  CREATE TRIGGER agent_data_store_count_delete AFTER DELETE ON agent_data_store
+    REFERENCING OLD TABLE AS removed
     FOR EACH STATEMENT EXECUTE FUNCTION agent_data_store_count();
-  CREATE TRIGGER agent_data_store_count_truncate AFTER TRUNCATE ON agent_data_store FOR EACH STATEMENT EXECUTE FUNCTION agent_data_store_count()`;
+  CREATE TRIGGER agent_data_store_count_truncate AFTER TRUNCATE ON agent_data_store
+    FOR EACH STATEMENT EXECUTE FUNCTION agent_data_store_count()`;
 
 /**
- * One row for each namespace again, of one user or of all. One process does it at a time, and looks after it has
- * the lock: so it sees every earlier row of a namespace, and no documents in all mean an empty namespace.
+ * Merges the rows of each namespace into one, for one user or for all users. An advisory lock lets one
+ * process at a time do this. The merge reads after it has the lock, so it sees every committed row of a
+ * namespace: a sum of 0 means that the namespace is empty.
  */
-export async function foldCounts(sql: PostgresSql, user: string | null): Promise<void> {
+export async function mergeCounts(sql: PostgresSql, user: string | null): Promise<void> {
   await transaction(sql, async (tx) => {
     const [lock] = await query<{ taken: boolean }>(
       tx,
@@ -62,20 +71,28 @@ export async function foldCounts(sql: PostgresSql, user: string | null): Promise
       `WITH many AS MATERIALIZED (
           SELECT "userId", namespace FROM agent_data_store_counts WHERE $1::text IS NULL OR "userId" = $1
             GROUP BY "userId", namespace HAVING count(*) > 1 OR sum(documents) = 0),
-        gone AS (DELETE FROM agent_data_store_counts c USING many WHERE c."userId" = many."userId" AND c.namespace = many.namespace RETURNING c.*)
+        gone AS (
+          DELETE FROM agent_data_store_counts c USING many
+            WHERE c."userId" = many."userId" AND c.namespace = many.namespace RETURNING c.*)
         INSERT INTO agent_data_store_counts
-          SELECT "userId", namespace, sum(documents), sum("sizeBytes"), max("updatedAt") FROM gone GROUP BY "userId", namespace HAVING sum(documents) <> 0`,
+          SELECT "userId", namespace, sum(documents), sum("sizeBytes"), max("updatedAt")
+            FROM gone GROUP BY "userId", namespace HAVING sum(documents) <> 0`,
       [user],
     );
   });
 }
 
 export interface CountedNamespace extends Omit<NamespaceSummary, 'agents'> {
-  /** From how many rows it was added up. */
+  /** The number of count rows that were added up. */
   rows: number;
 }
 
-/** Namespaces with live documents. Those that have expired and are not swept yet are few, and are taken off. */
+const isWanted = `"userId" = $1 AND namespace > $2 AND ($5::text[] IS NULL OR namespace = ANY($5::text[]))`;
+
+/**
+ * Namespaces that have live documents. Documents that have expired but are not swept yet are subtracted;
+ * there are few of them.
+ */
 export async function countedNamespaces(
   sql: PostgresSql,
   user: string,
@@ -90,10 +107,13 @@ export async function countedNamespaces(
     rows: string;
   }>(
     sql,
-    `WITH expired AS MATERIALIZED (SELECT "userId", namespace, "sizeBytes" FROM agent_data_store WHERE "expiresAt" <= $3)
-      SELECT namespace, sum(documents) AS count, sum("sizeBytes") AS "sizeBytes", max("updatedAt") AS "updatedAt", count(*) AS rows
-        FROM (SELECT namespace, documents, "sizeBytes", "updatedAt" FROM agent_data_store_counts WHERE "userId" = $1 AND namespace > $2 AND ($5::text[] IS NULL OR namespace = ANY($5::text[]))
-          UNION ALL SELECT namespace, -1, -"sizeBytes", NULL FROM expired WHERE "userId" = $1 AND namespace > $2 AND ($5::text[] IS NULL OR namespace = ANY($5::text[]))) AS counted
+    `WITH expired AS MATERIALIZED (
+        SELECT "userId", namespace, "sizeBytes" FROM agent_data_store WHERE "expiresAt" <= $3)
+      SELECT namespace, sum(documents) AS count, sum("sizeBytes") AS "sizeBytes",
+          max("updatedAt") AS "updatedAt", count(*) AS rows
+        FROM (
+          SELECT namespace, documents, "sizeBytes", "updatedAt" FROM agent_data_store_counts WHERE ${isWanted}
+          UNION ALL SELECT namespace, -1, -"sizeBytes", NULL FROM expired WHERE ${isWanted}) AS counted
         GROUP BY namespace HAVING sum(documents) > 0 ORDER BY namespace LIMIT $4`,
     [user, after, now, limit, names],
   );
@@ -106,11 +126,15 @@ export async function countedNamespaces(
   }));
 }
 
-/** All that a user has, expired documents among it. Added up in the database: a user may have very many namespaces. */
+/**
+ * The usage of a user, including expired documents. Added up in the database: a user can have many
+ * namespaces.
+ */
 export async function documentsOf(sql: Queryable, user: string): Promise<Usage> {
   const [sums] = await query<{ documents: string; sizeBytes: string; namespaces: string }>(
     sql,
-    `SELECT coalesce(sum(documents), 0) AS documents, coalesce(sum("sizeBytes"), 0) AS "sizeBytes", count(*) AS namespaces
+    `SELECT coalesce(sum(documents), 0) AS documents, coalesce(sum("sizeBytes"), 0) AS "sizeBytes",
+        count(*) AS namespaces
       FROM (SELECT sum(documents) AS documents, sum("sizeBytes") AS "sizeBytes" FROM agent_data_store_counts
         WHERE "userId" = $1 GROUP BY namespace HAVING sum(documents) > 0) AS counted`,
     [user],
@@ -122,11 +146,12 @@ export async function documentsOf(sql: Queryable, user: string): Promise<Usage> 
   };
 }
 
-/** How many documents a namespace has, expired ones among them. */
+/** The number of documents in a namespace, including expired ones. */
 export async function documentsIn(sql: Queryable, { user, namespace }: Scope): Promise<number> {
   const [sum] = await query<{ documents: string }>(
     sql,
-    'SELECT coalesce(sum(documents), 0) AS documents FROM agent_data_store_counts WHERE "userId" = $1 AND namespace = $2',
+    `SELECT coalesce(sum(documents), 0) AS documents FROM agent_data_store_counts
+      WHERE "userId" = $1 AND namespace = $2`,
     [user, namespace],
   );
   return Number(sum?.documents ?? 0);

@@ -1,7 +1,6 @@
-/** The data store in PostgreSQL. Calls that come together share statements. */
+/** The data store in PostgreSQL: the port of the data domain. */
 import type { Caller } from '../../../core/caller.js';
 import { documentDeleted, namespaceCleared } from '../../../datastore/changes.js';
-import { afterPrefix } from '../../../datastore/documents/code-point-order.js';
 import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
 import {
@@ -21,19 +20,18 @@ import {
   succeeded,
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
-import { normaliseTime, timeOfMs } from '../../../datastore/documents/times.js';
+import { timeOfMs } from '../../../datastore/documents/times.js';
 import { wholeUsage } from '../kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
 import { PostgresStep, type RowName } from '../step.js';
 import type { Work } from '../work.js';
 import type { PostgresWriter } from '../writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { invalidCursor } from '../../../core/paging.js';
-import { Grouping } from '../../../core/waiting/grouping.js';
-import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
+import type { PostgresSql } from '../connection.js';
 import { AccessWrites } from './access.js';
-import { type CountedNamespace, countedNamespaces, documentsOf, foldCounts } from './counts.js';
-import { type DocumentRow, columnsRead, dataMigrations, recordOf, valuesList } from './sql.js';
+import { documentsOf, mergeCounts } from './counts.js';
+import { DocumentReads } from './reads.js';
+import { dataMigrations } from './sql.js';
 import { PlainSets, isPlainSet, nameOf } from './plain-sets.js';
 import {
   type TransactionWork,
@@ -49,21 +47,11 @@ export interface PostgresDataStoreOptions {
   /** Milliseconds since 1970 by the database's clock. */
   readonly nowMs: () => number;
   readonly users: KnownUsers;
-  /** Faults that no caller waits for. */
+  /** Errors of background work. */
   readonly onError: (error: unknown, about: string) => void;
 }
 
-interface PendingRead {
-  scope: Scope;
-  key: string;
-}
-
-/** Rows in one statement: each number of rows is a prepared statement of its own on each connection. */
-const readsGroupedMax = 64;
-/** Rows of counts in one namespace that a list puts together instead of leaving them to the next sweep. */
-const countRowsMax = 100;
-
-/** Makes the tables where they are missing. */
+/** Creates missing tables. */
 export async function openPostgresDataStore(
   sql: PostgresSql,
   writer: PostgresWriter,
@@ -93,11 +81,7 @@ export class PostgresDataStore implements DataPort {
   readonly #onError: PostgresDataStoreOptions['onError'];
   readonly #plainSets: PlainSets;
   readonly #queue = new KeyQueue();
-  readonly #reads = new Grouping<PendingRead, DocumentRecord | undefined>({
-    run: (reads) => this.#readGroup(reads),
-    itemsMax: readsGroupedMax,
-    groupsMax: 4,
-  });
+  readonly #reads: DocumentReads;
 
   constructor(
     sql: PostgresSql,
@@ -108,6 +92,7 @@ export class PostgresDataStore implements DataPort {
     this.#writer = writer;
     this.#access = new AccessWrites(sql);
     this.#nowMs = nowMs;
+    this.#reads = new DocumentReads(sql, nowMs);
     this.#hasQuota = hasQuota(limits);
     this.#users = users;
     this.#onError = onError;
@@ -115,11 +100,11 @@ export class PostgresDataStore implements DataPort {
   }
 
   get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
-    return this.#reads.add({ scope, key });
+    return this.#reads.get(scope, key);
   }
 
-  async getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
-    return this.#readGroup(keys.map((key) => ({ scope, key })));
+  getMany(scope: Scope, keys: readonly string[]): Promise<(DocumentRecord | undefined)[]> {
+    return this.#reads.getMany(scope, keys);
   }
 
   getValue(scope: Scope, key: string): Promise<StoredValue | undefined> {
@@ -148,7 +133,7 @@ export class PostgresDataStore implements DataPort {
       const { sets } = await this.#writeIn(work, scope, { key, decide });
       return succeeded(sets[0]);
     };
-    // Writers of this process line up, so that they do not hold every connection waiting for one row.
+    // Writers of this process wait in a queue, so that they do not block all connections for one row.
     return new PostgresStep([lockOf(scope, key)], run, (caller) =>
       this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
     );
@@ -160,71 +145,32 @@ export class PostgresDataStore implements DataPort {
     );
   }
 
-  async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
-    const { where, parameters } = this.#range(scope, range);
-    const rows = await query<{ key: string; version: string; sizeBytes: number; updatedAt: string }>(
-      this.#sql,
-      `SELECT key, version, "sizeBytes", "updatedAt" FROM agent_data_store d WHERE ${where} ORDER BY key LIMIT $6`,
-      parameters,
-    );
-    return rows.map((row) => ({
-      key: row.key,
-      version: Number(row.version),
-      sizeBytes: row.sizeBytes,
-      updatedAt: normaliseTime(row.updatedAt),
-    }));
+  listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
+    return this.#reads.listKeys(scope, range);
   }
 
-  async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
-    const { where, parameters } = this.#range(scope, range);
-    return (
-      await query<DocumentRow>(
-        this.#sql,
-        `SELECT ${columnsRead} FROM agent_data_store d WHERE ${where} ORDER BY key LIMIT $6`,
-        parameters,
-      )
-    ).map(recordOf);
+  listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
+    return this.#reads.listDocuments(scope, range);
   }
 
-  async listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
-    return this.#described(
-      user,
-      await countedNamespaces(this.#sql, user, { after: after ?? '', limit }, this.#now()),
-    );
+  listNamespaces(user: string, after: string | null, limit: number): Promise<NamespaceSummary[]> {
+    return this.#reads.listNamespaces(user, after, limit);
   }
 
-  async describeNamespaces(user: string, names: readonly string[]): Promise<NamespaceSummary[]> {
-    return this.#described(
-      user,
-      await countedNamespaces(this.#sql, user, { names, limit: names.length }, this.#now()),
-    );
-  }
-
-  async #described(user: string, rows: readonly CountedNamespace[]): Promise<NamespaceSummary[]> {
-    if (rows.length === 0) return [];
-    if (rows.some((row) => row.rows > countRowsMax)) await foldCounts(this.#sql, user);
-    const agents = await query<{ namespace: string; agent: string }>(
-      this.#sql,
-      'SELECT namespace, agent FROM agent_data_store_agents WHERE "userId" = $1 AND namespace = ANY($2::text[]) ORDER BY namespace, agent',
-      [user, rows.map(({ namespace }) => namespace)],
-    );
-    return rows.map(({ namespace, count, sizeBytes, updatedAt }) => ({
-      namespace,
-      count,
-      sizeBytes,
-      agents: agents.filter((row) => row.namespace === namespace).map(({ agent }) => agent),
-      updatedAt,
-    }));
+  describeNamespaces(user: string, names: readonly string[]): Promise<NamespaceSummary[]> {
+    return this.#reads.describeNamespaces(user, names);
   }
 
   clear(scope: Scope, after: string | null, limit: number): PostgresStep<ClearStep> {
     return new PostgresStep([], async (work) => {
       const keys = await work.rows<{ key: string }>(
-        'SELECT key FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3 ORDER BY key LIMIT $4 FOR UPDATE',
+        `SELECT key FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key > $3
+          ORDER BY key LIMIT $4 FOR UPDATE`,
         [scope.user, scope.namespace, after ?? '', limit],
       );
       const [gone] = await work.rows<{ deleted: string }>(
-        `WITH gone AS (DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key = ANY($3::text[])
+        `WITH gone AS (
+            DELETE FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key = ANY($3::text[])
             RETURNING "expiresAt" IS NULL OR "expiresAt" > $4 AS live)
           SELECT count(*) FILTER (WHERE live) AS deleted FROM gone`,
         [scope.user, scope.namespace, keys.map(({ key }) => key), timeOfMs(work.nowMs)],
@@ -245,19 +191,8 @@ export class PostgresDataStore implements DataPort {
     return this.#access.record(reads);
   }
 
-  async exportPage(after: string | null, limit: number): Promise<ExportPage> {
-    const position = after === null ? ['', '', ''] : exportPosition(after);
-    const rows = await query<DocumentRow>(
-      this.#sql,
-      `SELECT ${columnsRead} FROM agent_data_store d WHERE ("userId", namespace, key) > ($1, $2, $3) AND ("expiresAt" IS NULL OR "expiresAt" > $4)
-        ORDER BY "userId", namespace, key LIMIT $5`,
-      [...position, this.#now(), limit],
-    );
-    const last = rows.length < limit ? undefined : rows.at(-1);
-    return {
-      documents: rows.map(recordOf),
-      after: last === undefined ? null : JSON.stringify([last.userId, last.namespace, last.key]),
-    };
+  exportPage(after: string | null, limit: number): Promise<ExportPage> {
+    return this.#reads.exportPage(after, limit);
   }
 
   usage(user: string): Promise<Usage> {
@@ -275,7 +210,7 @@ export class PostgresDataStore implements DataPort {
     ];
   }
 
-  /** The primary key begins with the owner. */
+  /** Always empty: the primary key begins with the owner, so owners cannot have the same id. */
   async heldByOthers(): Promise<DocumentRecord[]> {
     return [];
   }
@@ -287,7 +222,8 @@ export class PostgresDataStore implements DataPort {
   async sweepExpired(limit: number): Promise<number> {
     const swept = await this.#writer.transact(async (work) => {
       const gone = await work.rows<{ userId: string; namespace: string; key: string }>(
-        `DELETE FROM agent_data_store WHERE ctid IN (SELECT ctid FROM agent_data_store WHERE "expiresAt" <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
+        `DELETE FROM agent_data_store WHERE ctid IN (
+            SELECT ctid FROM agent_data_store WHERE "expiresAt" <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
           RETURNING "userId", namespace, key`,
         [this.#now(), limit],
       );
@@ -296,13 +232,13 @@ export class PostgresDataStore implements DataPort {
       );
       return gone.length;
     });
-    await foldCounts(this.#sql, null);
+    await mergeCounts(this.#sql, null);
     return swept;
   }
 
-  /** Hands over what is counted. The pool is its opener's. */
+  /** Settles unconfirmed read counts. The pool is closed by the home. */
   async close(): Promise<void> {
-    await this.#access.settle().catch((error: unknown) => this.#onError(error, 'adding up counted reads'));
+    await this.#access.settle().catch((error: unknown) => this.#onError(error, 'recording read counts'));
   }
 
   async #writeIn(work: Work, scope: Scope, documents: TransactionWork): Promise<BatchResult> {
@@ -311,10 +247,7 @@ export class PostgresDataStore implements DataPort {
   }
 
   async #readFrom(work: Work, scope: Scope, keys: readonly string[]): Promise<DocumentRecord[]> {
-    const found = await this.#readGroup(
-      keys.map((key) => ({ scope, key })),
-      work.sql,
-    );
+    const found = await this.#reads.getMany(scope, keys, work.sql);
     return found.filter((record) => record !== undefined);
   }
 
@@ -331,60 +264,8 @@ export class PostgresDataStore implements DataPort {
   #now(): string {
     return timeOfMs(this.#nowMs());
   }
-
-  async #readGroup(
-    reads: readonly PendingRead[],
-    sql: Queryable = this.#sql,
-  ): Promise<(DocumentRecord | undefined)[]> {
-    if (reads.length === 0) return [];
-    const rows = await query<DocumentRow & { at: number }>(
-      sql,
-      `SELECT v.at, ${columnsRead} FROM (VALUES ${valuesList(reads.length, ['text', 'text', 'text', 'integer'])}) AS v (u, n, k, at)
-        CROSS JOIN LATERAL (SELECT * FROM agent_data_store WHERE "userId" = v.u AND namespace = v.n AND key = v.k LIMIT 1) d
-        WHERE d."expiresAt" IS NULL OR d."expiresAt" > $${reads.length * 4 + 1}`,
-      [
-        ...reads.flatMap(({ scope, key }, at): Parameter[] => [scope.user, scope.namespace, key, at]),
-        this.#now(),
-      ],
-    );
-    const records = Array<DocumentRecord | undefined>(reads.length).fill(undefined);
-    for (const row of rows) records[row.at] = recordOf(row);
-    return records;
-  }
-
-  #range(scope: Scope, { prefix, after, limit }: KeyRange): { where: string; parameters: Parameter[] } {
-    const end = afterPrefix(prefix);
-    return {
-      where: `"userId" = $1 AND namespace = $2 AND key >= $3 AND key > $4 AND ("expiresAt" IS NULL OR "expiresAt" > $5)${end === null ? '' : ' AND key < $7'}`,
-      parameters: [
-        scope.user,
-        scope.namespace,
-        prefix,
-        after ?? '',
-        this.#now(),
-        limit,
-        ...(end === null ? [] : [end]),
-      ],
-    };
-  }
 }
 
 function lockOf({ user, namespace }: Scope, key: string): RowName {
   return { table: 'documents', key: JSON.stringify([user, namespace, key]) };
-}
-
-/** User, namespace and key of the last document. A cursor can be forged. */
-function exportPosition(after: string): string[] {
-  try {
-    const place: unknown = JSON.parse(after);
-    if (
-      Array.isArray(place) &&
-      place.length === 3 &&
-      place.every((part) => typeof part === 'string' && !part.includes('\0'))
-    )
-      return place as string[];
-  } catch (error) {
-    throw invalidCursor(error);
-  }
-  throw invalidCursor();
 }

@@ -1,4 +1,7 @@
-/** Sets that one statement can merge. Those that come at the same moment share it, and its row in the feed. */
+/**
+ * Sets that do not need to read the document first. Sets that arrive at the same time share one statement and
+ * one row of the feed.
+ */
 import { documentSet } from '../../../datastore/changes.js';
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import { documentId } from '../../../datastore/documents/document-id.js';
@@ -10,7 +13,7 @@ import { StoaError } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';
 import { tokenGone, tokenIsLive } from '../identity/token-check.js';
-import { noteAgents } from './agents.js';
+import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
 
 export interface PlainSet {
@@ -20,11 +23,11 @@ export interface PlainSet {
   readonly tokenId: string | null;
 }
 
-/** A server writes two groups of this size at once in less time than one of twice the size. */
+/** PostgreSQL writes two groups of this size at the same time faster than one group of twice the size. */
 const writesGroupedMax = 32;
 const attemptsMax = 10;
 
-/** No metadata to merge, no version to compare, the expiry given. */
+/** True if there is no metadata to merge and no version to compare, and the expiry is given. */
 export function isPlainSet(write: DocumentWrite): boolean {
   return write.metadata === null && write.ifVersion === null && write.expiresAt !== undefined;
 }
@@ -44,7 +47,7 @@ export class PlainSets {
     this.#nowMs = nowMs;
   }
 
-  /** In one statement: all or none. */
+  /** Writes all sets in one statement: all or none. */
   async write(
     tokenId: string | null,
     scope: Scope,
@@ -57,7 +60,7 @@ export class PlainSets {
     return results.map(written);
   }
 
-  /** Independent writes in one statement. When it fails for a reason of one, each goes alone. */
+  /** Independent writes in one statement. If the statement fails, each write gets its own. */
   async #writeGroup(writes: readonly PlainSet[]): Promise<(WriteResult | Error)[]> {
     try {
       return await this.#upsert(writes);
@@ -76,8 +79,8 @@ export class PlainSets {
   }
 
   /**
-   * `mergeDocument` in SQL. Rows go in the order of their keys, so that two statements do not wait for each other.
-   * A write whose token is gone is left out, and answered with the refusal.
+   * `mergeDocument` in SQL. Rows are in the order of their keys, so that two statements cannot deadlock. A
+   * write whose token was revoked or has expired is not written; its result is the refusal.
    */
   async #upsert(writes: readonly PlainSet[]): Promise<(WriteResult | StoaError)[]> {
     const now = timeOfMs(this.#nowMs());
@@ -94,7 +97,7 @@ export class PlainSets {
       write.agent,
       now,
       write.expiresAt ?? null,
-      // The version is filled in by the statement.
+      // The statement fills in the version.
       JSON.stringify(documentSet(scope, write.key, 0)),
       ...(hasTokens ? [tokenId] : []),
     ]);
@@ -108,7 +111,7 @@ export class PlainSets {
     const versions = new Map(
       rows.map(({ userId: user, namespace, key, version }) => [nameOf({ user, namespace }, key), version]),
     );
-    await noteAgents(
+    await recordAgents(
       this.#sql,
       ordered.flatMap(({ scope, write }) =>
         write.agent === null || !versions.has(nameOf(scope, write.key))
@@ -120,7 +123,7 @@ export class PlainSets {
       const version = versions.get(nameOf(scope, write.key));
       if (version === undefined && tokenId !== null) return tokenGone();
       if (version === undefined)
-        throw new StoaError('internal', `PostgreSQL did not answer for the key "${write.key}".`);
+        throw new StoaError('internal', `PostgreSQL returned no row for the key "${write.key}".`);
       return {
         key: write.key,
         version: Number(version),
@@ -133,8 +136,8 @@ export class PlainSets {
 }
 
 /**
- * The row of the feed is written from the rows that were: its number is drawn when all of them are locked. The
- * change comes ready made, but for the version, which only the statement knows.
+ * The feed row is selected from the changed rows, so its order number is drawn when all of them are locked.
+ * The change is a parameter, except for the version, which only the statement knows.
  */
 function upsertStatement(rows: number, hasTokens: boolean): string {
   const types = ['text', 'text', 'text', 'text', 'json', 'text', 'timestamptz', 'timestamptz', 'jsonb'];
@@ -145,25 +148,29 @@ function upsertStatement(rows: number, hasTokens: boolean): string {
     : `given (${columns}) AS (VALUES ${valuesList(rows, types)})`;
   return `WITH ${given},
     changed AS (
-      INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value, "createdByAgent", "updatedByAgent", "lastAccessedByAgent", "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
+      INSERT INTO agent_data_store AS d (_id, "userId", namespace, key, value,
+          "createdByAgent", "updatedByAgent", "lastAccessedByAgent",
+          "createdAt", "updatedAt", "lastAccessedAt", "expiresAt")
         SELECT _id, u, n, k, value, agent, agent, agent, now, now, now, expires FROM given
         ${onConflict} RETURNING "userId", namespace, key, version),
     announced AS (
       INSERT INTO feed.incoming (changes)
         SELECT json_agg(jsonb_set(given.change, '{version}', to_jsonb(changed.version)))
-          FROM changed JOIN given ON given.u = changed."userId" AND given.n = changed.namespace AND given.k = changed.key
+          FROM changed JOIN given
+            ON given.u = changed."userId" AND given.n = changed.namespace AND given.k = changed.key
           HAVING count(*) > 0)
     SELECT "userId", namespace, key, version FROM changed`;
 }
 
-/** What an existing row keeps and takes; an expired one counts as none. */
+/** An expired row is treated as missing: nothing of it is kept. */
 const expired = 'd."expiresAt" <= excluded."updatedAt"';
 const onConflict = `ON CONFLICT ("userId", namespace, key) DO UPDATE SET
   value = excluded.value,
   metadata = CASE WHEN ${expired} THEN NULL ELSE d.metadata END,
   "createdByAgent" = CASE WHEN ${expired} THEN excluded."createdByAgent" ELSE d."createdByAgent" END,
   "updatedByAgent" = excluded."updatedByAgent",
-  "lastAccessedByAgent" = coalesce(excluded."lastAccessedByAgent", CASE WHEN ${expired} THEN NULL ELSE d."lastAccessedByAgent" END),
+  "lastAccessedByAgent" = coalesce(excluded."lastAccessedByAgent",
+    CASE WHEN ${expired} THEN NULL ELSE d."lastAccessedByAgent" END),
   "accessCount" = CASE WHEN ${expired} THEN 0 ELSE d."accessCount" END,
   "createdAt" = CASE WHEN ${expired} THEN excluded."createdAt" ELSE d."createdAt" END,
   "updatedAt" = excluded."updatedAt",
@@ -186,7 +193,7 @@ async function withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Names have no control characters, so a line break cannot stand inside one. */
+/** Names cannot contain control characters, so a line break separates them safely. */
 export function nameOf(scope: Scope, key: string): string {
   return `${scope.user}\n${scope.namespace}\n${key}`;
 }

@@ -1,4 +1,7 @@
-/** The table of the data store in PostgreSQL, and its rows as documents. A row has the seed's own field names. */
+/**
+ * The tables of the data store in PostgreSQL, and the conversion of rows. Columns have the seed's field
+ * names.
+ */
 import { documentId } from '../../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject } from '../../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/documents/times.js';
@@ -6,8 +9,8 @@ import type { Parameter } from '../connection.js';
 import { countsTables } from './counts.js';
 
 /**
- * `json` keeps the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation
- * "C" orders by code point. The size is derived, so that rows which others insert have it too.
+ * `json` stores the text as it was written; `jsonb` would refuse \\u0000 and reorder keys. Collation "C"
+ * orders by code point. The size is a generated column, so that rows of other programs have it too.
  */
 export const dataMigrations: readonly string[] = [
   `CREATE TABLE agent_data_store (
@@ -55,8 +58,11 @@ export interface DocumentRow {
   expiresAt: string | null;
 }
 
-/** In the order of `documentParameters`; the agent of the last write follows, which a record does not hold. */
-const written = [
+/**
+ * In the order of `documentParameters`. `updatedByAgent` follows separately, because a record does not have
+ * it.
+ */
+const recordColumns = [
   '_id',
   'userId',
   'namespace',
@@ -72,15 +78,15 @@ const written = [
   'version',
   'expiresAt',
 ];
-export const columnsWritten = [...written, 'updatedByAgent'].map(quoted).join(', ');
-export const columnsWrittenCount = written.length + 1;
-export const columnsRead = written
+export const columnsWritten = [...recordColumns, 'updatedByAgent'].map(quoted).join(', ');
+export const columnsWrittenCount = recordColumns.length + 1;
+export const columnsRead = recordColumns
   .slice(1)
   .map((name) => `d.${quoted(name)}`)
   .join(', ');
 
-/** Every column takes what the new row has. */
-export const replaceAll = [...written.slice(4), 'updatedByAgent']
+/** For ON CONFLICT: replaces every column except the id and the primary key. */
+export const replaceAll = [...recordColumns.slice(4), 'updatedByAgent']
   .map((name) => `${quoted(name)} = excluded.${quoted(name)}`)
   .join(', ');
 
@@ -122,15 +128,15 @@ export function documentParameters(record: DocumentRecord, updatedByAgent: strin
   ];
 }
 
-/** `($1, $2), ($3, $4)`: a list of rows of parameters; `types` are named in the first, which is enough for all. */
+/** Placeholders of several rows: `($1::text, $2), ($3, $4)`. The types of the first row apply to all rows. */
 export function valuesList(rows: number, types: readonly string[]): string {
   let number = 0;
   return Array.from({ length: rows }, (_, row) => {
-    const places = types.map((type) => {
+    const placeholders = types.map((type) => {
       number += 1;
       return row === 0 && type !== '' ? `$${number}::${type}` : `$${number}`;
     });
-    return `(${places.join(', ')})`;
+    return `(${placeholders.join(', ')})`;
   }).join(', ');
 }
 

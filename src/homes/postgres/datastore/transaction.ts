@@ -1,4 +1,6 @@
-/** Writes of the data store that need a look at what is there: versions, metadata, quotas, changes. */
+/**
+ * Writes of documents that have to read the stored document first: for its version, metadata or the quota.
+ */
 import type { TransactionSql } from 'postgres';
 import { documentDeleted, documentImported, documentSet } from '../../../datastore/changes.js';
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
@@ -18,7 +20,7 @@ import { lockUser } from '../locks.js';
 import type { Work } from '../work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { TryAgain, query } from '../connection.js';
-import { noteAgents } from './agents.js';
+import { recordAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import {
   type DocumentRow,
@@ -31,29 +33,29 @@ import {
   valuesList,
 } from './sql.js';
 
-/** A batch, or one document and what to make of it. */
+/** A batch, or one document with the function that decides its new content. */
 export type TransactionWork = WriteBatch | { key: string; decide: Decide };
 
 /**
- * Locks the rows that exist, merges with the domain's own rules, and writes. A row that did not
- * exist cannot be locked: when somebody else made it meanwhile, the transaction begins again.
+ * Locks the existing rows, merges with the rules of the domain, and writes. A missing row cannot be locked:
+ * if another write inserts it in between, the transaction starts again.
  */
-export async function writeDocuments(work: Work, scope: Scope, asked: TransactionWork): Promise<BatchResult> {
+export async function writeDocuments(work: Work, scope: Scope, input: TransactionWork): Promise<BatchResult> {
   const { sql: tx, nowMs: at, limits } = work;
-  const isBatch = 'sets' in asked;
-  const keys = isBatch ? [...asked.sets, ...asked.deletes].map(({ key }) => key) : [asked.key];
+  const isBatch = 'sets' in input;
+  const keys = isBatch ? [...input.sets, ...input.deletes].map(({ key }) => key) : [input.key];
   if (hasQuota(limits)) await lockUser(tx, scope.user);
   const locked = await lockedDocuments(tx, scope, keys);
   const current = (key: string): DocumentRecord | undefined => {
     const record = locked.get(key)?.record;
     return record !== undefined && isLive(record, at) ? record : undefined;
   };
-  const writes = isBatch ? asked.sets : [asked.decide(current(asked.key))];
+  const writes = isBatch ? input.sets : [input.decide(current(input.key))];
   const merged = writes.map((write) => ({
     write,
     record: mergeDocument(scope, current(write.key), write, at, limits),
   }));
-  const removals = isBatch ? asked.deletes : [];
+  const removals = isBatch ? input.deletes : [];
   for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
   if (hasQuota(limits))
     await checkUserQuota(
@@ -64,17 +66,17 @@ export async function writeDocuments(work: Work, scope: Scope, asked: Transactio
       removals.map(({ key }) => key),
       limits,
     );
-  // What has expired makes room for what is new under the same key.
-  const gone = [
+  // An expired row is deleted before its key is written again.
+  const removedKeys = [
     ...removals.map(({ key }) => key),
     ...writes.map(({ key }) => key).filter((key) => current(key) === undefined),
   ];
   await deleteRows(
     tx,
-    gone.flatMap((key) => locked.get(key)?.place ?? []),
+    removedKeys.flatMap((key) => locked.get(key)?.ctid ?? []),
   );
   await putRecords(tx, merged);
-  await noteAgents(
+  await recordAgents(
     tx,
     writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])),
   );
@@ -86,10 +88,10 @@ export async function writeDocuments(work: Work, scope: Scope, asked: Transactio
   return { sets: merged.map(({ record }) => resultOf(record)), deletes };
 }
 
-/** A document under lock, and where its row is. */
+/** A locked document and the physical location of its row. */
 interface Locked {
   record: DocumentRecord;
-  place: string;
+  ctid: string;
 }
 
 async function lockedDocuments(
@@ -98,24 +100,25 @@ async function lockedDocuments(
   keys: readonly string[],
 ): Promise<Map<string, Locked>> {
   if (keys.length === 0) return new Map();
-  // LATERAL with LIMIT makes it one look into the index a key, whatever the statistics say. The keys
-  // are in order, so that two transactions lock in the same one.
-  const rows = await query<DocumentRow & { place: string }>(
+  // LATERAL with LIMIT forces one index lookup per key, whatever the statistics say. The keys are sorted, so
+  // that all transactions lock rows in the same order.
+  const rows = await query<DocumentRow & { rowid: string }>(
     tx,
-    `SELECT d.place, ${columnsRead} FROM unnest($3::text[]) AS v (k) CROSS JOIN LATERAL (
-        SELECT ctid::text AS place, * FROM agent_data_store WHERE "userId" = $1 AND namespace = $2 AND key = v.k LIMIT 1 FOR UPDATE) d`,
+    `SELECT d.rowid, ${columnsRead} FROM unnest($3::text[]) AS v (k) CROSS JOIN LATERAL (
+        SELECT ctid::text AS rowid, * FROM agent_data_store
+          WHERE "userId" = $1 AND namespace = $2 AND key = v.k LIMIT 1 FOR UPDATE) d`,
     [scope.user, scope.namespace, keys.toSorted(compareCodePoints)],
   );
-  return new Map(rows.map((row) => [row.key, { record: recordOf(row), place: row.place }]));
+  return new Map(rows.map((row) => [row.key, { record: recordOf(row), ctid: row.rowid }]));
 }
 
-/** Rows under lock stay where they are. */
-async function deleteRows(tx: TransactionSql, places: readonly string[]): Promise<void> {
-  if (places.length > 0)
-    await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [places]);
+/** The rows are locked, so their locations cannot change. */
+async function deleteRows(tx: TransactionSql, ctids: readonly string[]): Promise<void> {
+  if (ctids.length > 0)
+    await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [ctids]);
 }
 
-/** A record, and the agent that writes it. */
+/** A merged record and the agent that writes it. */
 interface Merged {
   readonly record: DocumentRecord;
   readonly write: { readonly agent: string | null };
@@ -133,20 +136,21 @@ async function putRecords(tx: TransactionSql, merged: readonly Merged[]): Promis
 }
 
 function insertStatement(rows: number, condition: string): string {
-  return `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(rows, Array<string>(columnsWrittenCount).fill(''))}
+  const untyped = Array<string>(columnsWrittenCount).fill('');
+  return `INSERT INTO agent_data_store AS d (${columnsWritten}) VALUES ${valuesList(rows, untyped)}
     ON CONFLICT ("userId", namespace, key) DO UPDATE SET ${replaceAll} ${condition} RETURNING 1`;
 }
 
 const restoreRowsMax = 500;
 
-/** Writes documents exactly as they are, over what is there: all of them or, where a quota is in the way, none. */
+/** Writes documents unchanged and replaces stored ones. If a quota is exceeded, none is written. */
 export async function restoreDocuments(
   work: Work,
   documents: readonly DocumentRecord[],
   { isCounted }: { isCounted: boolean },
 ): Promise<void> {
   const { sql: tx, limits } = work;
-  // In one order, so that two of them do not wait for each other.
+  // A fixed order, so that two restores cannot deadlock.
   const ordered = documents.toSorted((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
   const users = [...new Set(ordered.map(({ userId }) => userId))];
   const before = new Map<string, Usage>();
@@ -163,7 +167,7 @@ export async function restoreDocuments(
     );
   }
   for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
-  await noteAgents(
+  await recordAgents(
     tx,
     ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
       [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
@@ -178,7 +182,10 @@ export async function restoreDocuments(
   );
 }
 
-/** Locks the document, so that the version holds until the commit; a missing one is locked by its name. */
+/**
+ * Locks the document, so that its version stays the same until the commit. A missing one is locked by its
+ * key.
+ */
 export async function requireDocumentVersion(
   { sql: tx, nowMs }: Work,
   scope: Scope,
@@ -190,12 +197,12 @@ export async function requireDocumentVersion(
   requireVersion(scope, key, current, version);
 }
 
-/** Names have no control characters, so a line break cannot stand inside one. */
+/** Names cannot contain control characters, so a line break separates them safely. */
 function nameOf({ userId, namespace, key }: DocumentRecord): string {
   return `${userId}\n${namespace}\n${key}`;
 }
 
-/** The advisory lock of the user makes the sum hold until the transaction ends. */
+/** The caller holds the user's advisory lock, so the usage cannot change until the transaction ends. */
 async function checkUserQuota(
   tx: TransactionSql,
   scope: Scope,

@@ -1,9 +1,10 @@
-/** Tells a database from a restored copy of itself: positions of the one mean nothing in the other. */
+/** Detects a restored copy of the database: positions from before the restore are not valid in the copy. */
 import { type PostgresSql, query, transaction } from '../connection.js';
 
 /**
- * `pg_restore` and a new cluster change the identifier or the table; a point-in-time recovery and a failover change
- * the timeline, which is in the first eight characters of the name of the current file of the log.
+ * `pg_restore` and a new cluster change the system identifier or the oid of the table. A point-in-time
+ * recovery and a failover change the timeline: the first eight characters of the name of the current WAL
+ * file.
  */
 const fingerprint = `
   SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()),
@@ -11,7 +12,7 @@ const fingerprint = `
     (SELECT oid FROM pg_database WHERE datname = current_database()),
     'feed.commits'::regclass::oid) AS database`;
 
-/** The number of the current epoch. A database that differs from the last one noted starts the next epoch. */
+/** The number of the current epoch. A fingerprint that differs from the stored one starts a new epoch. */
 export async function currentEpoch(sql: PostgresSql): Promise<number> {
   const [here] = await query<{ database: string }>(sql, fingerprint);
   const database = here?.database ?? '';
@@ -22,7 +23,10 @@ export async function currentEpoch(sql: PostgresSql): Promise<number> {
   return newest?.database === database ? newest.epoch : startEpoch(sql, database);
 }
 
-/** Several servers may notice at once: the first one starts the epoch, and the others find it. */
+/**
+ * If several servers notice the difference at the same time, the first starts the epoch and the others read
+ * it.
+ */
 async function startEpoch(sql: PostgresSql, database: string): Promise<number> {
   return transaction(sql, async (tx) => {
     await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_feed'))");

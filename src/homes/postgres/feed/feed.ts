@@ -1,4 +1,7 @@
-/** The change feed in PostgreSQL: the same commits in the same order with the same positions on every server. */
+/**
+ * The change feed in PostgreSQL. Every server has the same commits, in the same order, with the same
+ * positions.
+ */
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { nextTurn } from '../../../core/waiting/yielding.js';
@@ -17,12 +20,15 @@ export interface PostgresFeedOptions {
   readonly onError: (error: unknown, about: string) => void;
 }
 
-/** Changes that one page looks at, so that a narrow filter does not hold up the event loop; a commit without any counts as one. */
+/**
+ * Changes that one page scans, so that a narrow filter does not block the event loop. An empty commit counts
+ * as one.
+ */
 const changesScannedMax = 2_000;
 const trimEveryMs = 60_000;
 const trimRowsMax = 1_000;
 
-interface Place {
+interface Position {
   readonly epoch: number;
   readonly seq: number;
 }
@@ -49,21 +55,21 @@ export class PostgresFeed implements Feed {
     });
     this.#numbering = new Numbering({
       sql,
-      onNumbered: (lastSeq) => this.#tail.reach(lastSeq),
+      onNumbered: (lastSeq) => this.#tail.advanceTo(lastSeq),
       onError: (error) => onError(error, 'numbering the commits of the change feed'),
     });
   }
 
-  /** Makes the tables where they are missing, and begins to number and to listen. */
+  /** Creates missing tables, and starts numbering and listening. */
   async open(): Promise<void> {
     const { sql } = this.#options;
     await migrateFeed(sql);
     this.#epoch = await currentEpoch(sql);
-    // Called again after each reconnection: the server on the other side may be a restored copy.
+    // The last function runs after each reconnection: the database may be a restored copy now.
     await listen(
       sql,
       feedChannel,
-      (lastSeq) => this.#tail.reach(Number(lastSeq)),
+      (lastSeq) => this.#tail.advanceTo(Number(lastSeq)),
       () => void this.#reconnected(),
     );
     this.#numbering.start();
@@ -71,27 +77,30 @@ export class PostgresFeed implements Feed {
     this.#trimming.unref();
   }
 
-  /** The newest number that this server knows of. */
+  /** The newest commit number that this server has seen. */
   get lastSeq(): number {
     return this.#tail.newest;
   }
 
-  /** The number up to which this server has read for those who wait; without any, the newest that it knows of. */
+  /**
+   * The number up to which waiting readers have been served. Without waiting readers, the newest known
+   * number.
+   */
   get reachedSeq(): number {
     return this.#waiting.size > 0 ? this.#tail.shown : this.#tail.newest;
   }
 
-  /** As of the last look. */
+  /** The size of the feed when it was last trimmed. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
-  /** Tells the feed that a write was committed: its changes are numbered soon. */
+  /** Call after the commit of a write: its changes get their numbers soon. */
   committed(): void {
     this.#numbering.soon();
   }
 
-  /** Numbers what is committed first, so that the position lies after every write that was answered before. */
+  /** Numbers all committed writes first, so that the position is after every write that was acknowledged. */
   async newest(): Promise<string> {
     return this.#position(await this.#numbering.now());
   }
@@ -112,7 +121,7 @@ export class PostgresFeed implements Feed {
     let [taken, scanned] = [0, 0];
     while (at < until && scanned < changesScannedMax && taken < limit) {
       const next = this.#tail.after(at) ?? (await commitsAfter(this.#options.sql, at));
-      // Trimmed since the extent was read.
+      // The next commits were trimmed after the extent was read.
       if (next[0]?.seq !== at + 1) throw this.#resync(extent.last);
       for (const commit of next) {
         if (commit.seq > until || scanned >= changesScannedMax || taken >= limit) break;
@@ -129,7 +138,7 @@ export class PostgresFeed implements Feed {
 
   follow(options: FollowOptions): AsyncGenerator<FeedPage> {
     const since = options.since === undefined ? this.newest() : Promise.resolve(options.since);
-    // A refusal is seen by the reader, when it asks for the first page.
+    // The reader gets the error when it requests the first page.
     since.catch(() => undefined);
     return this.#pages(options, since);
   }
@@ -160,10 +169,13 @@ export class PostgresFeed implements Feed {
     }
   }
 
-  /** Until something is committed that is accepted, the time is over or the reader has left. Answers how far nothing was accepted. */
+  /**
+   * Waits for an accepted commit, the end of `timeMs` or the signal. Returns the position up to which no
+   * commit was accepted.
+   */
   #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
     const { epoch, seq } = decodePosition(since);
-    // Others were shown commits that this reader has not read.
+    // Waiting readers were already shown commits after this position, so this reader must read them first.
     if (epoch !== this.#epoch || seq < this.#tail.shown) return Promise.resolve(since);
     return new Promise((resolve) => {
       const wake = (): void => {
@@ -189,7 +201,10 @@ export class PostgresFeed implements Feed {
     return { first: Number(row?.first_seq ?? 1), last: Number(row?.last_seq ?? 0) };
   }
 
-  /** The number after which to read. Without a position, and at "0", reading begins with the oldest commit that is kept. */
+  /**
+   * The number after which to read. Without a position, or with "0", reading starts at the oldest stored
+   * commit.
+   */
   #start(since: string | undefined, extent: { first: number; last: number }): number {
     if (since === undefined || since === '0') return extent.first - 1;
     const { seq } = this.#decode(since, extent);
@@ -197,10 +212,10 @@ export class PostgresFeed implements Feed {
     return seq;
   }
 
-  #decode(text: string, { last }: { last: number }): Place {
-    const place = decodePosition(text);
-    if (place.epoch !== this.#epoch) throw this.#resync(last);
-    return place;
+  #decode(text: string, { last }: { last: number }): Position {
+    const position = decodePosition(text);
+    if (position.epoch !== this.#epoch) throw this.#resync(last);
+    return position;
   }
 
   #position(seq: number): string {
@@ -208,7 +223,7 @@ export class PostgresFeed implements Feed {
   }
 
   #resync(last: number): StoaError {
-    return new StoaError('resync', 'The change feed no longer holds the changes after this position.', {
+    return new StoaError('resync', 'The change feed no longer contains the changes after this position.', {
       fix: 'Read the state again, then follow the feed from `details.position`.',
       details: { position: this.#position(last) },
     });
@@ -220,11 +235,11 @@ export class PostgresFeed implements Feed {
       const epoch = await currentEpoch(sql);
       if (epoch !== this.#epoch) {
         this.#epoch = epoch;
-        this.#tail.forget();
+        this.#tail.reset();
         this.#waiting.wakeAll();
       }
     } catch (error) {
-      onError(error, 'comparing the database with the one before the reconnection');
+      onError(error, 'checking after a reconnection whether the database is a restored copy');
     }
     this.#numbering.soon();
   }
@@ -250,11 +265,11 @@ export class PostgresFeed implements Feed {
   }
 }
 
-function decodePosition(text: string): Place {
+function decodePosition(text: string): Position {
   const match = /^(\d{1,9})-(\d{1,15})$/.exec(text);
   if (match === null)
     throw new StoaError('invalid_cursor', `"${text.slice(0, 80)}" is not a position of this feed.`, {
-      fix: 'Use a position that a server of this Stoa gave out, or leave it out to read from the oldest commit.',
+      fix: 'Use a position from a server of this Stoa, or omit it to read from the oldest commit.',
     });
   return { epoch: Number(match[1]), seq: Number(match[2]) };
 }

@@ -1,16 +1,16 @@
-/** Gives committed writes their numbers in the feed, soon after their commit, on the server that is first. */
+/** Gives committed writes their numbers in the feed soon after the commit. Any server can do it. */
 import { type PostgresSql, query } from '../connection.js';
 
 export interface NumberingOptions {
   readonly sql: PostgresSql;
   readonly onNumbered: (lastSeq: number) => void;
-  /** Called once for each time that the database stops answering. */
+  /** Called once per outage of the database, not for each failed attempt. */
   readonly onError: (error: unknown) => void;
 }
 
 const rowsMax = 1_000;
-/** A server that died after a commit leaves its row to the others, which look this often. A lost wake-up costs no more either. */
-const lookEveryMs = 500;
+/** How often each server numbers rows that a killed server left, or whose wake-up was lost. */
+const intervalMs = 500;
 
 export class Numbering {
   readonly #options: NumberingOptions;
@@ -24,12 +24,15 @@ export class Numbering {
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.soon(), lookEveryMs);
+    this.#timer = setInterval(() => this.soon(), intervalMs);
     this.#timer.unref();
     this.soon();
   }
 
-  /** Numbers everything that is committed by now, and answers the newest number. Calls during a round share the next one. */
+  /**
+   * Numbers all writes committed so far and returns the newest number. Calls during a round share the next
+   * round.
+   */
   now(): Promise<number> {
     this.#next ??= this.#current
       .catch(() => 0)
@@ -41,7 +44,7 @@ export class Numbering {
     return this.#next;
   }
 
-  /** The same for a caller that does not wait. */
+  /** `now` for callers that do not wait for the result. */
   soon(): void {
     this.now().then(
       () => {

@@ -1,19 +1,20 @@
-/** The tables of the change feed in PostgreSQL. They stay on one node where the others are distributed. */
+/** The tables of the change feed in PostgreSQL. In a distributed database they stay on one node. */
 import type { PostgresSql } from '../connection.js';
 import { type Migration, migrate } from '../migrate.js';
 
 /**
- * A write adds one row to `incoming` with its last statement, when it holds all its row locks. The number of that
- * row is drawn then, so of two writes to one object the second has the greater number: it could draw only after the
- * first had committed. Whoever sees the second in `incoming` therefore sees the first there too, or numbered already.
+ * A write inserts one row into `incoming` with its last statement, when it holds all its row locks.
+ * `write_order` is drawn at that moment. If two writes change the same object, the second draws its number
+ * only after the first has committed, so its number is greater. A snapshot that has the second row in
+ * `incoming` therefore also has the first, or the first is already numbered.
  *
- * `number_commits` takes the rows that it sees, in this order, and gives them the next whole numbers. An advisory
- * lock lets one server do so at a time; the statement after the lock has a fresh snapshot. A row whose transaction
- * is still open is simply not seen yet: nothing waits for it, and nothing skips it.
+ * `number_commits` reads the visible rows in this order and gives them the next whole numbers. An advisory
+ * lock lets one server at a time do this; the statement after the lock has a fresh snapshot. A row of an open
+ * transaction is not visible yet: no reader waits for it, and no reader skips it.
  *
- * Other ways were left out: the order of a sequence alone lets a reader skip a transaction that commits late; the
- * order of transaction ids below `pg_snapshot_xmin` stops all readers for as long as any transaction in the instance
- * is open; a lock around every commit makes writers wait for each other.
+ * Rejected alternatives: with the order of a sequence alone, a reader can skip a transaction that commits
+ * late. With the order of transaction ids below `pg_snapshot_xmin`, any open transaction in the instance
+ * stops all readers. With a lock around every commit, writers wait for each other.
  */
 const tables = `
   CREATE SCHEMA IF NOT EXISTS feed;
@@ -31,7 +32,7 @@ const tables = `
     changes json NOT NULL
   );
 
-  -- One row. The numbers of commits begin after first_seq - 1, and end with last_seq.
+  -- One row: the first and last number in feed.commits. When the table is empty, first_seq is last_seq + 1.
   CREATE TABLE feed.extent (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     first_seq bigint NOT NULL DEFAULT 1,
@@ -40,14 +41,15 @@ const tables = `
   );
   INSERT INTO feed.extent DEFAULT VALUES;
 
-  -- Messages whose notes were carried here from Redis: a note that is read twice is known.
-  CREATE TABLE feed.carried (
-    note text PRIMARY KEY,
-    carried_at timestamptz NOT NULL DEFAULT clock_timestamp()
+  -- Entries of the feed outbox in Redis that are in the feed already. An entry that is read twice is added
+  -- once.
+  CREATE TABLE feed.added_entries (
+    entry text PRIMARY KEY,
+    added_at timestamptz NOT NULL DEFAULT clock_timestamp()
   );
-  CREATE INDEX carried_age ON feed.carried (carried_at);
+  CREATE INDEX added_entries_age ON feed.added_entries (added_at);
 
-  -- What tells this database from a restored copy of it. Each difference starts an epoch.
+  -- Fingerprints of the database. A restored copy has another fingerprint, which starts a new epoch.
   CREATE TABLE feed.epochs (
     epoch integer PRIMARY KEY,
     database text NOT NULL,
@@ -73,8 +75,10 @@ const tables = `
           FROM taken CROSS JOIN feed.extent
         RETURNING seq, feed.commits.size_bytes
       )
-      UPDATE feed.extent SET last_seq = extent.last_seq + totals.count, size_bytes = extent.size_bytes + totals.bytes
-        FROM (SELECT count(*)::integer AS count, coalesce(sum(rows.size_bytes), 0) AS bytes FROM fresh AS rows) AS totals
+      UPDATE feed.extent
+        SET last_seq = extent.last_seq + totals.count, size_bytes = extent.size_bytes + totals.bytes
+        FROM (SELECT count(*)::integer AS count, coalesce(sum(rows.size_bytes), 0) AS bytes
+          FROM fresh AS rows) AS totals
         WHERE totals.count > 0
         RETURNING totals.count INTO added;
       IF added > 0 THEN
@@ -84,7 +88,7 @@ const tables = `
     RETURN QUERY SELECT extent.last_seq, coalesce(added, 0) FROM feed.extent;
   END $$;
 
-  -- Takes the oldest commits out of the feed: those from before oldest_ms, and those over bytes_max.
+  -- Deletes the oldest commits: those before oldest_ms, and those beyond bytes_max.
   CREATE FUNCTION feed.trim_commits(oldest_ms bigint, bytes_max bigint, rows_max integer) RETURNS integer
   LANGUAGE plpgsql AS $$
   DECLARE

@@ -1,20 +1,23 @@
-/** The newest commits of the feed in memory while somebody waits for them: all readers of a server share one query. */
+/**
+ * The newest commits of the feed, in memory while readers wait for them. All readers of a server share one
+ * query.
+ */
 import type { Change } from '../../../core/change.js';
 import type { Commit } from '../../../feed/port.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';
 
 export interface FeedTailOptions {
   readonly sql: PostgresSql;
-  /** How many readers wait. Without one nothing is read. */
+  /** The number of waiting readers. Nothing is read while it is 0. */
   readonly readers: () => number;
   readonly onCommits: (commits: readonly Commit[]) => void;
-  /** The commits that come next were trimmed: readers have to look for themselves. */
+  /** The next commits were trimmed. All readers must be woken, because they have to read the feed again. */
   readonly onGap: () => void;
   readonly onError: (error: unknown) => void;
 }
 
 const pageCommits = 500;
-/** Commits that are kept for readers that are a little behind. */
+/** Commits that stay in memory for readers that are a little behind. */
 const keptCommits = 2_000;
 
 export class FeedTail {
@@ -22,7 +25,7 @@ export class FeedTail {
   /** Consecutive commits up to `#shown`. A commit never changes once it has a number. */
   #kept: Commit[] = [];
   #shown = 0;
-  /** The newest number that this server knows of. */
+  /** The newest commit number that this server has seen. */
   #newest = 0;
   #reading: Promise<void> | undefined;
   #closing = false;
@@ -35,21 +38,22 @@ export class FeedTail {
     return this.#newest;
   }
 
-  /** The number up to which all waiting readers were shown everything after the number at which they began to wait. */
+  /** Every waiting reader was shown all commits between the number where it began to wait and this number. */
   get shown(): number {
     return this.#shown;
   }
 
-  /** Kept commits after a number, or undefined where the database has to be asked. */
+  /** The commits after a number, or undefined if they must be read from the database. */
   after(seq: number): readonly Commit[] | undefined {
     const first = this.#kept[0];
     if (first === undefined || seq < first.seq - 1 || seq >= this.#shown) return undefined;
     return this.#kept.slice(seq + 1 - first.seq);
   }
 
-  /** A reader that has read up to this number begins to wait. It must not be behind `shown`. */
+  /** Call when a reader that has read up to `seq` begins to wait. `seq` must not be less than `shown`. */
   follow(seq: number): void {
-    // Others that wait further back must be shown every commit. Only a reader that is alone may skip what it has read.
+    // Other waiting readers may be behind this one and need every commit. Only a single reader can skip
+    // ahead.
     if (seq > this.#shown && this.#options.readers() === 1) {
       this.#kept = [];
       this.#shown = seq;
@@ -57,14 +61,14 @@ export class FeedTail {
     this.#readOn();
   }
 
-  /** The feed has come to this number. */
-  reach(lastSeq: number): void {
+  /** Call when the feed has a new newest number. */
+  advanceTo(lastSeq: number): void {
     this.#newest = Math.max(this.#newest, lastSeq);
     this.#readOn();
   }
 
-  /** Numbers from before are no longer valid. */
-  forget(): void {
+  /** Call when a new epoch starts: earlier numbers are no longer valid. */
+  reset(): void {
     this.#kept = [];
     this.#shown = 0;
     this.#newest = 0;
@@ -81,7 +85,7 @@ export class FeedTail {
 
   #readOn(): void {
     if (this.#reading !== undefined || !this.#hasMore) return;
-    // After a failure the next `reach` tries again.
+    // After a failure the next `advanceTo` tries again.
     this.#reading = this.#read()
       .catch(this.#options.onError)
       .finally(() => {
@@ -101,7 +105,7 @@ export class FeedTail {
         return;
       }
       this.#kept = [...this.#kept, ...commits].slice(-keptCommits);
-      // A reader that is woken looks from its own number; one that sleeps on has nothing in these commits.
+      // A woken reader reads from its own number. A reader that is not woken accepts none of these commits.
       this.#options.onCommits(commits);
       this.#shown = (commits.at(-1) as Commit).seq;
     }
@@ -118,7 +122,8 @@ export async function commitsAfter(sql: Queryable, seq: number): Promise<Commit[
   return rows.map((row) => ({
     seq: Number(row.seq),
     atMs: Number(row.at_ms),
-    // A write put the changes there as JSON.
+    // Only `Work.finish`, grouped sets and the feed outbox write this column, each as a JSON array of
+    // changes.
     changes: JSON.parse(row.changes) as Change[],
   }));
 }

@@ -6,7 +6,7 @@ import { tokenChange } from '../../../identity/announcements.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
 import { type TokenRecord, tooManyTokens } from '../../../identity/tokens.js';
 import { type PostgresSql, query } from '../connection.js';
-import { type Row, inMs, maybe, number, text, time } from '../registry/rows.js';
+import { type Row, inMs, numberOrNull, number, text, time } from '../registry/rows.js';
 import { Spellings } from '../registry/spellings.js';
 import { userIdOf } from '../registry/users.js';
 import { PostgresStep } from '../step.js';
@@ -91,7 +91,7 @@ export class PostgresIdentity implements IdentityPort {
     );
     return rows.map((row) => ({
       record: tokenOf(row),
-      lastUsedAtMs: maybe(row, 'last_used_at') ?? undefined,
+      lastUsedAtMs: numberOrNull(row, 'last_used_at') ?? undefined,
     }));
   }
 
@@ -202,6 +202,6 @@ export function tokenOf(row: Row): TokenRecord {
       namespaces: row['namespaces'] === null ? null : (JSON.parse(text(row, 'namespaces')) as string[]),
     },
     createdAtMs: number(row, 'created_at'),
-    expiresAtMs: maybe(row, 'expires_at'),
+    expiresAtMs: numberOrNull(row, 'expires_at'),
   };
 }

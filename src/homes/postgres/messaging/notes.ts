@@ -105,8 +105,8 @@ export class MessageNotes {
       await this.carryAll();
       await query(
         sql,
-        `DELETE FROM feed.carried WHERE note IN (
-          SELECT note FROM feed.carried WHERE carried_at < clock_timestamp() - interval '${carriedKeptHours} hours'
+        `DELETE FROM feed.added_entries WHERE entry IN (
+          SELECT entry FROM feed.added_entries WHERE added_at < clock_timestamp() - interval '${carriedKeptHours} hours'
           LIMIT ${carriedAtOnce} FOR UPDATE SKIP LOCKED)`,
       );
     } catch (error) {
@@ -140,12 +140,13 @@ export class MessageNotes {
       await query(
         tx,
         `WITH fresh AS (
-          INSERT INTO feed.carried (note) SELECT DISTINCT note FROM unnest($1::text[]) AS note
-          ON CONFLICT DO NOTHING RETURNING note
+          INSERT INTO feed.added_entries (entry) SELECT DISTINCT entry FROM unnest($1::text[]) AS entry
+          ON CONFLICT DO NOTHING RETURNING entry
         )
         INSERT INTO feed.incoming (changes)
-          SELECT changes::json FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (note, changes, place)
-          JOIN fresh USING (note) ORDER BY place`,
+          SELECT changes::json
+            FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (entry, changes, position)
+            JOIN fresh USING (entry) ORDER BY position`,
         [known.map(nameOf), known.map((change) => JSON.stringify([change]))],
       );
       const posted = notes.flatMap((note) => postedOf(note) ?? []);

@@ -1,4 +1,4 @@
-/** Agents and their leases in PostgreSQL: made, changed, moved through their table, deleted. */
+/** Agents and their leases in PostgreSQL: create, update, change state, delete. */
 import { versionFailure } from '../../../core/version-failure.js';
 import { agentChange } from '../../../registry/announcements.js';
 import {
@@ -30,7 +30,7 @@ import { number, text } from './rows.js';
 import { type LockedUser, ensureUser, lockUser } from './users.js';
 import type { RegistryWork } from './work.js';
 
-/** Under an id that was never used before there is no lease yet. */
+/** The id is new, so the agent starts without a lease. */
 export async function createAgent(
   work: RegistryWork,
   agentId: string,
@@ -73,7 +73,10 @@ export async function moveAgent(
   return work.store(before, moved(before, verb, work.times));
 }
 
-/** Answers whether too many sessions for one write may be left. */
+/**
+ * Deletes some sessions of an agent that has too many to delete in one write. Returns true if there may still
+ * be too many.
+ */
 export async function thinSessions(
   work: RegistryWork,
   userId: string | null,
@@ -84,7 +87,8 @@ export async function thinSessions(
   checkDeletable(stateOf(agent.record));
   const limit = work.limits.sessionsDeletedAtOnceMax;
   const found = await work.rows(
-    'SELECT session_id, status FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 ORDER BY session_id LIMIT $3',
+    `SELECT session_id, status FROM registry.sessions WHERE user_id = $1 AND agent_id = $2
+      ORDER BY session_id LIMIT $3`,
     [agent.record.user_id, agentId, limit + 1],
   );
   if (found.length <= limit) return false;
@@ -93,14 +97,17 @@ export async function thinSessions(
     'DELETE FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 AND session_id = ANY($3::text[])',
     [agent.record.user_id, agentId, ids],
   );
-  await work.leave(ids);
+  await work.removeOwners(ids);
   const active = found.filter((row) => number(row, 'status') === sessionStatusBytes.active).length;
   const left = { ...agent, activeSessions: agent.activeSessions - active };
   if (active > 0) await work.store(agent, { agent: left, changes: [] });
   return true;
 }
 
-/** Removes the agent with its sessions and links. The row of the user is locked first, as where agents are made. */
+/**
+ * Deletes the agent with its sessions and links. The user's row is locked first, in the same order as on
+ * creation.
+ */
 export async function deleteAgent(
   work: RegistryWork,
   userId: string | null,
@@ -122,10 +129,11 @@ export async function deleteAgent(
   );
   await work.rows('DELETE FROM registry.agents WHERE user_id = $1 AND agent_id = $2', [owner, agentId]);
   await work.rows(
-    'UPDATE registry.users SET agents = agents - 1, deleted_fence = greatest(deleted_fence, $2) WHERE user_id = $1',
+    `UPDATE registry.users SET agents = agents - 1, deleted_fence = greatest(deleted_fence, $2)
+      WHERE user_id = $1`,
     [owner, agent.lease?.fence ?? 0],
   );
-  await work.leave([
+  await work.removeOwners([
     agentId,
     ...sessions.map((row) => text(row, 'session_id')),
     ...links.map((row) => linkOwnerId(text(row, 'identity'))),
@@ -175,12 +183,12 @@ export async function requireLease(
   fence: number,
 ): Promise<void> {
   const lease = (await work.findLocked(userId, agentId))?.lease ?? null;
-  // As it is by now: the sweeper may not have reached a lease that is over.
+  // The sweeper may not have reached an expired lease yet.
   const current = lease === null ? 0 : settled(lease, work.leaseTimes, work.nowMs).fence;
   if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
 }
 
-/** Does what is due for some leases; answers how many there were. */
+/** Handles up to `limit` leases whose timer is due. Returns how many there were. */
 export async function sweepLeases(work: RegistryWork, limit: number): Promise<number> {
   const due = await work.lockDue('lease_timer_at', limit);
   for (const agent of due) {
@@ -190,7 +198,7 @@ export async function sweepLeases(work: RegistryWork, limit: number): Promise<nu
   return due.length;
 }
 
-/** The same for agents without a sign of life. */
+/** Handles up to `limit` agents whose activity timer is due. Returns how many there were. */
 export async function sweepActivity(work: RegistryWork, limit: number): Promise<number> {
   const due = await work.lockDue('activity_timer_at', limit);
   for (const agent of due) {
@@ -200,7 +208,7 @@ export async function sweepActivity(work: RegistryWork, limit: number): Promise<
   return due.length;
 }
 
-/** The agent under lock, where the caller's fencing number and version hold. */
+/** Locks the agent and checks the caller's fencing number and version. */
 export async function guarded(
   work: RegistryWork,
   userId: string | null,
@@ -223,7 +231,7 @@ async function addAgent(
   checkAgentQuota(user.agents, user.agentsMax ?? work.limits.agentsPerUserMax);
   const agent = { ...newAgent({ ...input, userId }, work.nowMs), lease };
   if (!(await insertAgent(work, agent))) {
-    // Another user's agent is not there for this one.
+    // An agent of another user is reported as not found.
     throw (await ownerOf(work, input.agentId)) === userId
       ? agentExists(input.agentId)
       : agentNotFound(input.agentId);
@@ -232,10 +240,10 @@ async function addAgent(
   return agent;
 }
 
-/** Adds an agent to a locked user. Answers false where its id is in use. */
+/** Adds an agent to a locked user. Returns false if the id is in use. */
 export async function insertAgent(work: RegistryWork, agent: StoredAgent): Promise<boolean> {
   const { user_id, agent_id } = agent.record;
-  if (!(await work.enter(agent_id, user_id))) return false;
+  if (!(await work.addOwner(agent_id, user_id))) return false;
   await work.insert(agent);
   await work.rows('UPDATE registry.users SET agents = agents + 1 WHERE user_id = $1', [user_id]);
   return true;

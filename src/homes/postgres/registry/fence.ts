@@ -1,4 +1,4 @@
-/** Fencing numbers in the transactions of every domain. */
+/** Checks fencing numbers inside the transactions of every domain. */
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
 import { checkFence, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
@@ -6,13 +6,13 @@ import type { Work } from '../work.js';
 import { type Row, agentOf, nowColumn, number, selectAgents } from './rows.js';
 import { userIdOf } from './users.js';
 
-/** Shared with other writes of the agent, and against everything that changes its lease. */
+/** FOR SHARE: writes of the same agent do not block each other, but changes of the lease have to wait. */
 const lockLease = `WITH locked AS MATERIALIZED (
     SELECT a.*, u.name AS user_name FROM registry.agents a JOIN registry.users u ON u.user_id = a.user_id
       WHERE a.user_id = $1 AND a.agent_id = $2 FOR SHARE OF a)
   ${selectAgents('locked', [nowColumn])}`;
 
-/** Refuses a caller whose lease has passed on. The lease cannot pass on before this transaction ends. */
+/** Refuses a caller whose lease has a new holder. The lease cannot change until this transaction ends. */
 export async function checkCallerFence(
   work: Work,
   { user, agentId, fence }: Pick<Caller, 'user' | 'agentId' | 'fence'>,
@@ -21,7 +21,7 @@ export async function checkCallerFence(
   if (agentId === null || fence === null) return;
   const [row] = await work.rows<Row>(lockLease, [userIdOf(user), agentId]);
   if (row === undefined)
-    throw new StoaError('fenced', `The agent ${agentId} is gone, and its lease with it.`);
+    throw new StoaError('fenced', `The agent ${agentId} was deleted, and its lease with it.`);
   const nowMs = clock?.() ?? number(row, 'now_ms');
   checkFence(agentOf(row).lease, fence, leaseTimesOf(work.limits, []), nowMs);
 }

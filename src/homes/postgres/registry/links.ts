@@ -1,4 +1,6 @@
-/** Which messaging identity speaks for which agent, in PostgreSQL. */
+/**
+ * Links between messaging identities and agents in PostgreSQL. An identity is linked to one agent at most.
+ */
 import { agentChange } from '../../../registry/announcements.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import type { KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
@@ -7,12 +9,12 @@ import { type Queryable, query } from '../connection.js';
 import { type Row, text } from './rows.js';
 import type { RegistryWork } from './work.js';
 
-/** The name of an identity among the ids of which the owner is noted. */
+/** The id of an identity in `registry.owners`. */
 export function linkOwnerId(identity: string): string {
   return `identity:${identity}`;
 }
 
-/** Linking again to the same agent is not an error; an identity speaks for one agent. */
+/** Linking an identity to the same agent again is not an error. */
 export async function linkIdentity(
   work: RegistryWork,
   userId: string | null,
@@ -28,10 +30,10 @@ export async function linkIdentity(
   if (linked.length === 0) throw identityTaken(identity);
 }
 
-/** Links an identity to a locked agent. Answers false where it is linked already. */
+/** Links an identity to a locked agent. Returns false if the identity is linked already. */
 export async function addLink(work: RegistryWork, agent: StoredAgent, identity: string): Promise<boolean> {
   const { user_id, agent_id } = agent.record;
-  if (!(await work.enter(linkOwnerId(identity), user_id))) return false;
+  if (!(await work.addOwner(linkOwnerId(identity), user_id))) return false;
   await work.rows('INSERT INTO registry.identity_links (user_id, agent_id, identity) VALUES ($1, $2, $3)', [
     user_id,
     agent_id,
@@ -60,15 +62,16 @@ export async function unlinkIdentity(
   const agent = link && (await work.findLocked(ownerId, text(link, 'agent_id')));
   if (agent === undefined) return;
   const gone = await work.rows(
-    'DELETE FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity = $3 RETURNING identity',
+    `DELETE FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity = $3
+      RETURNING identity`,
     [ownerId, agent.record.agent_id, identity],
   );
   if (gone.length === 0) return;
-  await work.leave([linkOwnerId(identity)]);
+  await work.removeOwners([linkOwnerId(identity)]);
   work.announce(agentChange('agent.unlinked', agent, { identity }));
 }
 
-/** In the order of their ids. */
+/** A page of the agent's identities, ordered by id. */
 export async function listIdentities(
   sql: Queryable,
   owner: { userId: string; agentId: string },
@@ -76,18 +79,20 @@ export async function listIdentities(
 ): Promise<KeyedPage<string>> {
   const rows = await query<Row>(
     sql,
-    'SELECT identity FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity > $3 ORDER BY identity LIMIT $4',
+    `SELECT identity FROM registry.identity_links WHERE user_id = $1 AND agent_id = $2 AND identity > $3
+      ORDER BY identity LIMIT $4`,
     [owner.userId, owner.agentId, after ?? '', limit + 1],
   );
   const items = rows.slice(0, limit).map((row) => text(row, 'identity'));
   return { items, nextKey: rows.length > limit ? (items.at(-1) ?? null) : null };
 }
 
-/** The identities that speak for the agent of that name or id. */
+/** The identities that are linked to the agent with this name or id. */
 export async function identitiesOf(sql: Queryable, userId: string, agent: string): Promise<string[]> {
   const rows = await query<Row>(
     sql,
-    `SELECT l.identity FROM registry.identity_links l JOIN registry.agents a ON a.user_id = l.user_id AND a.agent_id = l.agent_id
+    `SELECT l.identity FROM registry.identity_links l
+      JOIN registry.agents a ON a.user_id = l.user_id AND a.agent_id = l.agent_id
       WHERE l.user_id = $1 AND (a.name = $2 OR a.agent_id = $2) ORDER BY a.agent_id, l.identity`,
     [userId, agent],
   );

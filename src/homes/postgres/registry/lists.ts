@@ -1,9 +1,10 @@
-/** Reads of agents in PostgreSQL: one by its id, and pages of those that pass every filter. */
+/** Reads of agents and users in PostgreSQL: one by its id, and pages that match all filters. */
 import { agentStateBytes, type StoredAgent, type StoredUser } from '../../../registry/model.js';
 import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
 import { type Parameter, type Queryable, query } from '../connection.js';
 import { type Row, agentOf, agentsOfUsers, selectAgents, userColumns, userOf } from './rows.js';
 
+/** Hex digits of a user id, which is a SHA-256 hash. */
 const userIdDigits = 64;
 
 const oneAgent = `${selectAgents(agentsOfUsers)}
@@ -31,7 +32,7 @@ export async function findLinkedAgent(
   return row === undefined ? undefined : agentOf(row);
 }
 
-/** In the order of user id and agent id, whose digits together are the key. */
+/** Ordered by user id and agent id. The page key is the digits of both, joined. */
 export async function listAgents(
   sql: Queryable,
   userId: string | null,
@@ -39,26 +40,27 @@ export async function listAgents(
   { after, limit }: KeyedPageRequest,
 ): Promise<KeyedPage<StoredAgent>> {
   const parameters: Parameter[] = [];
-  const given = (value: Parameter): string => `$${parameters.push(value)}`;
+  const parameter = (value: Parameter): string => `$${parameters.push(value)}`;
   const conditions = [
-    ...(userId === null ? [] : [`user_id = ${given(userId)}`]),
+    ...(userId === null ? [] : [`user_id = ${parameter(userId)}`]),
     ...(status === undefined ? [] : [`status = ${agentStateBytes[status]}`]),
-    ...(name === undefined ? [] : [`name = ${given(name)}`]),
+    ...(name === undefined ? [] : [`name = ${parameter(name)}`]),
     ...(label === undefined
       ? []
       : label.value === null
-        ? [`labels::jsonb ? ${given(label.name)}`]
-        : [`labels::jsonb @> ${given(JSON.stringify({ [label.name]: label.value }))}::jsonb`]),
+        ? [`labels::jsonb ? ${parameter(label.name)}`]
+        : [`labels::jsonb @> ${parameter(JSON.stringify({ [label.name]: label.value }))}::jsonb`]),
     ...(after === null
       ? []
       : [
-          `(user_id, agent_id) > (${given(after.slice(0, userIdDigits))}, ${given(after.slice(userIdDigits))})`,
+          `(user_id, agent_id)
+            > (${parameter(after.slice(0, userIdDigits))}, ${parameter(after.slice(userIdDigits))})`,
         ]),
   ];
   const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`;
   const rows = await query<Row>(
     sql,
-    `${selectAgents(agentsOfUsers)} ${where} ORDER BY user_id, agent_id LIMIT ${given(limit + 1)}`,
+    `${selectAgents(agentsOfUsers)} ${where} ORDER BY user_id, agent_id LIMIT ${parameter(limit + 1)}`,
     parameters,
   );
   const items = rows.slice(0, limit).map(agentOf);

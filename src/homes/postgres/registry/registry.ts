@@ -1,4 +1,7 @@
-/** The registry in PostgreSQL: each write verb of the port is a step; any number of servers share the tables. */
+/**
+ * The registry in PostgreSQL. Each write verb of the port returns a step. Any number of servers share the
+ * tables.
+ */
 import { type Caller, operatorCaller } from '../../../core/caller.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type Writer, writeOne } from '../../../core/write.js';
@@ -38,11 +41,11 @@ import { type PresenceEndedHook, RegistryWork } from './work.js';
 export interface PostgresRegistryOptions {
   readonly sql: PostgresSql;
   readonly limits: Limits;
-  /** Milliseconds since 1970, instead of the database's clock; for tests. */
+  /** Tests only: replaces the database's clock. Milliseconds since 1970. */
   readonly clock?: () => number;
 }
 
-/** Makes the tables where they are missing. */
+/** Creates missing tables. */
 export async function openPostgresRegistry(options: PostgresRegistryOptions): Promise<PostgresRegistry> {
   await migrateRegistry(options.sql);
   const registry = new PostgresRegistry(options);
@@ -50,11 +53,11 @@ export async function openPostgresRegistry(options: PostgresRegistryOptions): Pr
   return registry;
 }
 
-/** Writes that no caller asked for: lapsed leases, silent agents. */
+/** The caller of writes that no client requested: expired leases, inactive agents. */
 const background = operatorCaller();
 
 export class PostgresRegistry implements RegistryPort {
-  /** What else happens when an agent's presence ends: lost, released or deleted. */
+  /** Called when the presence of an agent ends: its lease is lost or released, or the agent is deleted. */
   readonly onPresenceEnded: PresenceEndedHook[] = [];
   readonly limits: Limits;
   readonly #sql: PostgresSql;
@@ -75,7 +78,7 @@ export class PostgresRegistry implements RegistryPort {
     return this.#options.clock?.() ?? this.#databaseClock.nowMs();
   }
 
-  /** Compares this server's clock with the database's, where that was long ago. */
+  /** Compares this server's clock with the database's clock, unless that was done within the last minute. */
   keepTime(): Promise<void> {
     return this.#databaseClock.keepRight();
   }
@@ -94,7 +97,7 @@ export class PostgresRegistry implements RegistryPort {
   }
 
   async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
-    const agent = await lists.findAgent(this.#sql, await this.#reach(scope), agentId);
+    const agent = await lists.findAgent(this.#sql, await this.#userIdOf(scope), agentId);
     return agent === undefined ? undefined : this.#view(agent);
   }
 
@@ -103,12 +106,12 @@ export class PostgresRegistry implements RegistryPort {
     filter: AgentFilter,
     page: KeyedPageRequest,
   ): Promise<KeyedPage<AgentView>> {
-    const found = await lists.listAgents(this.#sql, await this.#reach(scope), filter, page);
+    const found = await lists.listAgents(this.#sql, await this.#userIdOf(scope), filter, page);
     return { ...found, items: found.items.map(this.#view) };
   }
 
   async countAgents(user: string): Promise<number> {
-    await this.#reach(user);
+    await this.#userIdOf(user);
     return (await users.getUser(this.#sql, user))?.agents ?? 0;
   }
 
@@ -180,7 +183,7 @@ export class PostgresRegistry implements RegistryPort {
     checkFence(agent?.lease ?? null, fence, this.#leaseTimes(), this.nowMs());
   }
 
-  /** The same inside of a write, which the lease cannot outrun: it is locked. */
+  /** `checkFence` inside a write. The lease is locked, so it cannot change before the write commits. */
   checkCallerFence(work: Work, caller: Pick<Caller, 'user' | 'agentId' | 'fence'>): Promise<void> {
     return checkCallerFence(work, caller, this.#options.clock);
   }
@@ -198,7 +201,7 @@ export class PostgresRegistry implements RegistryPort {
   }
 
   async getSession(scope: UserScope, sessionId: string): Promise<SessionRecord | undefined> {
-    return sessions.findSession(this.#sql, await this.#reach(scope), sessionId);
+    return sessions.findSession(this.#sql, await this.#userIdOf(scope), sessionId);
   }
 
   async listSessions(
@@ -227,7 +230,7 @@ export class PostgresRegistry implements RegistryPort {
   }
 
   async getUser(user: string): Promise<StoredUser | undefined> {
-    await this.#reach(user);
+    await this.#userIdOf(user);
     return users.getUser(this.#sql, user);
   }
 
@@ -275,12 +278,12 @@ export class PostgresRegistry implements RegistryPort {
     return links.identitiesOf(this.#sql, users.userIdOf(user), agent);
   }
 
-  /** Makes the user where it is new, in a write of any domain: a user exists from its first write. Refuses a second spelling. */
+  /** Creates the user with its first write, in any domain. Refuses a second spelling of a known user. */
   async ensureUser(work: Work, user: string): Promise<void> {
     await users.ensureUser(this.partOf(work), user);
   }
 
-  /** What the registry does in a transaction. */
+  /** The registry's view of a transaction. */
   partOf(work: Work): RegistryWork {
     return work.part(this.#part);
   }
@@ -290,7 +293,10 @@ export class PostgresRegistry implements RegistryPort {
     return this.#spellings.check(this.#sql, user);
   }
 
-  /** Does what is due for leases and silent agents, a few in each write. Rows that another server is at are left to it. */
+  /**
+   * Handles due timers of leases and inactive agents, a few per write. Skips rows that another server has
+   * locked.
+   */
   async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
     await this.keepTime();
     const { sweepStepMax } = this.limits;
@@ -315,17 +321,17 @@ export class PostgresRegistry implements RegistryPort {
     return this.#scoped(scope, [agentRow(agentId)], run);
   }
 
-  /** A step on what the scope reaches. */
+  /** A step with the user id of the scope, or null for all users. */
   #scoped<T>(
     scope: UserScope,
     rows: readonly RowName[],
     run: (work: RegistryWork, userId: string | null) => Promise<T>,
   ): PostgresStep<T> {
-    return this.#step(rows, async (work) => run(work, await this.#reach(scope, work.sql)));
+    return this.#step(rows, async (work) => run(work, await this.#userIdOf(scope, work.sql)));
   }
 
-  /** The 64 digits of the user that a scope names, or null for all users. */
-  async #reach(scope: UserScope, sql: Queryable = this.#sql): Promise<string | null> {
+  /** The id of the scope's user (64 hex digits), or null for all users. */
+  async #userIdOf(scope: UserScope, sql: Queryable = this.#sql): Promise<string | null> {
     if (scope === null) return null;
     await this.#spellings.check(sql, scope);
     return users.userIdOf(scope);

@@ -1,6 +1,7 @@
 /**
- * Users, agents, sessions and links as an export had them. They were judged before their rows were locked: where
- * another write came in between, the transaction is tried again and judges again.
+ * Imports users, agents, sessions and links from an export. Each record was compared with the stored one
+ * before its row was locked. If another write changed the row in between, the transaction starts again with a
+ * new comparison.
  */
 import { sessionChange, userChange } from '../../../registry/announcements.js';
 import { restored } from '../../../registry/lifecycle/lifecycle.js';
@@ -16,13 +17,20 @@ import { findSession, insertSession } from './sessions.js';
 import { ensureUser, userIdOf } from './users.js';
 import type { RegistryWork } from './work.js';
 
-/** A new user that another write has made meanwhile violates the primary key, after which the transaction is tried again. */
+/**
+ * If another write created the same user in between, the insert violates the primary key and the transaction
+ * starts again.
+ */
 export async function restoreUser(work: RegistryWork, line: UserLine, isNew: boolean): Promise<void> {
   const { user, email, created_at, last_seen_at, agents_max, deleted_fence } = line;
   const written = await work.rows(
     isNew
-      ? 'INSERT INTO registry.users (user_id, name, email, created_at, last_seen_at, agents_max, deleted_fence) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING user_id'
-      : 'UPDATE registry.users SET email = $3, created_at = $4, last_seen_at = $5, agents_max = $6, deleted_fence = greatest(deleted_fence, $7) WHERE user_id = $1 AND name = $2 RETURNING user_id',
+      ? `INSERT INTO registry.users
+            (user_id, name, email, created_at, last_seen_at, agents_max, deleted_fence)
+          VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING user_id`
+      : `UPDATE registry.users SET email = $3, created_at = $4, last_seen_at = $5, agents_max = $6,
+            deleted_fence = greatest(deleted_fence, $7)
+          WHERE user_id = $1 AND name = $2 RETURNING user_id`,
     [userIdOf(user), user, email, time(created_at), time(last_seen_at), agents_max, deleted_fence ?? 0],
   );
   if (written.length === 0) throw secondSpelling();
@@ -50,22 +58,22 @@ export async function restoreSession(
   const session = storedSession(line);
   const agent = await lockedAgent(work, session);
   if (isNew) {
-    if (!(await work.enter(session.session_id, session.user_id))) throw new TryAgain();
-  } else await removeBefore(work, session);
+    if (!(await work.addOwner(session.session_id, session.user_id))) throw new TryAgain();
+  } else await removeExisting(work, session);
   await insertSession(work, session);
   if (session.status === sessionStatusBytes.active) await addActiveSessions(work, session, 1);
   work.announce(sessionChange('session.imported', agent, session.session_id));
 }
 
-/** A link that was there already has the same agent: any other is a conflict. */
+/** An existing link has the same agent. A link to another agent was reported as a conflict before. */
 export async function restoreLink(work: RegistryWork, line: LinkLine, isNew: boolean): Promise<void> {
   const { user, agent_id, identity } = line;
   const agent = await lockedAgent(work, { user_id: userIdOf(user), agent_id });
   if (!(await addLink(work, agent, identity)) && isNew) throw new TryAgain();
 }
 
-/** Takes away the session under the same id, which may be another agent's. */
-async function removeBefore(work: RegistryWork, session: SessionRecord): Promise<void> {
+/** Removes the stored session with the same id, which may belong to another agent of the user. */
+async function removeExisting(work: RegistryWork, session: SessionRecord): Promise<void> {
   const before = await findSession(work.sql, session.user_id, session.session_id);
   if (before === undefined) throw new TryAgain();
   if (before.agent_id !== session.agent_id) await lockedAgent(work, before);
@@ -77,7 +85,7 @@ async function removeBefore(work: RegistryWork, session: SessionRecord): Promise
   if (number(removed, 'status') === sessionStatusBytes.active) await addActiveSessions(work, before, -1);
 }
 
-/** Sessions and links change under the lock of their agent. */
+/** Locks the agent: sessions and links change only while their agent is locked. */
 async function lockedAgent(
   work: RegistryWork,
   { user_id, agent_id }: Pick<SessionRecord, 'user_id' | 'agent_id'>,

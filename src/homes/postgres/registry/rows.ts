@@ -1,11 +1,14 @@
-/** Agents, sessions and users as rows. */
+/** Converts agents, sessions and users to database rows and back. */
 import type { Parameter } from '../connection.js';
 import type { Lease, SessionRecord, StoredAgent, StoredUser } from '../../../registry/model.js';
 
-/** Times and large numbers come as text. */
+/** The driver returns times and 64-bit numbers as text. */
 export type Row = Readonly<Record<string, string | number | boolean | null>>;
 
-/** The database's clock, read when the row is locked: it stands outside of the part of a statement that locks. */
+/**
+ * The database's clock. Select it outside the CTE that locks the row, so that it is read after the lock is
+ * held.
+ */
 export const nowColumn = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms';
 
 const agentTimes = [
@@ -36,20 +39,28 @@ const agentValues = [
 
 const written = [...agentValues, ...agentTimes];
 
-/** `from` gives the columns of `registry.agents`, and the readable id of the user as `user_name`. */
-export function selectAgents(from: string, more: readonly string[] = []): string {
-  const columns = ['user_id', 'agent_id', 'user_name', ...agentValues, ...agentTimes.map(inMs), ...more];
+/** `from` has the columns of `registry.agents`, and the readable id of the user as `user_name`. */
+export function selectAgents(from: string, extraColumns: readonly string[] = []): string {
+  const columns = [
+    'user_id',
+    'agent_id',
+    'user_name',
+    ...agentValues,
+    ...agentTimes.map(inMs),
+    ...extraColumns,
+  ];
   return `SELECT ${columns.join(', ')} FROM ${from}`;
 }
 
 /** Agents with the readable ids of their users. */
-export const agentsOfUsers =
-  '(SELECT a.*, u.name AS user_name FROM registry.agents a JOIN registry.users u ON u.user_id = a.user_id) AS agents';
+export const agentsOfUsers = `(SELECT a.*, u.name AS user_name FROM registry.agents a
+  JOIN registry.users u ON u.user_id = a.user_id) AS agents`;
 
 export const insertAgent = `INSERT INTO registry.agents (user_id, agent_id, ${written.join(', ')})
   VALUES (${['user_id', 'agent_id', ...written].map((_, index) => `$${index + 1}`).join(', ')})`;
 
-export const updateAgent = `UPDATE registry.agents SET ${written.map((name, index) => `${name} = $${index + 3}`).join(', ')}
+export const updateAgent = `UPDATE registry.agents
+  SET ${written.map((name, index) => `${name} = $${index + 3}`).join(', ')}
   WHERE user_id = $1 AND agent_id = $2`;
 
 export function agentParameters({ record, meta, lease, activeSessions }: StoredAgent): Parameter[] {
@@ -93,17 +104,17 @@ export function agentOf(row: Row): StoredAgent {
       },
       created_at: number(row, 'created_at'),
       updated_at: number(row, 'updated_at'),
-      last_heartbeat_at: maybe(row, 'last_heartbeat_at'),
+      last_heartbeat_at: numberOrNull(row, 'last_heartbeat_at'),
     },
     meta: {
       version: number(row, 'version'),
       user: text(row, 'user_name'),
-      // The column holds what `agentParameters` wrote.
+      // Only `agentParameters` writes this column.
       labels: JSON.parse(text(row, 'labels')) as Record<string, string>,
       errorMessage: row['error_message'] === null ? null : text(row, 'error_message'),
       statusSinceMs: number(row, 'status_since'),
       activeAtMs: number(row, 'active_at'),
-      activityTimerAtMs: maybe(row, 'activity_timer_at'),
+      activityTimerAtMs: numberOrNull(row, 'activity_timer_at'),
     },
     lease: leaseOf(row),
     activeSessions: number(row, 'active_sessions'),
@@ -117,12 +128,13 @@ function leaseOf(row: Row): Lease | null {
     fence: number(row, 'lease_fence'),
     renewedAtMs: number(row, 'lease_renewed_at'),
     expiresAtMs: number(row, 'lease_expires_at'),
-    timerAtMs: maybe(row, 'lease_timer_at'),
+    timerAtMs: numberOrNull(row, 'lease_timer_at'),
     lost: row['lease_lost'] === true,
   };
 }
 
-export const sessionColumns = `session_id, agent_id, user_id, status, ${inMs('created_at')}, ${inMs('closed_at')}`;
+export const sessionColumns = `session_id, agent_id, user_id, status,
+  ${inMs('created_at')}, ${inMs('closed_at')}`;
 
 export function sessionOf(row: Row): SessionRecord {
   return {
@@ -131,11 +143,12 @@ export function sessionOf(row: Row): SessionRecord {
     user_id: text(row, 'user_id'),
     status: number(row, 'status'),
     created_at: number(row, 'created_at'),
-    closed_at: maybe(row, 'closed_at'),
+    closed_at: numberOrNull(row, 'closed_at'),
   };
 }
 
-export const userColumns = `user_id, name, email, agents, agents_max, deleted_fence, ${inMs('created_at')}, ${inMs('last_seen_at')}`;
+export const userColumns = `user_id, name, email, agents, agents_max, deleted_fence,
+  ${inMs('created_at')}, ${inMs('last_seen_at')}`;
 
 export function userOf(row: Row): StoredUser {
   return {
@@ -147,18 +160,18 @@ export function userOf(row: Row): StoredUser {
     },
     user: text(row, 'name'),
     agents: number(row, 'agents'),
-    agentsMax: maybe(row, 'agents_max'),
+    agentsMax: numberOrNull(row, 'agents_max'),
   };
 }
 
-/** A time as a parameter. */
+/** A time as a statement parameter. */
 export function time(atMs: number): string;
 export function time(atMs: number | null): string | null;
 export function time(atMs: number | null): string | null {
   return atMs === null ? null : new Date(atMs).toISOString();
 }
 
-/** A column of times as Unix milliseconds, under its own name. */
+/** Selects a timestamp column as Unix milliseconds, under the same name. */
 export function inMs(column: string): string {
   return `floor(extract(epoch FROM ${column}) * 1000)::bigint AS ${column}`;
 }
@@ -171,6 +184,6 @@ export function number(row: Row, column: string): number {
   return Number(row[column]);
 }
 
-export function maybe(row: Row, column: string): number | null {
+export function numberOrNull(row: Row, column: string): number | null {
   return row[column] === null ? null : number(row, column);
 }

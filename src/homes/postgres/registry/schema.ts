@@ -1,30 +1,34 @@
-/** The tables of the registry and of tokens in PostgreSQL. Keys begin with the owner, so that the tables can be distributed by it. */
+/**
+ * The tables of the registry and of tokens in PostgreSQL. Primary keys begin with the owner, so that the
+ * tables can be distributed by owner.
+ */
 import type { PostgresSql } from '../connection.js';
 import { type Migration, migrate } from '../migrate.js';
 
 /**
- * An agent is one row, its lease included: a lock on the row holds all of it, and one statement reads it as it is
- * under the lock. Heartbeats change no column that an index has (the timer of a lease stays where it was set), so
- * that PostgreSQL writes the new row beside the old one and touches no index.
+ * An agent and its lease are one row, so one row lock covers both and one statement reads both under the
+ * lock. A heartbeat changes no indexed column (it leaves `lease_timer_at` as it is), so PostgreSQL can do a
+ * heap-only update without touching an index.
  */
 const tables = `
   CREATE SCHEMA IF NOT EXISTS registry;
 
   CREATE TABLE registry.users (
     user_id text COLLATE "C" PRIMARY KEY,
-    -- The readable id.
+    -- The readable id of the user.
     name text NOT NULL,
     email text NOT NULL,
     created_at timestamptz NOT NULL,
     last_seen_at timestamptz NOT NULL,
     agents integer NOT NULL DEFAULT 0 CHECK (agents >= 0),
-    -- Null where the general quota holds.
+    -- Null: the default quota applies.
     agents_max bigint,
-    -- The highest fencing number of deleted agents: none is given out again.
+    -- The highest fencing number of the user's deleted agents. It is never issued again.
     deleted_fence bigint NOT NULL DEFAULT 0
   );
 
-  -- Whose an id is: of an agent, a session, an identity or a token. Stays on one node, or is copied to every node.
+  -- The owner of each id of an agent, session, identity or token. In a distributed database this table is on
+  -- one node, or copied to every node.
   CREATE TABLE registry.owners (
     id text COLLATE "C" PRIMARY KEY,
     user_id text COLLATE "C" NOT NULL
@@ -48,7 +52,7 @@ const tables = `
     active_at timestamptz NOT NULL,
     activity_timer_at timestamptz,
     active_sessions integer NOT NULL CHECK (active_sessions >= 0),
-    -- Null where nobody has held the lease yet.
+    -- Null until the lease gets its first holder.
     lease_fence bigint,
     lease_holder text,
     lease_renewed_at timestamptz,
@@ -60,7 +64,8 @@ const tables = `
   CREATE INDEX agents_name ON registry.agents (user_id, name);
   CREATE INDEX agents_status ON registry.agents (status, user_id, agent_id);
   CREATE INDEX agents_labels ON registry.agents USING gin ((labels::jsonb));
-  CREATE INDEX agents_activity_timer ON registry.agents (activity_timer_at) WHERE activity_timer_at IS NOT NULL;
+  CREATE INDEX agents_activity_timer ON registry.agents (activity_timer_at)
+    WHERE activity_timer_at IS NOT NULL;
   CREATE INDEX agents_lease_timer ON registry.agents (lease_timer_at) WHERE lease_timer_at IS NOT NULL;
 
   CREATE TABLE registry.sessions (
@@ -104,7 +109,7 @@ const tables = `
 
 export const registryMigrations: readonly Migration[] = [tables];
 
-/** Brings the tables of the registry and of tokens to the newest version. */
+/** Migrates the tables of the registry and of tokens to the newest version. */
 export function migrateRegistry(sql: PostgresSql): Promise<void> {
   return migrate(sql, 'registry', registryMigrations);
 }

@@ -1,4 +1,4 @@
-/** Sessions in PostgreSQL, and what opening and closing them does to their agent. */
+/** Sessions of agents in PostgreSQL. Opening and closing a session can also change the state of its agent. */
 import { closed, opened } from '../../../registry/lifecycle/lifecycle.js';
 import { type SessionRecord, type SessionStatus, sessionStatusBytes } from '../../../registry/model.js';
 import type { KeyedPage, KeyedPageRequest, WriteGuard } from '../../../registry/port.js';
@@ -30,7 +30,7 @@ export async function openSession(
 ): Promise<SessionRecord> {
   const agent = await guarded(work, userId, agentId, { fence });
   const outcome = opened(agent, sessionId, work.times);
-  if (!(await work.enter(sessionId, agent.record.user_id))) throw sessionExists(sessionId);
+  if (!(await work.addOwner(sessionId, agent.record.user_id))) throw sessionExists(sessionId);
   await insertSession(work, outcome.session);
   await work.store(agent, outcome);
   return outcome.session;
@@ -39,7 +39,8 @@ export async function openSession(
 export async function insertSession(work: RegistryWork, session: SessionRecord): Promise<void> {
   const { user_id, agent_id, session_id, status, created_at, closed_at } = session;
   await work.rows(
-    'INSERT INTO registry.sessions (user_id, agent_id, session_id, status, created_at, closed_at) VALUES ($1, $2, $3, $4, $5, $6)',
+    `INSERT INTO registry.sessions (user_id, agent_id, session_id, status, created_at, closed_at)
+      VALUES ($1, $2, $3, $4, $5, $6)`,
     [user_id, agent_id, session_id, status, time(created_at), time(closed_at)],
   );
 }
@@ -59,29 +60,31 @@ export async function closeSession(
     return session;
   };
   const agent = await guarded(work, userId, (await read()).agent_id, { fence });
-  // Sessions change under the lock of their agent: only now is it read for good.
+  // Sessions change only while their agent is locked, so the session is read again under the lock.
   const session = await read();
   const outcome = closed(agent, session, work.times);
   if (outcome === null) return session;
   await work.rows(
-    'UPDATE registry.sessions SET status = $4, closed_at = $5 WHERE user_id = $1 AND agent_id = $2 AND session_id = $3',
+    `UPDATE registry.sessions SET status = $4, closed_at = $5
+      WHERE user_id = $1 AND agent_id = $2 AND session_id = $3`,
     [session.user_id, session.agent_id, sessionId, outcome.session.status, time(outcome.session.closed_at)],
   );
   await work.store(agent, outcome);
   return outcome.session;
 }
 
-/** In the order of their ids. */
+/** A page of the agent's sessions, ordered by id. */
 export async function listSessions(
   sql: Queryable,
   owner: { userId: string; agentId: string },
   status: SessionStatus | undefined,
   { after, limit }: KeyedPageRequest,
 ): Promise<KeyedPage<SessionRecord>> {
+  const withStatus = status === undefined ? '' : `AND status = ${sessionStatusBytes[status]}`;
   const rows = await query<Row>(
     sql,
-    `SELECT ${sessionColumns} FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 AND session_id > $3
-      ${status === undefined ? '' : `AND status = ${sessionStatusBytes[status]}`} ORDER BY session_id LIMIT $4`,
+    `SELECT ${sessionColumns} FROM registry.sessions
+      WHERE user_id = $1 AND agent_id = $2 AND session_id > $3 ${withStatus} ORDER BY session_id LIMIT $4`,
     [owner.userId, owner.agentId, after === null ? '' : sessionIdOf(Buffer.from(after, 'hex')), limit + 1],
   );
   const items = rows.slice(0, limit).map(sessionOf);

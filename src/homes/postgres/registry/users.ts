@@ -1,4 +1,6 @@
-/** Users in PostgreSQL: made by their first write, locked where agents are counted. */
+/**
+ * Users in PostgreSQL. A user is created by its first write. Its row is locked while its agents are counted.
+ */
 import { userKey } from '../../../identity/user-key.js';
 import { userChange } from '../../../registry/announcements.js';
 import type { StoredUser } from '../../../registry/model.js';
@@ -18,7 +20,10 @@ export function userIdOf(user: string): string {
   return userKey(user).toString('hex');
 }
 
-/** The user, held until the transaction ends. Made where it is new. Refuses a second spelling of a known user. */
+/**
+ * Locks the user until the transaction ends, and creates a new user. Refuses a second spelling of a known
+ * user.
+ */
 export async function ensureUser(work: RegistryWork, user: string): Promise<LockedUser> {
   const userId = userIdOf(user);
   const known = await lockUser(work, userId);
@@ -28,11 +33,12 @@ export async function ensureUser(work: RegistryWork, user: string): Promise<Lock
   }
   const { email, created_at, last_seen_at } = newUser(userId, work.nowMs);
   const made = await work.rows(
-    'INSERT INTO registry.users (user_id, name, email, created_at, last_seen_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (user_id) DO NOTHING RETURNING user_id',
+    `INSERT INTO registry.users (user_id, name, email, created_at, last_seen_at) VALUES ($1, $2, $3, $4, $5)
+      ON CONFLICT (user_id) DO NOTHING RETURNING user_id`,
     [userId, user, email, time(created_at), time(last_seen_at)],
   );
   if (made.length > 0) work.announce(userChange('user.created', user));
-  // Made here, or by another write that this one has waited for.
+  // The row exists now: this write inserted it, or waited for another write that did.
   return ensureUser(work, user);
 }
 
@@ -60,7 +66,7 @@ export async function putUser(work: RegistryWork, user: string, change: UserChan
   return after;
 }
 
-/** A user that does not exist is not made. */
+/** Does not create the user. */
 export async function sawUser(work: RegistryWork, user: string): Promise<void> {
   const seenBeforeMs = work.nowMs - work.limits.lastSeenSeconds * 1_000;
   await work.rows(
@@ -76,7 +82,7 @@ export async function getUser(sql: Queryable, user: string): Promise<StoredUser 
   return row === undefined ? undefined : userOf(row);
 }
 
-/** The readable id under which these bytes are known, or undefined. */
+/** The stored spelling of a user, or undefined if the user does not exist. */
 export async function spellingOf(sql: Queryable, user: string): Promise<string | undefined> {
   const [row] = await query<Row>(sql, 'SELECT name FROM registry.users WHERE user_id = $1', [userIdOf(user)]);
   return row === undefined ? undefined : text(row, 'name');

@@ -1,4 +1,4 @@
-/** What the registry needs in a transaction: rows under lock, and the time at which they were locked. */
+/** The registry's part of a transaction: locked rows, and the time when they were locked. */
 import type { Change } from '../../../core/change.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type LeaseTimes, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
@@ -19,11 +19,14 @@ import {
   updateAgent,
 } from './rows.js';
 
-/** Called in the transaction in which an agent's presence ends, so that other domains can take back what it held. */
+/**
+ * Runs in the transaction that ends an agent's presence, so that other domains can release what the agent
+ * held.
+ */
 export type PresenceEndedHook = (work: Work, agent: StoredAgent) => Promise<void>;
 
 export interface RegistryWorkOptions {
-  /** Milliseconds since 1970, instead of the database's clock; for tests. */
+  /** Tests only: replaces the database's clock. Milliseconds since 1970. */
   readonly clock?: (() => number) | undefined;
   readonly hooks: readonly PresenceEndedHook[];
 }
@@ -59,12 +62,12 @@ export class RegistryWork {
     return this.#work.limits;
   }
 
-  /** By the database's clock, not before the last lock was held. */
+  /** The database's time when the last row was locked. */
   get nowMs(): number {
     return this.#options.clock?.() ?? this.#lockedAtMs;
   }
 
-  /** Servers come and go: there is no time in which none of them could have renewed a lease. */
+  /** Without outages: with many servers, a lease can be renewed at any time. */
   get leaseTimes(): LeaseTimes {
     return leaseTimesOf(this.limits, []);
   }
@@ -81,12 +84,12 @@ export class RegistryWork {
     this.#work.announce(...changes);
   }
 
-  /** Takes the time of rows that were locked with `nowColumn` beside them. */
+  /** Advances `nowMs` to the `nowColumn` of a locked row. */
   lockedAt(row: Row): void {
     this.#lockedAtMs = Math.max(this.#lockedAtMs, number(row, 'now_ms'));
   }
 
-  /** The agent, held until the transaction ends; undefined where the user does not have it. */
+  /** Locks the agent until the transaction ends. Undefined if the user has no such agent. */
   async findLocked(userId: string | null, agentId: string): Promise<StoredAgent | undefined> {
     const [row] = await this.rows(lockAgent, [agentId, userId]);
     if (row === undefined) return undefined;
@@ -100,7 +103,10 @@ export class RegistryWork {
     return agent;
   }
 
-  /** Agents whose timer is due and whom nobody else is at, held until the transaction ends. */
+  /**
+   * Locks agents whose timer is due until the transaction ends. Skips agents that another transaction has
+   * locked.
+   */
   async lockDue(timer: 'lease_timer_at' | 'activity_timer_at', limit: number): Promise<StoredAgent[]> {
     const { clock } = this.#options;
     const due = await this.rows(lockDue(timer), [
@@ -115,7 +121,7 @@ export class RegistryWork {
     await this.rows(insertAgent, agentParameters(agent));
   }
 
-  /** Stores what became of an agent, and announces it. */
+  /** Stores the changed agent and announces its changes. */
   async store(before: StoredAgent, { agent, changes }: AgentOutcome): Promise<StoredAgent> {
     if (agent !== before) await this.rows(updateAgent, agentParameters(agent));
     this.announce(...changes);
@@ -134,16 +140,19 @@ export class RegistryWork {
     for (const hook of this.#options.hooks) await hook(this.#work, agent);
   }
 
-  /** Notes whose an id is. Answers false where it was noted before; an id that another write is noting is waited for. */
-  async enter(id: string, userId: string): Promise<boolean> {
-    const entered = await this.rows(
+  /**
+   * Records the owner of an id. Returns false if the id has an owner. Waits for a write that is adding the
+   * same id.
+   */
+  async addOwner(id: string, userId: string): Promise<boolean> {
+    const added = await this.rows(
       'INSERT INTO registry.owners (id, user_id) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id',
       [id, userId],
     );
-    return entered.length > 0;
+    return added.length > 0;
   }
 
-  async leave(ids: readonly string[]): Promise<void> {
+  async removeOwners(ids: readonly string[]): Promise<void> {
     if (ids.length > 0) await this.rows('DELETE FROM registry.owners WHERE id = ANY($1::text[])', [ids]);
   }
 }

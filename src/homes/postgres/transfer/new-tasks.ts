@@ -1,7 +1,7 @@
 /** New tasks of an import or a move, in few statements: a task by itself takes five round trips. */
 import type { TaskLine } from '../../../transfer/kinds.js';
 import { isOpen } from '../../../workspaces/model.js';
-import { count } from '../workspaces/counters.js';
+import { updateCounters } from '../workspaces/counters.js';
 import { insertDependencies } from '../workspaces/dependants.js';
 import { insertRecord, putLease, taskTable } from '../workspaces/rows.js';
 import type { WorkspacesWork } from '../workspaces/work.js';
@@ -41,7 +41,8 @@ export async function addTasks(
     announce(line, projectId);
     if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(projectId);
   }
-  for (const { line, tasks } of open.values()) count(work, line.user, line.session_id, { open: tasks });
+  for (const { line, tasks } of open.values())
+    updateCounters(work, line.user, line.session_id, { open: tasks });
   return true;
 }
 

@@ -6,7 +6,7 @@ import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';
 import { insertToken, removeToken, tokenColumns, tokenOf } from '../identity/identity.js';
 import { tokenOwnerId } from '../identity/token-check.js';
-import { type Row, maybe, text } from '../registry/rows.js';
+import { type Row, numberOrNull, text } from '../registry/rows.js';
 import type { Work } from '../work.js';
 import type { PostgresWriter } from '../writer.js';
 import { type TableAccess, TableRecords } from './records.js';
@@ -113,5 +113,5 @@ export function unexportedRecords({
 }
 
 function tokenLine(row: Row): TokenLine {
-  return { type: 'identity.token', ...tokenOf(row), lastUsedAtMs: maybe(row, 'last_used_at') };
+  return { type: 'identity.token', ...tokenOf(row), lastUsedAtMs: numberOrNull(row, 'last_used_at') };
 }

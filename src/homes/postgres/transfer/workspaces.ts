@@ -18,9 +18,10 @@ import { satisfies } from '../../../workspaces/tasks/tasks.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
 import { addTasks } from './new-tasks.js';
 import { type TableAccess, TableRecords } from './records.js';
-import { count } from '../workspaces/counters.js';
+import { updateCounters } from '../workspaces/counters.js';
 import { deleteDependencies, insertDependencies } from '../workspaces/dependants.js';
-import { countActiveTasks, nameHolder, workspaceOfProject } from '../workspaces/holders.js';
+import { idOfName } from '../workspaces/names.js';
+import { countActiveTasks, workspaceOfProject } from '../workspaces/project-verbs.js';
 import {
   type Row,
   type Table,
@@ -245,11 +246,11 @@ function leaving(noun: string, id: string): Conflict {
 
 async function nameObstacle(
   on: Reads,
-  named: Parameters<typeof nameHolder>[1],
+  named: Parameters<typeof idOfName>[1],
   deletedAt: string | null,
 ): Promise<Conflict | null> {
   if (deletedAt !== null) return null;
-  const holder = await nameHolder(on, named);
+  const holder = await idOfName(on, named);
   const entity = named.workspaceId === null ? 'workspace' : 'project';
   return holder === undefined
     ? null
@@ -289,8 +290,8 @@ async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
       leaseBefore,
     );
   if (before !== undefined && isOpen(before.record.status))
-    count(work, user, before.record.session_id, { open: -1 });
-  if (isOpen(task.status)) count(work, user, task.session_id, { open: 1 });
+    updateCounters(work, user, before.record.session_id, { open: -1 });
+  if (isOpen(task.status)) updateCounters(work, user, task.session_id, { open: 1 });
   announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });
   if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(session.record.project_id);
 }

@@ -1,4 +1,4 @@
-/** Work too large for one transaction in PostgreSQL: purges and long lines of dependants. */
+/** Work that is too large for one transaction: purges, and tasks with many dependants. */
 import { hasDependants, settleDependants } from './dependants.js';
 import type { WorkspacesWork } from './work.js';
 
@@ -9,13 +9,14 @@ interface Mark {
   readonly value: string;
 }
 
-/** Each removed task settles this many dependants in the step; the rest follows in steps of their own. */
+/** Dependants that a purge step settles for each removed task. Later steps settle the rest. */
 const dependantsEachMax = 10;
 
-/** One step of whatever is marked and no other server is at; false when there is nothing. */
+/** Does one step of the first work item that no other server has locked. Returns false if there is none. */
 export async function bulkStep(work: WorkspacesWork): Promise<boolean> {
   const [mark] = await work.rows<Mark>(
-    'SELECT owner_id, kind, name, value FROM workspaces.bulk_work ORDER BY owner_id, kind, name LIMIT 1 FOR UPDATE SKIP LOCKED',
+    `SELECT owner_id, kind, name, value FROM workspaces.bulk_work
+      ORDER BY owner_id, kind, name LIMIT 1 FOR UPDATE SKIP LOCKED`,
   );
   if (mark === undefined) return false;
   const isDone = mark.kind === 'dependants' ? await dependantsStep(work, mark) : await purgeStep(work, mark);
@@ -42,7 +43,7 @@ async function dependantsStep(
   return !(await hasDependants(work, owner, taskId));
 }
 
-/** Tasks first, then what held them: foreign keys allow no other order. */
+/** Tasks first, then sessions, projects and the workspace: the foreign keys require this order. */
 async function purgeStep(
   work: WorkspacesWork,
   { owner_id: owner, name: id, value: entity }: Mark,
@@ -59,12 +60,13 @@ async function purgeStep(
   ): Promise<readonly { id: string; status: string | null }[]> =>
     work.rows(
       `DELETE FROM workspaces.${table} WHERE owner_id = $1 AND id IN (
-          SELECT id FROM workspaces.${table} WHERE owner_id = $1 AND ${column} IN ${of} ORDER BY id LIMIT ${limit})
+          SELECT id FROM workspaces.${table}
+            WHERE owner_id = $1 AND ${column} IN ${of} ORDER BY id LIMIT ${limit})
         RETURNING id, status`,
       [owner, id],
     );
   const tasks = await remove('tasks', entity === 'session' ? 'session_id' : 'project_id', projects);
-  // Of a deleted session the project lives on: its other tasks may depend on those that go.
+  // The project of a deleted session stays: its other tasks may depend on the removed ones.
   if (entity === 'session')
     for (const task of tasks)
       if (task.status === 'pending' || task.status === 'running')

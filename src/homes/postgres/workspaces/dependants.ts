@@ -1,13 +1,16 @@
-/** What follows in PostgreSQL for the tasks that depend on one that has ended. */
+/** Unblocks or cancels the tasks that depend on a task that has ended. */
 import { blockedForever, cancelTask } from '../../../workspaces/tasks/tasks.js';
-import { count } from './counters.js';
+import { updateCounters } from './counters.js';
 import { recordOf, selected, taskTable, updateRecord } from './rows.js';
 import type { WorkspacesWork } from './work.js';
 
-/** `completed` lets dependants go on; `never` ends them. */
+/** `completed` unblocks dependants. `never` cancels them: the task will not be completed. */
 export type DependencyOutcome = 'completed' | 'never';
 
-/** Settles at most `rowsMax` dependants, and theirs in turn where they are cancelled; a mark is left for the rest. */
+/**
+ * Settles at most `rowsMax` dependants, including those of cancelled dependants. If some are left, a row of
+ * bulk work is written for them.
+ */
 export async function settleDependants(
   work: WorkspacesWork,
   owner: string,
@@ -19,8 +22,10 @@ export async function settleDependants(
   let left = rowsMax;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const rows = await work.rows<{ task_id: string }>(
-      `DELETE FROM workspaces.task_dependencies WHERE owner_id = $1 AND depends_on = $2 AND task_id IN
-        (SELECT task_id FROM workspaces.task_dependencies WHERE owner_id = $1 AND depends_on = $2 ORDER BY task_id LIMIT ${left}) RETURNING task_id`,
+      `DELETE FROM workspaces.task_dependencies WHERE owner_id = $1 AND depends_on = $2 AND task_id IN (
+          SELECT task_id FROM workspaces.task_dependencies
+            WHERE owner_id = $1 AND depends_on = $2 ORDER BY task_id LIMIT ${left})
+        RETURNING task_id`,
       [owner, next.taskId],
     );
     for (const { task_id: id } of rows) {
@@ -30,18 +35,18 @@ export async function settleDependants(
           : await cancelBlocked(work, owner, id, next.taskId);
       if (cancelled) open.push({ taskId: id, outcome: 'never' });
     }
-    if (rows.length === left) await markRest(work, owner, next.taskId, next.outcome);
+    if (rows.length === left) await deferRest(work, owner, next.taskId, next.outcome);
     left -= rows.length;
   }
 }
 
-async function markRest(
+async function deferRest(
   work: WorkspacesWork,
   owner: string,
   taskId: string,
   outcome: DependencyOutcome,
 ): Promise<void> {
-  if (await hasDependants(work, owner, taskId)) work.markBulk(owner, 'dependants', taskId, outcome);
+  if (await hasDependants(work, owner, taskId)) work.addBulkWork(owner, 'dependants', taskId, outcome);
 }
 
 export async function hasDependants(work: WorkspacesWork, owner: string, taskId: string): Promise<boolean> {
@@ -60,7 +65,8 @@ export function insertDependencies(
 ): void {
   if (dependsOn.length > 0)
     work.send(
-      'INSERT INTO workspaces.task_dependencies (owner_id, task_id, depends_on) SELECT $1, $2, unnest($3::text[])',
+      `INSERT INTO workspaces.task_dependencies (owner_id, task_id, depends_on)
+        SELECT $1, $2, unnest($3::text[])`,
       [owner, taskId, dependsOn],
     );
 }
@@ -69,11 +75,12 @@ export function deleteDependencies(work: WorkspacesWork, owner: string, taskId: 
   work.send('DELETE FROM workspaces.task_dependencies WHERE owner_id = $1 AND task_id = $2', [owner, taskId]);
 }
 
-/** One thing less to wait for. Never cancels. */
+/** Removes one blocker. Always returns false, because it cancels nothing. */
 async function unblock(work: WorkspacesWork, owner: string, id: string): Promise<boolean> {
   const [row] = await work.rows<{ blockers: number; project_id: string; version: number }>(
     `UPDATE workspaces.tasks SET blockers = blockers - 1
-      WHERE owner_id = $1 AND id = $2 AND status = 'pending' AND blockers > 0 RETURNING blockers, project_id, version`,
+      WHERE owner_id = $1 AND id = $2 AND status = 'pending' AND blockers > 0
+      RETURNING blockers, project_id, version`,
     [owner, id],
   );
   if (row?.blockers === 0) {
@@ -96,7 +103,8 @@ async function cancelBlocked(
   dependency: string,
 ): Promise<boolean> {
   const [row] = await work.rows(
-    `SELECT ${selected('t', taskTable)}, t.project_id FROM workspaces.tasks t JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
+    `SELECT ${selected('t', taskTable)}, t.project_id FROM workspaces.tasks t
+      JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
       WHERE t.owner_id = $1 AND t.id = $2 AND t.status = 'pending' AND NOT s.removed FOR UPDATE OF t`,
     [owner, id],
   );
@@ -117,6 +125,6 @@ async function cancelBlocked(
     version: after.task.version,
     facts: { from: 'pending', to: 'cancelled', project, dependency },
   });
-  count(work, owner, after.task.session_id, { open: -1 });
+  updateCounters(work, owner, after.task.session_id, { open: -1 });
   return true;
 }

@@ -1,4 +1,4 @@
-/** Pages of lists in PostgreSQL. */
+/** Lists of workspaces, projects, sessions and tasks in PostgreSQL, in pages. */
 import { invalidCursor } from '../../../core/paging.js';
 import type {
   Project,
@@ -90,7 +90,10 @@ export function listTasks(
   );
 }
 
-/** In the order in which they would be claimed; `after` is how many came before, for that order moves under a reader anyway. */
+/**
+ * Ready tasks in the order in which they would be claimed. The cursor is an offset: claims change this order
+ * between pages, so a position in it would not be more exact.
+ */
 export async function listReady(
   sql: Queryable,
   owner: string,
@@ -102,8 +105,10 @@ export async function listReady(
   if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
   const rows = await query<Row>(
     sql,
-    `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r JOIN workspaces.sessions s ON s.owner_id = r.owner_id AND s.id = r.session_id
-      WHERE r.owner_id = $3 AND r.project_id = $1 AND r.status = 'pending' AND r.blockers = 0 AND NOT s.removed
+    `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r
+      JOIN workspaces.sessions s ON s.owner_id = r.owner_id AND s.id = r.session_id
+      WHERE r.owner_id = $3 AND r.project_id = $1 AND r.status = 'pending' AND r.blockers = 0
+        AND NOT s.removed
       ORDER BY r.priority DESC, r.created_at, r.id LIMIT ${limit + 1} OFFSET $2`,
     [projectId, skipped, owner],
   );
@@ -111,7 +116,7 @@ export async function listReady(
   return { items, next: rows.length > limit ? String(skipped + limit) : null };
 }
 
-/** In the order of ids, which is the order of creation. */
+/** Ordered by id, which is the order of creation. */
 async function list<Item extends { id: string }>(
   sql: Queryable,
   table: Table<Item>,

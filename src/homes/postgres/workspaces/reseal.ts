@@ -1,42 +1,45 @@
-/** Re-keying in PostgreSQL: records go under the current key in steps that note how far they came. */
+/** Re-keying in PostgreSQL: encrypts secrets with the current key, in steps that store their progress. */
 import type { Sealer } from '../../../secrets/sealer.js';
 import { resealConfig } from '../../../workspaces/config-secrets.js';
 import type { JsonObject } from '../../../workspaces/model.js';
 import type { WorkspacesWork } from './work.js';
 
-/** Which column of which table holds secrets, in the order in which they are gone through. */
+/** The column with secrets in each table, in the order of processing. */
 const columns = { workspaces: 'claude_key', projects: 'config' } as const;
 type Entity = keyof typeof columns;
 
-interface Mark {
+/** The last record that was processed. */
+interface Progress {
   readonly entity: Entity;
   readonly owner_id: string;
   readonly id: string;
 }
 
 /**
- * Marks the start, or lets a run for the same key that was cut off go on. The mark has the name of the
- * key: a server with another current key must not take part, it would undo what is done.
+ * Starts a re-keying, or continues one for the same key that was interrupted. The progress row has the id of
+ * the key: a server with another current key must not take part, because it would encrypt with the old key
+ * again.
  */
 export async function startReseal(work: WorkspacesWork, sealer: Sealer): Promise<void> {
   const { currentId } = sealer.ring;
   work.send('DELETE FROM workspaces.reseals WHERE key_id <> $1', [currentId]);
   work.send(
-    "INSERT INTO workspaces.reseals (key_id, entity, owner_id, id) VALUES ($1, 'workspaces', '', '') ON CONFLICT (key_id) DO NOTHING",
+    `INSERT INTO workspaces.reseals (key_id, entity, owner_id, id) VALUES ($1, 'workspaces', '', '')
+      ON CONFLICT (key_id) DO NOTHING`,
     [currentId],
   );
 }
 
-/** One step of a run that is marked. Answers how many records changed, or null where none is left to do. */
+/** Does one step. Returns the number of changed records, or null if no re-keying is in progress. */
 export async function resealStep(work: WorkspacesWork, sealer: Sealer): Promise<number | null> {
   const { currentId } = sealer.ring;
-  const [mark] = await work.rows<Mark>(
+  const [progress] = await work.rows<Progress>(
     'SELECT entity, owner_id, id FROM workspaces.reseals WHERE key_id = $1 FOR UPDATE',
     [currentId],
   );
-  if (mark === undefined) return null;
-  const { last, resealed } = await resealPage(work, sealer, mark);
-  if (last === null && mark.entity === 'projects')
+  if (progress === undefined) return null;
+  const { last, resealed } = await resealPage(work, sealer, progress);
+  if (last === null && progress.entity === 'projects')
     work.send('DELETE FROM workspaces.reseals WHERE key_id = $1', [currentId]);
   else {
     const next = last ?? { entity: 'projects', owner_id: '', id: '' };
@@ -50,16 +53,20 @@ export async function resealStep(work: WorkspacesWork, sealer: Sealer): Promise<
   return resealed;
 }
 
-/** A page of one table after a mark. Answers where it ended, or null at the end. Neither version nor updated_at move. */
+/**
+ * Re-encrypts one page of a table. `last` is the last record of the page, or null at the end of the table.
+ * Does not change `version` and `updated_at`.
+ */
 async function resealPage(
   work: WorkspacesWork,
   sealer: Sealer,
-  { entity, owner_id, id: after }: Mark,
-): Promise<{ last: Mark | null; resealed: number }> {
+  { entity, owner_id, id: after }: Progress,
+): Promise<{ last: Progress | null; resealed: number }> {
   const column = columns[entity];
   const limit = work.limits.workspaceStepRowsMax;
   const rows = await work.rows<{ owner_id: string; id: string; sealed: unknown }>(
-    `SELECT owner_id, id, ${column} AS sealed FROM workspaces.${entity} WHERE (owner_id, id) > ($1, $2) ORDER BY owner_id, id LIMIT ${limit} FOR UPDATE`,
+    `SELECT owner_id, id, ${column} AS sealed FROM workspaces.${entity}
+      WHERE (owner_id, id) > ($1, $2) ORDER BY owner_id, id LIMIT ${limit} FOR UPDATE`,
     [owner_id, after],
   );
   let resealed = 0;
@@ -83,7 +90,7 @@ function resealedKey(sealed: unknown, id: string, sealer: Sealer): string | unde
 }
 
 function resealedConfig(stored: unknown, id: string, sealer: Sealer): string | undefined {
-  // The column holds the config that a project was written with, as text.
+  // The column has the JSON text of the project's config.
   const config = JSON.parse(String(stored)) as JsonObject;
   const fresh = resealConfig(config, id, sealer);
   return fresh === config ? undefined : JSON.stringify(fresh);

@@ -1,8 +1,8 @@
-/** Records of workspaces as rows: which column holds what, and statements made from that. */
+/** Converts records of workspaces to rows and back. Statements are made from the table definitions below. */
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
 import type { Parameter } from '../connection.js';
 
-/** How a column is read and written. Times are ISO 8601 outside, JSON is a value. */
+/** The type of a column. In a record, a time is ISO 8601 text and JSON is a parsed value. */
 type Kind = 'text' | 'number' | 'time' | 'json';
 type Columns<Item> = { readonly [Name in keyof Item & string]: Kind };
 export type Row = Record<string, unknown>;
@@ -94,24 +94,24 @@ export const taskTable: Table<Task> = {
   },
 };
 
-/** `alias.column AS alias_column` for each, so that joined tables do not hide each other's. */
+/** `alias.column AS alias_column` for each column, so that columns of joined tables have different names. */
 export function selected<Item>(alias: string, table: Table<Item>): string {
   return Object.keys(table.columns)
     .map((name) => `${alias}.${name} AS ${alias}_${name}`)
     .join(', ');
 }
 
-/** The record in the columns that `selected` gave. */
+/** The record from columns that were selected with `selected`. */
 export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Item {
   const entries = Object.entries<Kind>(table.columns).map(([name, kind]) => [
     name,
     readColumn(kind, row[`${alias}_${name}`]),
   ]);
-  // Every column of the table was read by its kind.
+  // Every column of the table was converted by its kind.
   return Object.fromEntries(entries) as Item;
 }
 
-/** Which row an id names: the owner's own, or for the operator whoever has it. */
+/** A condition for a row with this id: of the owner, or of any owner if `owner` is null (the operator). */
 export function rowAt(
   alias: string,
   owner: string | null,
@@ -122,14 +122,14 @@ export function rowAt(
     : [`${alias}.owner_id = $2 AND ${alias}.id = $1`, [id, owner]];
 }
 
-/** What takes statements whose answer nobody needs. */
-interface Sending {
+/** Sends a statement without waiting for its result. */
+interface Sender {
   send(text: string, parameters: readonly Parameter[]): void;
 }
 
-/** Writes a new row of an owner; a workspace names its owner itself. */
+/** Inserts a row. `owner_id` is added, because only the records of workspaces have it. */
 export function insertRecord<Item extends object>(
-  work: Sending,
+  work: Sender,
   table: Table<Item>,
   owner: string,
   record: Item,
@@ -138,14 +138,15 @@ export function insertRecord<Item extends object>(
   const columns = { ...columnValues(table, record), ...more, owner_id: owner };
   const names = Object.keys(columns);
   work.send(
-    `INSERT INTO ${table.name} (${names.join(', ')}) VALUES (${names.map((_, index) => `$${index + 1}`).join(', ')})`,
+    `INSERT INTO ${table.name} (${names.join(', ')})
+      VALUES (${names.map((_, index) => `$${index + 1}`).join(', ')})`,
     Object.values(columns),
   );
 }
 
-/** Writes all columns but the derived ones, which only counting statements touch. */
+/** Updates all columns except the counters, which only `updateCounters` and `countActiveTasks` change. */
 export function updateRecord<Item extends { id: string }>(
-  work: Sending,
+  work: Sender,
   table: Table<Item>,
   owner: string,
   record: Item,
@@ -154,7 +155,7 @@ export function updateRecord<Item extends { id: string }>(
   const {
     id: _id,
     owner_id: _owner,
-    active_tasks: _derived,
+    active_tasks: _counter,
     ...columns
   } = {
     ...columnValues(table, record),
@@ -162,14 +163,15 @@ export function updateRecord<Item extends { id: string }>(
   };
   const names = Object.keys(columns);
   work.send(
-    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 3}`).join(', ')} WHERE owner_id = $1 AND id = $2`,
+    `UPDATE ${table.name} SET ${names.map((name, index) => `${name} = $${index + 3}`).join(', ')}
+      WHERE owner_id = $1 AND id = $2`,
     [owner, record.id, ...Object.values(columns)],
   );
 }
 
-/** Writes a row over the one that is there, or a new one. */
+/** Updates the row if it exists, otherwise inserts it. */
 export function putRecord<Item extends { id: string }>(
-  work: Sending,
+  work: Sender,
   exists: boolean,
   ...row: [table: Table<Item>, owner: string, record: Item, more?: Record<string, Parameter>]
 ): void {
@@ -177,13 +179,13 @@ export function putRecord<Item extends { id: string }>(
   else insertRecord(work, ...row);
 }
 
-export const leaseColumns =
-  'l.holder AS l_holder, l.fence AS l_fence, l.lease_seconds AS l_lease_seconds, l.renewed_at AS l_renewed_at, l.expires_at AS l_expires_at, l.result_digest AS l_result_digest';
+export const leaseColumns = `l.holder AS l_holder, l.fence AS l_fence, l.lease_seconds AS l_lease_seconds,
+  l.renewed_at AS l_renewed_at, l.expires_at AS l_expires_at, l.result_digest AS l_result_digest`;
 
 export function leaseOf(row: Row): TaskLease | undefined {
   if (row['l_fence'] === null || row['l_fence'] === undefined) return undefined;
   return {
-    // A column without a value is null, and text otherwise.
+    // Both columns are text or null.
     holder: row['l_holder'] as string | null,
     fence: Number(row['l_fence']),
     leaseSeconds: Number(row['l_lease_seconds']),
@@ -194,11 +196,12 @@ export function leaseOf(row: Row): TaskLease | undefined {
 }
 
 /**
- * Writes a lease over the one that was read. A statement that waited for a task's lock sees that task as it is
- * by then, but what it joined as it was before: where the lease is another since, the transaction begins again.
+ * Replaces the lease that was read before. A statement that waits for the lock of a task returns the new
+ * task, but the joined lease from before the wait. If the lease has changed since then, the transaction
+ * starts again.
  */
 export function putLease(
-  work: Sending,
+  work: Sender,
   owner: string,
   taskId: string,
   lease: TaskLease,
@@ -223,7 +226,8 @@ export function timeText(timeMs: number): string {
 }
 
 function columnValues<Item extends object>(table: Table<Item>, record: Item): Record<string, Parameter> {
-  const values = record as Record<string, unknown>; // A record is read by the names of its own columns.
+  // `Columns` makes sure that the columns are keys of the record.
+  const values = record as Record<string, unknown>;
   return Object.fromEntries(
     Object.entries<Kind>(table.columns).map(([name, kind]) => [
       name,
@@ -239,7 +243,7 @@ function readColumn(kind: Kind, value: unknown): unknown {
   return kind === 'json' && typeof value === 'string' ? JSON.parse(value) : value;
 }
 
-/** `2026-01-31 12:00:00.5+00` as PostgreSQL writes it in UTC. */
+/** Converts `2026-01-31 12:00:00.5+00`, the format of PostgreSQL in UTC, to ISO 8601. */
 function isoOf(value: unknown): string {
   return new Date(String(value).replace(' ', 'T').replace(/\+00$/, 'Z')).toISOString();
 }

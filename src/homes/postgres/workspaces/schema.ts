@@ -1,21 +1,21 @@
-/** The tables of workspaces in PostgreSQL: real columns, foreign keys, and indexes for what is asked. */
+/** The tables of workspaces in PostgreSQL. */
 import type { Limits } from '../../../core/settings/limits.js';
 import type { PostgresSql } from '../connection.js';
 import { type Migration, type SteppedMigration, migrate } from '../migrate.js';
 
-/** One version of the tables, made of the one before. */
+/** A migration from the previous version of the tables. */
 export interface TableMigration {
-  /** `001_initial` and so on: what `meta:last_migration` holds afterwards. */
+  /** For example `001_initial`. Stored as `meta:last_migration`. */
   name: string;
   up: string;
-  /** Where it changes more rows than one transaction should. */
+  /** For a migration that changes too many rows for one transaction. */
   rows?: Pick<SteppedMigration, 'first' | 'rewrite'>;
 }
 
 /**
- * Every key begins with the owner, so that the tables can be distributed by it; the indexes on `id` alone serve the
- * operator, who names no owner. Columns that no record has yet (labels, run_at, retry, question and answer of
- * tasks) are there so that the rules which will use them need no second layout.
+ * Every primary key begins with the owner, so that the tables can be distributed by owner. The indexes on
+ * `id` alone are for requests of the operator, which have no owner. The columns labels, run_at, retry,
+ * question, asked_at, answer and answered_at of tasks are not used yet.
  */
 const initialTables = `
   CREATE SCHEMA IF NOT EXISTS workspaces;
@@ -61,7 +61,8 @@ const initialTables = `
     FOREIGN KEY (owner_id, workspace_id) REFERENCES workspaces.workspaces
   );
   CREATE INDEX projects_id ON workspaces.projects (id);
-  CREATE UNIQUE INDEX projects_name ON workspaces.projects (owner_id, workspace_id, name) WHERE deleted_at IS NULL;
+  CREATE UNIQUE INDEX projects_name ON workspaces.projects (owner_id, workspace_id, name)
+    WHERE deleted_at IS NULL;
   CREATE INDEX projects_workspace ON workspaces.projects (owner_id, workspace_id, id);
 
   CREATE TABLE workspaces.sessions (
@@ -91,8 +92,9 @@ const initialTables = `
   );
   CREATE INDEX sessions_id ON workspaces.sessions (id);
   CREATE INDEX sessions_project ON workspaces.sessions (owner_id, project_id, id);
-  -- The single active slot of a project.
-  CREATE UNIQUE INDEX sessions_active ON workspaces.sessions (owner_id, project_id) WHERE status IN ('active', 'idle') AND NOT removed;
+  -- A project has at most one active session.
+  CREATE UNIQUE INDEX sessions_active ON workspaces.sessions (owner_id, project_id)
+    WHERE status IN ('active', 'idle') AND NOT removed;
 
   CREATE TABLE workspaces.tasks (
     owner_id text NOT NULL,
@@ -124,7 +126,7 @@ const initialTables = `
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     version integer NOT NULL,
-    -- Unfinished tasks that it depends on.
+    -- The number of unfinished tasks that this task depends on.
     blockers integer NOT NULL DEFAULT 0 CHECK (blockers >= 0),
     PRIMARY KEY (owner_id, id),
     FOREIGN KEY (owner_id, session_id) REFERENCES workspaces.sessions,
@@ -135,8 +137,9 @@ const initialTables = `
   CREATE INDEX tasks_status ON workspaces.tasks (owner_id, session_id, status, id);
   CREATE INDEX tasks_project ON workspaces.tasks (owner_id, project_id, id);
   CREATE INDEX tasks_claimed ON workspaces.tasks (owner_id, claimed_by) WHERE status = 'running';
-  -- A claim reads its first row: the cost does not grow with what waits.
-  CREATE INDEX tasks_ready ON workspaces.tasks (owner_id, project_id, priority DESC, created_at, id) WHERE status = 'pending' AND blockers = 0;
+  -- A claim reads the first row of this index, so its cost does not grow with the number of ready tasks.
+  CREATE INDEX tasks_ready ON workspaces.tasks (owner_id, project_id, priority DESC, created_at, id)
+    WHERE status = 'pending' AND blockers = 0;
 
   CREATE TABLE workspaces.task_dependencies (
     owner_id text NOT NULL,
@@ -161,24 +164,25 @@ const initialTables = `
   );
   CREATE INDEX leases_expiry ON workspaces.leases (expires_at) WHERE holder IS NOT NULL;
 
-  -- Fails as a conflict does where the lease is not the one that its writer has read.
+  -- Fails with a serialization error if the lease has changed since its writer read it.
   CREATE FUNCTION workspaces.put_lease(
     owner text, task text, new_holder text, new_fence integer, seconds double precision, renewed timestamptz,
     expires timestamptz, digest text, fence_read integer, renewed_read timestamptz) RETURNS void
   LANGUAGE plpgsql AS $$
   BEGIN
-    INSERT INTO workspaces.leases AS l (owner_id, task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest)
+    INSERT INTO workspaces.leases AS l
+        (owner_id, task_id, holder, fence, lease_seconds, renewed_at, expires_at, result_digest)
       VALUES (owner, task, new_holder, new_fence, seconds, renewed, expires, digest)
       ON CONFLICT (owner_id, task_id) DO UPDATE SET holder = excluded.holder, fence = excluded.fence,
-        lease_seconds = excluded.lease_seconds, renewed_at = excluded.renewed_at, expires_at = excluded.expires_at,
-        result_digest = excluded.result_digest
+        lease_seconds = excluded.lease_seconds, renewed_at = excluded.renewed_at,
+        expires_at = excluded.expires_at, result_digest = excluded.result_digest
       WHERE l.fence = fence_read AND l.renewed_at = renewed_read;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'the lease of % has changed', task USING ERRCODE = 'serialization_failure';
     END IF;
   END $$;
 
-  -- Work too large for one transaction, until it is done.
+  -- Work that is too large for one transaction. A row is deleted when its work is done.
   CREATE TABLE workspaces.bulk_work (
     owner_id text NOT NULL,
     kind text NOT NULL,
@@ -187,23 +191,32 @@ const initialTables = `
     PRIMARY KEY (owner_id, kind, name)
   );
 
-  -- A re-keying that is under way, under the id of its key, and how far it came.
-  CREATE TABLE workspaces.reseals (key_id text PRIMARY KEY, entity text NOT NULL, owner_id text NOT NULL, id text NOT NULL);
+  -- The progress of a re-keying: the id of the new key and the last record that was re-encrypted.
+  CREATE TABLE workspaces.reseals (
+    key_id text PRIMARY KEY,
+    entity text NOT NULL,
+    owner_id text NOT NULL,
+    id text NOT NULL
+  );
 
   CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL)`;
 
 export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];
 
-/** Brings the tables to the newest version, and notes each with the seed's keys in the transaction that makes it, or that ends it. */
+/**
+ * Migrates the tables to the newest version. Each migration stores its version under the seed's metadata
+ * keys.
+ */
 export function migrateWorkspacesUp(
   sql: PostgresSql,
   limits: Limits,
   migrations: readonly TableMigration[] = workspacesMigrations,
 ): Promise<void> {
   const steps = migrations.map(({ name, up, rows }, index): Migration => {
-    const noted = `INSERT INTO workspaces.metadata VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
+    const storeVersion = `INSERT INTO workspaces.metadata
+      VALUES ('meta:schema_version', '${index + 1}'), ('meta:last_migration', '${name}')
       ON CONFLICT (key) DO UPDATE SET value = excluded.value`;
-    return rows === undefined ? `${up}; ${noted}` : { up, ...rows, finish: noted };
+    return rows === undefined ? `${up}; ${storeVersion}` : { up, ...rows, finish: storeVersion };
   });
   return migrate(sql, 'workspaces', steps, limits.migrationStepRowsMax);
 }

@@ -1,4 +1,4 @@
-/** Work sessions in PostgreSQL; the single active slot is a unique index. */
+/** Work sessions in PostgreSQL. A unique index makes sure that a project has at most one active session. */
 import { type SessionStatus, type WorkSession, holdsSlot } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
 import type { NewSession, SessionPatch } from '../../../workspaces/schemas.js';
@@ -13,19 +13,20 @@ import {
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../connection.js';
 import { clockColumn } from '../database-clock.js';
-import { findProject, workspaceOfProject } from './holders.js';
+import { findProject, workspaceOfProject } from './project-verbs.js';
 import { type Row, insertRecord, recordOf, rowAt, selected, sessionTable, updateRecord } from './rows.js';
 import type { WorkspacesWork } from './work.js';
 
-/** A session, and what stands above it. */
+/** A session with the ids of its project and owner. */
 export interface SessionPath {
   session: WorkSession;
   projectId: string;
   ownerId: string;
 }
 
-const joined = `workspaces.sessions s JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id ${workspaceOfProject}`;
-/** What is deleted, or on its way out, is not there. */
+const joined = `workspaces.sessions s
+  JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id ${workspaceOfProject}`;
+/** Excludes sessions that are deleted or being purged, or whose project or workspace is deleted. */
 export const visible = 'NOT s.removed AND p.deleted_at IS NULL AND w.deleted_at IS NULL';
 
 export async function findSession(
@@ -37,7 +38,8 @@ export async function findSession(
   const [at, parameters] = rowAt('s', owner, id);
   const [row] = await query<Row>(
     sql,
-    `SELECT ${selected('s', sessionTable)}, s.owner_id FROM ${joined} WHERE ${at} AND ${visible}${lock ? ' FOR UPDATE OF s' : ''}`,
+    `SELECT ${selected('s', sessionTable)}, s.owner_id FROM ${joined}
+      WHERE ${at} AND ${visible}${lock ? ' FOR UPDATE OF s' : ''}`,
     parameters,
   );
   if (row === undefined) throw notFound('session', id);
@@ -52,7 +54,9 @@ export async function activeSession(
 ): Promise<WorkSession | null> {
   const [row] = await query<Row>(
     sql,
-    `SELECT ${selected('s', sessionTable)} FROM workspaces.sessions s WHERE s.owner_id = $1 AND s.project_id = $2 AND s.status IN ('active', 'idle') AND NOT s.removed${lock ? ' FOR UPDATE' : ''}`,
+    `SELECT ${selected('s', sessionTable)} FROM workspaces.sessions s
+      WHERE s.owner_id = $1 AND s.project_id = $2 AND s.status IN ('active', 'idle') AND NOT s.removed
+      ${lock ? 'FOR UPDATE' : ''}`,
     [owner, projectId],
   );
   return row === undefined ? null : recordOf('s', sessionTable, row);
@@ -102,30 +106,38 @@ export async function deleteSession(
   const path = await findSession(work.sql, owner, id, true);
   checkVersion(path.session, ifVersion);
   work.send(
-    `WITH gone AS (UPDATE workspaces.sessions SET removed = true WHERE owner_id = $1 AND id = $2 RETURNING project_id, open_tasks),
-      project AS (UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone WHERE p.owner_id = $1 AND p.id = gone.project_id RETURNING p.workspace_id, p.deleted_at, gone.open_tasks)
-      UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks - project.open_tasks FROM project WHERE w.owner_id = $1 AND w.id = project.workspace_id AND project.deleted_at IS NULL`,
+    `WITH gone AS (
+        UPDATE workspaces.sessions SET removed = true WHERE owner_id = $1 AND id = $2
+        RETURNING project_id, open_tasks),
+      project AS (
+        UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone
+        WHERE p.owner_id = $1 AND p.id = gone.project_id
+        RETURNING p.workspace_id, p.deleted_at, gone.open_tasks)
+      UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks - project.open_tasks FROM project
+        WHERE w.owner_id = $1 AND w.id = project.workspace_id AND project.deleted_at IS NULL`,
     [path.ownerId, id],
   );
-  work.markBulk(path.ownerId, 'purge', id, 'session');
+  work.addBulkWork(path.ownerId, 'purge', id, 'session');
   announce(work, 'deleted', path);
 }
 
-/** A sign of life of an idle session makes it active again. */
+/** Makes an idle session active again. */
 export async function wakeSession(work: WorkspacesWork, path: SessionPath): Promise<void> {
   if (path.session.status !== 'idle') return;
-  // Only now is it locked: the look before may be old.
+  // The session was read without a lock before, so it is read again.
   const fresh = await findSession(work.sql, path.ownerId, path.session.id, true);
   if (fresh.session.status === 'idle') await moveTo(work, fresh, 'active', {});
 }
 
-/** Ends the sessions whose time is over; answers how many. */
+/** Ends sessions that have reached `max_idle_time` or `max_lifetime`. Returns how many there were. */
 export async function endDueSessions(work: WorkspacesWork, limit: number): Promise<number> {
   const rows = await work.rows(
     `SELECT due.*, ${clockColumn} FROM (SELECT ${selected('s', sessionTable)}, s.owner_id FROM ${joined}
       WHERE s.status IN ('active', 'idle') AND NOT s.removed AND (
-        (s.max_idle_time > 0 AND s.last_active + s.max_idle_time * interval '1 second' <= ${work.clockSql}) OR
-        (s.max_lifetime > 0 AND s.started_at + s.max_lifetime * interval '1 second' <= ${work.clockSql}))
+        (s.max_idle_time > 0
+          AND s.last_active + s.max_idle_time * interval '1 second' <= ${work.clockSql}) OR
+        (s.max_lifetime > 0
+          AND s.started_at + s.max_lifetime * interval '1 second' <= ${work.clockSql}))
       ORDER BY s.id LIMIT ${limit} FOR UPDATE OF s SKIP LOCKED) due`,
   );
   work.readClock(rows.at(-1));
@@ -152,7 +164,7 @@ async function moveTo(
   const { session } = path;
   const after = moveSession(session, to, work.nowMs);
   if (holdsSlot(to) && !holdsSlot(session.status)) {
-    // Starts of one project come one after the other.
+    // Only one session of a project can become active at a time.
     await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 3))', [session.project_id]);
     const holder = await activeSession(work.sql, path.ownerId, session.project_id, true);
     if (holder !== null && options.takeover !== true) throw slotTaken(holder);

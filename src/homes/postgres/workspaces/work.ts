@@ -1,4 +1,4 @@
-/** What workspaces keep for the length of one transaction: claims to wake, and work left behind. */
+/** The part of workspaces in a transaction: it collects ready tasks and bulk work until the commit. */
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../../core/change.js';
 import type { KnownUsers } from '../known-users.js';
@@ -7,22 +7,22 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { Parameter } from '../connection.js';
 import { type Row, timeText } from './rows.js';
 
-/** What follows a commit. */
-export interface Left {
-  /** Projects in which so many tasks became ready. */
+/** What to do after the commit. */
+export interface CommitEffects {
+  /** The number of tasks that became ready, by project. */
   readonly ready: ReadonlyMap<string, number>;
-  /** Marks of bulk work were left behind. */
-  readonly work: boolean;
+  /** True if the transaction added bulk work. */
+  readonly hasBulkWork: boolean;
 }
 
 export class WorkspacesWork {
   readonly #work: Work;
   readonly #ready = new Map<string, number>();
-  #leftWork = false;
+  #hasBulkWork = false;
 
-  constructor(work: Work, afterCommit: (left: Left) => void) {
+  constructor(work: Work, afterCommit: (effects: CommitEffects) => void) {
     this.#work = work;
-    work.afterCommit(() => afterCommit({ ready: this.#ready, work: this.#leftWork }));
+    work.afterCommit(() => afterCommit({ ready: this.#ready, hasBulkWork: this.#hasBulkWork }));
   }
 
   get sql(): TransactionSql {
@@ -56,12 +56,12 @@ export class WorkspacesWork {
     return users.ensure(this.#work, user);
   }
 
-  /** Goes by the database's clock from here on, as a row has it under `clock_ms`. */
+  /** Uses the database's clock from now on, as read in the column `clock_ms` of the row. */
   readClock(row: Row | undefined): void {
     if (row !== undefined) this.#work.readClock(row['clock_ms']);
   }
 
-  /** The clock of the write in a statement, as one that waits for nothing reads it. */
+  /** The database's clock in SQL, with the skew of tests. */
   get clockSql(): string {
     return `(clock_timestamp() + ${this.#work.clock.skewMs} * interval '1 millisecond')`;
   }
@@ -74,12 +74,13 @@ export class WorkspacesWork {
     this.#ready.set(projectId, (this.#ready.get(projectId) ?? 0) + tasks);
   }
 
-  markBulk(owner: string, kind: string, name: string, value: string): void {
+  /** Records work that is too large for this transaction. It is done in steps after the commit. */
+  addBulkWork(owner: string, kind: string, name: string, value: string): void {
     this.send(
       `INSERT INTO workspaces.bulk_work (owner_id, kind, name, value) VALUES ($1, $2, $3, $4)
         ON CONFLICT (owner_id, kind, name) DO UPDATE SET value = excluded.value`,
       [owner, kind, name, value],
     );
-    this.#leftWork = true;
+    this.#hasBulkWork = true;
   }
 }

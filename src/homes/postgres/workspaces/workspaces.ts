@@ -1,5 +1,6 @@
-/** Workspaces in PostgreSQL: each write verb of the port is a step; any number of servers share the tables. */
-import type { StoaError } from '../../../core/errors.js';
+/**
+ * Workspaces in PostgreSQL: the port. Each write verb returns a step. Any number of servers share the tables.
+ */
 import { PostgresStep } from '../step.js';
 import type { Work } from '../work.js';
 import type { PostgresWriter } from '../writer.js';
@@ -39,35 +40,35 @@ import type {
 } from '../../../workspaces/schemas.js';
 import type { PostgresSql } from '../connection.js';
 import type { DatabaseClock } from '../database-clock.js';
-import { newerTables } from '../migrate.js';
 import type { KnownUsers } from '../known-users.js';
-import { takeTurn } from '../turns.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
-import { bulkStep } from './bulk.js';
-import * as holders from './holders.js';
+import { WorkspacesBackground } from './background.js';
+import * as claims from './claims.js';
 import * as lists from './lists.js';
-import { ReadyCalls } from './ready-calls.js';
-import { resealStep, startReseal } from './reseal.js';
+import * as projects from './project-verbs.js';
+import { ReadyNotices } from './ready-notices.js';
 import { type TableMigration, migrateWorkspacesUp, workspacesMigrations } from './schema.js';
 import * as sessions from './sessions.js';
+import { findTask } from './task-rows.js';
 import * as tasks from './tasks.js';
-import { type Left, WorkspacesWork } from './work.js';
+import { type CommitEffects, WorkspacesWork } from './work.js';
+import * as workspaceVerbs from './workspace-verbs.js';
 
 export interface PostgresWorkspacesOptions {
   readonly limits: Limits;
   readonly clock: DatabaseClock;
   readonly sealer: Sealer;
   readonly users: KnownUsers;
-  /** Faults that no caller waits for. */
+  /** Errors of background work. */
   readonly onError: (error: unknown, about: string) => void;
   readonly sweepIntervalMs?: number | undefined;
-  /** The versions of the tables, instead of this program's; for tests. */
+  /** Tests only: replaces the table versions of this program. */
   readonly migrations?: readonly TableMigration[] | undefined;
 }
 
 const defaultSweepMs = 1_000;
 
-/** Makes the tables where they are missing, listens for ready tasks, and begins to sweep. */
+/** Creates missing tables, listens for ready tasks, and starts to sweep. */
 export async function openPostgresWorkspaces(
   sql: PostgresSql,
   writer: PostgresWriter,
@@ -84,44 +85,42 @@ export class PostgresWorkspaces implements WorkspacesPort {
   readonly #sql: PostgresSql;
   readonly #writer: PostgresWriter;
   readonly #options: PostgresWorkspacesOptions;
-  readonly #calls: ReadyCalls;
-  #sweeping: NodeJS.Timeout | undefined;
-  #background: Promise<void> = Promise.resolve();
-  /** Who waits for a re-keying, told of each step. */
-  readonly #resealed = new Set<(records: number) => void>();
-  #closing = false;
-  /** Why nothing is written any more. */
-  #newer: StoaError | undefined;
+  readonly #notices: ReadyNotices;
+  readonly #background: WorkspacesBackground;
 
   constructor(sql: PostgresSql, writer: PostgresWriter, options: PostgresWorkspacesOptions) {
     this.#sql = sql;
     this.#writer = writer;
     this.#options = options;
     this.waiters = new ReadyWaiters(options.limits.claimsWaitingMax);
-    this.#calls = new ReadyCalls({
+    this.#notices = new ReadyNotices({
       sql,
       waiters: this.waiters,
-      onError: (error) => options.onError(error, 'waking claims that wait'),
+      onError: (error) => options.onError(error, 'waking waiting claims'),
+    });
+    this.#background = new WorkspacesBackground({
+      ...options,
+      sql,
+      transact: (run) => this.#transact(run),
+      versions: (options.migrations ?? workspacesMigrations).length,
+      sweepIntervalMs: options.sweepIntervalMs ?? defaultSweepMs,
     });
   }
 
   async start(): Promise<void> {
-    await this.#calls.start();
-    const intervalMs = this.#options.sweepIntervalMs ?? defaultSweepMs;
-    this.#sweeping = setInterval(() => this.#inBackground(() => this.#sweepInTurn(intervalMs)), intervalMs);
-    this.#sweeping.unref();
-    this.#inBackground(() => this.#settle());
+    await this.#notices.start();
+    this.#background.start();
   }
 
   createWorkspace(owner: string, id: string, input: NewWorkspace): PostgresStep<Workspace> {
     return new PostgresStep([], async (work) => {
       await this.#options.users.ensure(work, owner);
-      return holders.createWorkspace(work.part(this.#part), owner, id, input);
+      return workspaceVerbs.createWorkspace(work.part(this.#part), owner, id, input);
     });
   }
 
   getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
-    return holders.findWorkspace(this.#sql, owner, id, { deleted });
+    return workspaceVerbs.findWorkspace(this.#sql, owner, id, { deleted });
   }
 
   listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>> {
@@ -134,11 +133,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
     patch: WorkspacePatch,
     ifVersion: number | undefined,
   ): PostgresStep<Workspace> {
-    return this.#step((work) => holders.updateWorkspace(work, owner, id, patch, ifVersion));
+    return this.#step((work) => workspaceVerbs.updateWorkspace(work, owner, id, patch, ifVersion));
   }
 
   deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<Workspace> {
-    return this.#step((work) => holders.deleteWorkspace(work, owner, id, ifVersion));
+    return this.#step((work) => workspaceVerbs.deleteWorkspace(work, owner, id, ifVersion));
   }
 
   restoreWorkspace(
@@ -147,23 +146,23 @@ export class PostgresWorkspaces implements WorkspacesPort {
     name: string | undefined,
     ifVersion: number | undefined,
   ): PostgresStep<Workspace> {
-    return this.#step((work) => holders.restoreWorkspace(work, owner, id, name, ifVersion));
+    return this.#step((work) => workspaceVerbs.restoreWorkspace(work, owner, id, name, ifVersion));
   }
 
   purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
-    return this.#step((work) => holders.purgeWorkspace(work, owner, id, ifVersion));
+    return this.#step((work) => workspaceVerbs.purgeWorkspace(work, owner, id, ifVersion));
   }
 
   createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): PostgresStep<Project> {
-    return this.#step((work) => holders.createProject(work, owner, workspaceId, id, input));
+    return this.#step((work) => projects.createProject(work, owner, workspaceId, id, input));
   }
 
   async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
-    return (await holders.findProject(this.#sql, owner, id, { deleted })).project;
+    return (await projects.findProject(this.#sql, owner, id, { deleted })).project;
   }
 
   async listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>> {
-    const workspace = await holders.findWorkspace(this.#sql, owner, workspaceId);
+    const workspace = await workspaceVerbs.findWorkspace(this.#sql, owner, workspaceId);
     return lists.listProjects(this.#sql, workspace.owner_id, workspaceId, request);
   }
 
@@ -173,11 +172,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
     patch: ProjectPatch,
     ifVersion: number | undefined,
   ): PostgresStep<Project> {
-    return this.#step((work) => holders.updateProject(work, owner, id, patch, ifVersion));
+    return this.#step((work) => projects.updateProject(work, owner, id, patch, ifVersion));
   }
 
   deleteProject(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<Project> {
-    return this.#step((work) => holders.deleteProject(work, owner, id, ifVersion));
+    return this.#step((work) => projects.deleteProject(work, owner, id, ifVersion));
   }
 
   restoreProject(
@@ -186,11 +185,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
     name: string | undefined,
     ifVersion: number | undefined,
   ): PostgresStep<Project> {
-    return this.#step((work) => holders.restoreProject(work, owner, id, name, ifVersion));
+    return this.#step((work) => projects.restoreProject(work, owner, id, name, ifVersion));
   }
 
   purgeProject(owner: Owner, id: string, ifVersion: number | undefined): PostgresStep<void> {
-    return this.#step((work) => holders.purgeProject(work, owner, id, ifVersion));
+    return this.#step((work) => projects.purgeProject(work, owner, id, ifVersion));
   }
 
   createSession(owner: Owner, projectId: string, id: string, input: NewSession): PostgresStep<WorkSession> {
@@ -206,12 +205,12 @@ export class PostgresWorkspaces implements WorkspacesPort {
     projectId: string,
     request: ListRequest<SessionStatus>,
   ): Promise<Listed<WorkSession>> {
-    const { workspace } = await holders.findProject(this.#sql, owner, projectId);
+    const { workspace } = await projects.findProject(this.#sql, owner, projectId);
     return lists.listSessions(this.#sql, workspace.owner_id, projectId, request);
   }
 
   async activeSession(owner: Owner, projectId: string): Promise<WorkSession | null> {
-    const { workspace } = await holders.findProject(this.#sql, owner, projectId);
+    const { workspace } = await projects.findProject(this.#sql, owner, projectId);
     return sessions.activeSession(this.#sql, workspace.owner_id, projectId);
   }
 
@@ -233,7 +232,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   async getTask(owner: Owner, id: string): Promise<Task> {
-    return (await tasks.findTask(this.#sql, owner, id)).held.task;
+    return (await findTask(this.#sql, owner, id)).held.task;
   }
 
   async listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
@@ -247,7 +246,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     after: string | null,
     limit: number,
   ): Promise<Listed<Task>> {
-    const { workspace } = await holders.findProject(this.#sql, owner, projectId);
+    const { workspace } = await projects.findProject(this.#sql, owner, projectId);
     return lists.listReady(this.#sql, workspace.owner_id, projectId, after, limit);
   }
 
@@ -265,23 +264,23 @@ export class PostgresWorkspaces implements WorkspacesPort {
     holder: string,
     leaseSeconds: number,
   ): PostgresStep<ClaimOutcome> {
-    return this.#step((work) => tasks.claimTask(work, owner, projectId, holder, leaseSeconds));
+    return this.#step((work) => claims.claimTask(work, owner, projectId, holder, leaseSeconds));
   }
 
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): PostgresStep<TaskLease> {
-    return this.#taskStep(id, (work) => tasks.heartbeatTask(work, owner, id, fence, by));
+    return this.#taskStep(id, (work) => claims.heartbeatTask(work, owner, id, fence, by));
   }
 
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => tasks.completeTask(work, owner, id, input, by));
+    return this.#taskStep(id, (work) => claims.completeTask(work, owner, id, input, by));
   }
 
   failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => tasks.failTask(work, owner, id, input, by));
+    return this.#taskStep(id, (work) => claims.failTask(work, owner, id, input, by));
   }
 
   cancelTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
-    return this.#taskStep(id, (work) => tasks.cancelTask(work, owner, id, reason));
+    return this.#taskStep(id, (work) => claims.cancelTask(work, owner, id, reason));
   }
 
   requireTaskVersion(owner: Owner, id: string, version: number): PostgresStep<void> {
@@ -289,77 +288,42 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   requireClaim(owner: Owner, id: string, fence: number): PostgresStep<void> {
-    return this.#taskStep(id, (work) => tasks.requireClaim(work, owner, id, fence));
+    return this.#taskStep(id, (work) => claims.requireClaim(work, owner, id, fence));
   }
 
-  /** Takes back what an agent had claimed, under its id or its name, in the transaction in which its presence is lost. */
+  /**
+   * Makes the tasks of an agent ready again, in the transaction that ends its presence. `names`: its id and
+   * name.
+   */
   releaseClaims(work: Work, ownerId: string, names: readonly string[]): Promise<void> {
-    return tasks.releaseClaims(work.part(this.#part), ownerId, names);
+    return claims.releaseClaims(work.part(this.#part), ownerId, names);
   }
 
-  async beginReseal(): Promise<void> {
-    await this.#transact((work) => startReseal(work, this.#options.sealer));
-    this.#inBackground(() => this.#settle());
+  beginReseal(): Promise<void> {
+    return this.#background.beginReseal();
   }
 
-  async reseal(onProgress: (resealed: number) => void): Promise<number> {
-    let resealed = 0;
-    const listener = (records: number): void => {
-      resealed += records;
-      onProgress(resealed);
-    };
-    this.#resealed.add(listener);
-    try {
-      await this.#transact((work) => startReseal(work, this.#options.sealer));
-      while (!this.#closing && (await this.#reseal()));
-    } finally {
-      this.#resealed.delete(listener);
-    }
-    return resealed;
+  reseal(onProgress: (resealed: number) => void): Promise<number> {
+    return this.#background.reseal(onProgress);
   }
 
-  /** A step of a re-keying that was begun here or cut off; false when there is none. */
-  async #reseal(): Promise<boolean> {
-    const records = await this.#transact((work) => resealStep(work, this.#options.sealer));
-    if (records === null) return false;
-    for (const listener of this.#resealed) listener(records);
-    return true;
+  /** Handles expired leases, sessions past their limits, and bulk work. */
+  sweep(): Promise<void> {
+    return this.#background.sweep();
   }
 
-  /** Does what is due: lapsed leases, sessions past their limits, bulk work. */
-  async sweep(): Promise<void> {
-    await this.#lookForNewer();
-    if (this.#newer !== undefined) return;
-    const stepMax = this.#options.limits.sweepStepMax;
-    while (!this.#closing && (await this.#transact((work) => tasks.returnLapsed(work, stepMax))) === stepMax);
-    while (
-      !this.#closing &&
-      (await this.#transact((work) => sessions.endDueSessions(work, stepMax))) === stepMax
-    );
-    await this.#settle();
-  }
-
-  /** Every server looks whether the tables are still its own; one of them sweeps. */
-  async #sweepInTurn(intervalMs: number): Promise<void> {
-    await this.#lookForNewer();
-    if (this.#newer === undefined && (await takeTurn(this.#sql, 'workspaces', intervalMs)))
-      await this.sweep();
-  }
-
-  /** Resolves when what runs in the background has ended. */
+  /** Resolves when the background work that was started so far has ended. */
   idle(): Promise<void> {
-    return this.#background;
+    return this.#background.idle();
   }
 
   async close(): Promise<void> {
-    this.#closing = true;
-    clearInterval(this.#sweeping);
     this.waiters.close();
-    await this.#background;
-    await this.#calls.close();
+    await this.#background.close();
+    await this.#notices.close();
   }
 
-  /** Every kind of record for exports and imports. */
+  /** The record types of exports and imports. */
   records(): [type: string, store: RecordStore][] {
     return workspacesRecords({
       sql: this.#sql,
@@ -378,43 +342,16 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   readonly #part = (work: Work): WorkspacesWork => {
-    if (this.#newer !== undefined) throw this.#newer;
-    return new WorkspacesWork(work, (left) => this.#afterCommit(left));
+    this.#background.checkTables();
+    return new WorkspacesWork(work, (effects) => this.#afterCommit(effects));
   };
 
-  /** A write that no caller asked for. */
   #transact<T>(run: (work: WorkspacesWork) => Promise<T>): Promise<T> {
     return this.#writer.transact((work) => run(work.part(this.#part)));
   }
 
-  #afterCommit({ ready, work }: Left): void {
-    this.#calls.call(ready);
-    if (work) this.#inBackground(() => this.#settle());
-  }
-
-  /** Marked work until none is left. */
-  async #settle(): Promise<void> {
-    if (this.#newer !== undefined) return;
-    while (!this.#closing && (await this.#transact((work) => bulkStep(work))));
-    while (!this.#closing && (await this.#reseal()));
-  }
-
-  /** A newer program that changes the tables must not find what this one would go on writing. */
-  async #lookForNewer(): Promise<void> {
-    if (this.#newer !== undefined) return;
-    this.#newer = await newerTables(
-      this.#sql,
-      'workspaces',
-      (this.#options.migrations ?? workspacesMigrations).length,
-    );
-    if (this.#newer !== undefined) this.#options.onError(this.#newer, 'looking at the tables of workspaces');
-  }
-
-  /** One thing after the other; what fails is reported and tried again with the next sweep. */
-  #inBackground(body: () => Promise<void>): void {
-    if (this.#closing) return;
-    this.#background = this.#background.then(body).catch((error: unknown) => {
-      if (!this.#closing) this.#options.onError(error, 'background work on workspaces');
-    });
+  #afterCommit({ ready, hasBulkWork }: CommitEffects): void {
+    this.#notices.publish(ready);
+    if (hasBulkWork) this.#background.settleSoon();
   }
 }

@@ -34,7 +34,7 @@ beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
 });
-/** Databases are each test's own; Redis is shared. */
+/** Each test has its own database; all tests share one Redis. */
 beforeEach(() => emptyRedis(redis.url));
 afterAll(() => redis.stop());
 afterEach(async () => {
@@ -78,12 +78,12 @@ function sets(prefix: string, length: number): CommitInput['operations'] {
   return Array.from({ length }, (_, index) => ({ op: 'data.set', key: `${prefix}${index}`, value: index }));
 }
 
-/** An Idempotency-Key that was never used before. */
+/** A new Idempotency-Key. */
 function freshKey() {
   return { scope: 'ada', key: randomUUID(), fingerprint: 'f', seconds: 60 };
 }
 
-/** Makes something again and again, until the quota is used up. */
+/** Creates items until the quota is used up. */
 async function untilRefused(create: () => Promise<unknown>): Promise<void> {
   for (let made = 0; made < 100; made += 1) {
     const outcome = await create().catch((error: unknown) => error);
@@ -91,7 +91,7 @@ async function untilRefused(create: () => Promise<unknown>): Promise<void> {
     expect(outcome).toMatchObject({ code: 'quota_exceeded' });
     return;
   }
-  expect.fail('A hundred answers were kept.');
+  expect.fail('The quota did not refuse any of 100 answers.');
 }
 
 describe('a commit in PostgreSQL', () => {
@@ -181,12 +181,12 @@ describe('a commit in PostgreSQL', () => {
       });
     expect(await finish()).toMatchObject({ ok: true });
     expect(await stoa.workspaces.getTask(ada, id)).toMatchObject({ status: 'completed', output: 'done' });
-    // The claim is over: the same again is a late write.
+    // The claim has ended, so a repeat is refused.
     expect(await finish()).toMatchObject({ ok: false, failed: { check: 0, code: 'fenced' } });
     expect(await saidIn(stoa)).toEqual(['it is 42']);
   });
 
-  describe('does nothing of all when', () => {
+  describe('does nothing at all when', () => {
     let ids: Awaited<ReturnType<typeof project>>;
     /** One operation of each kind whose effect would be visible. */
     const operations = (): CommitInput['operations'] => [
@@ -326,7 +326,7 @@ describe('a commit in PostgreSQL', () => {
     expect(outcomes.filter(({ ok }) => ok)).toHaveLength(10);
   });
 
-  it('that only increments loses nothing under concurrency', async () => {
+  it('concurrent commits that only increment lose no increment', async () => {
     const many = Array.from({ length: 40 }, (_, index) =>
       commit({
         operations: [
@@ -345,7 +345,7 @@ describe('a commit in PostgreSQL', () => {
     );
   });
 
-  it('can run beside single writes of the same documents without losing one', async () => {
+  it('commits and single writes of the same documents lose no write', async () => {
     const work = Array.from({ length: 20 }, (_, index) => [
       commit({
         operations: [
@@ -526,11 +526,13 @@ describe('a commit in PostgreSQL', () => {
         await query(
           database,
           `CREATE FUNCTION refuse_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF nextval('attempts') = 1 THEN RAISE 'conflict' USING ERRCODE = '40001'; END IF; RETURN NULL; END $$`,
+            IF nextval('attempts') = 1 THEN RAISE 'conflict' USING ERRCODE = '40001'; END IF;
+            RETURN NULL; END $$`,
         );
         await query(
           database,
-          'CREATE CONSTRAINT TRIGGER refuse_first AFTER INSERT ON commit_outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_first()',
+          `CREATE CONSTRAINT TRIGGER refuse_first AFTER INSERT ON commit_outbox
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_first()`,
         );
       } finally {
         await database.end();
@@ -542,7 +544,7 @@ describe('a commit in PostgreSQL', () => {
     });
   });
 
-  it("counts answers that are kept against the user's bytes", async () => {
+  it("counts stored answers against the user's byte quota", async () => {
     const bytes = 1_000;
     const counting = await open({ postgres: url, limits: { dataBytesPerUserMax: 4_000 } });
     await counting.data.set(ada, 'default', 'large', 'x'.repeat(bytes));
@@ -593,7 +595,7 @@ describe('a commit in PostgreSQL', () => {
     });
   });
 
-  it('takes the registry along', async () => {
+  it('includes operations of the registry', async () => {
     const agent = await stoa.registry.createAgent(ada, { name: 'scout' });
     expect(
       await commit({
@@ -687,7 +689,7 @@ describe('the outbox', () => {
     expect(await saidIn(other)).toEqual(['later']);
   });
 
-  it('two servers on one database commit over the same names, and every message comes once', async () => {
+  it('delivers every message once while two servers commit to the same keys', async () => {
     const options = {
       postgres: url,
       redis: redis.url,
@@ -803,7 +805,8 @@ describe('the outbox', () => {
     await refuseLargeStatements(sql, 'commit_outbox', 3);
     await query(
       sql,
-      `INSERT INTO commit_outbox (delivery, place, message, user_id) SELECT gen_random_uuid(), 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
+      `INSERT INTO commit_outbox (delivery, destination, message, user_id)
+        SELECT gen_random_uuid(), 'inbox', '{}', 'ada' FROM generate_series(1, 10)`,
     );
     const faults: unknown[] = [];
     const port = { deliver: () => Promise.reject(new StoaError('internal', 'It is not for this one.')) };
@@ -827,19 +830,18 @@ describe('the outbox', () => {
     const stoa = await open({ postgres: url });
     const outcome = await stoa.commit.commit(ada, both);
     expect(outcome).toMatchObject({ ok: true });
-    // A message for a room that is gone meanwhile, and one behind it.
+    // A message for a room that does not exist any more, and one after it.
     const [row] = await query<{ message: string }>(sql, 'SELECT message FROM commit_outbox');
-    // The text of what was delivered is in its room alone.
+    // The text of a delivered message is only in its room.
     expect(row?.message).toBe('{}');
     const [said] = (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 1 })).items;
     const message = { from: said?.from, parentId: null, proof: null, serverSigned: false };
-    const insert = (roomId: string, place: string, body: string) =>
-      query(sql, 'INSERT INTO commit_outbox (delivery, place, message, user_id) VALUES ($1, $2, $3, $4)', [
-        randomUUID(),
-        place,
-        JSON.stringify({ ...message, roomId, body }),
-        'ada',
-      ]);
+    const insert = (roomId: string, destination: string, body: string) =>
+      query(
+        sql,
+        'INSERT INTO commit_outbox (delivery, destination, message, user_id) VALUES ($1, $2, $3, $4)',
+        [randomUUID(), destination, JSON.stringify({ ...message, roomId, body }), 'ada'],
+      );
     await insert(randomUUID(), `room ${globalRoomId}`, 'into nothing');
     await insert(globalRoomId, `room ${globalRoomId}`, 'behind it');
     await until(
@@ -852,7 +854,7 @@ describe('the outbox', () => {
     ).toEqual([{ reason: 'room not found', attempts: 1 }]);
   });
 
-  it('shows in the status and the metrics of a server', async () => {
+  it('appears in the status and the metrics of a server', async () => {
     const stoa = await open({ postgres: url, limits: { commitDeliveryWaitSeconds: 0.1 } });
     const app = createApp(stoa);
     const address = await app.listen({ port: 0, host: '127.0.0.1' });
@@ -883,7 +885,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('stops waiting for a server that hangs inside a commit when the database ends its transaction', async () => {
+  it('continues after the database ends the transaction of a hanging server', async () => {
     const stoa = await open({ postgres: url });
     const hanging = await openPostgres(new URL(url), { connectionsMax: 1, idleTransactionSecondsMax: 0.5 });
     let committed: Promise<unknown> | undefined;
@@ -898,7 +900,7 @@ describe('the outbox', () => {
     });
     await expect(outcome).rejects.toMatchObject({ code: 'backend_unavailable' });
     expect(await committed).toMatchObject({ ok: true });
-    // The pool is whole: the next transaction has a new connection.
+    // The pool replaced the connection: the next transaction works.
     expect(await transaction(hanging, (tx) => query(tx, 'SELECT 1 AS one'))).toEqual([{ one: 1 }]);
     await hanging.end();
   });

@@ -53,7 +53,7 @@ async function makeProject(
   return { workspaceId, projectId, sessionId };
 }
 
-/** Lets the servers work until enough was acknowledged, and kills them in the middle of it. */
+/** Runs the servers until enough commits were acknowledged, then kills them while they work. */
 async function workAndKill(servers: readonly RunningServer[], story: Writing): Promise<void> {
   const acknowledged = story.acknowledged.more(enough);
   const writing = servers.flatMap((server) =>
@@ -109,11 +109,11 @@ function newStory(projectId: string): Writing {
   };
 }
 
-it('killed servers leave every acknowledged commit complete, no partial commit, and every message once', async () => {
+it('killed servers leave every acknowledged commit complete and deliver every message once', async () => {
   const { url } = await sharedPostgres();
   const secretKeys = 'cd'.repeat(32);
   const operatorToken = 'operator-of-this-test-and-of-no-other';
-  const places = ['--postgres', url, '--redis', redis.url];
+  const homeOptions = ['--postgres', url, '--redis', redis.url];
   const environment = {
     STOA_SECRET_KEYS: secretKeys,
     STOA_OPERATOR_TOKEN: operatorToken,
@@ -131,7 +131,7 @@ it('killed servers leave every acknowledged commit complete, no partial commit, 
   const story = newStory(made.projectId);
   for (let round = 0; round < rounds; round += 1) {
     const servers = await Promise.all(
-      ['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), places, environment)),
+      ['one', 'two'].map((name) => program.up(program.path(`${name}-${round}`), homeOptions, environment)),
     );
     await workAndKill(servers, story);
     await expectWhole(stoa, made, story.acknowledged.numbers);

@@ -29,7 +29,8 @@ describe('the data store in PostgreSQL', () => {
     open: (options) => openData(gate.url, options),
     putForeign: async ({ _id, userId, namespace, key, value, createdAt, updatedAt }) => {
       await sql.unsafe(
-        `INSERT INTO agent_data_store (_id, "userId", namespace, key, value, "createdAt", "updatedAt") VALUES ($1, $2, $3, $4, $5::text::json, ($6 || 'Z')::timestamptz, ($7 || 'Z')::timestamptz)`,
+        `INSERT INTO agent_data_store (_id, "userId", namespace, key, value, "createdAt", "updatedAt")
+          VALUES ($1, $2, $3, $4, $5::text::json, ($6 || 'Z')::timestamptz, ($7 || 'Z')::timestamptz)`,
         [
           String(_id),
           String(userId),
@@ -57,11 +58,12 @@ async function open(limits: Partial<Limits> = {}): Promise<DataService> {
   return service;
 }
 
-test('a row reads with SQL as the document does, and its JSON keeps its text', async () => {
+test('SQL reads a row with the fields of the document and the exact text of its JSON', async () => {
   const data = await open();
   await data.set(caller, 'sql', 'k', { z: 'nul \u0000', a: [1] });
   const [row] =
-    await sql`SELECT _id, "userId", namespace, key, value::text, "createdByAgent", "sizeBytes", version FROM agent_data_store WHERE namespace = 'sql'`;
+    await sql`SELECT _id, "userId", namespace, key, value::text, "createdByAgent", "sizeBytes", version
+      FROM agent_data_store WHERE namespace = 'sql'`;
   expect(row).toEqual({
     _id: 'user:sql:aw==',
     userId: 'user',
@@ -74,14 +76,14 @@ test('a row reads with SQL as the document does, and its JSON keeps its text', a
   });
 });
 
-test('many processes may open it at once, and the tables are made once', async () => {
+test('when many processes open it at the same time, the tables are created once', async () => {
   const { url } = await sharedPostgres();
   const options = { limits: limitsWith(), nowMs: Date.now };
   const ports = await Promise.all(Array.from({ length: 6 }, () => openPort(url, options)));
   await Promise.all(ports.map((port) => port.close()));
 });
 
-test('tables of a newer program are refused', async () => {
+test('tables of a newer version are refused', async () => {
   const { url } = await sharedPostgres();
   const options = { limits: limitsWith(), nowMs: Date.now };
   await (await openPort(url, options)).close();
@@ -91,7 +93,7 @@ test('tables of a newer program are refused', async () => {
   await expect(openPort(url, options)).rejects.toMatchObject({ code: 'newer_data' });
 });
 
-test('quotas hold against writers in parallel', async () => {
+test('parallel writers cannot exceed a quota', async () => {
   const [one, two] = [await open({ dataDocumentsPerUserMax: 5 }), await open({ dataDocumentsPerUserMax: 5 })];
   const user = operatorCaller('quota');
   const attempts = Array.from({ length: 12 }, (_, index) =>
@@ -102,7 +104,7 @@ test('quotas hold against writers in parallel', async () => {
   expect((await one.listKeys(user, 'n')).items).toHaveLength(5);
 });
 
-test('counts of namespaces are exact during concurrent writes, deletions and lists, also for rows of another program', async () => {
+test('namespace counts are exact under concurrent writes, including rows of other programs', async () => {
   const [one, two] = [await open(), await open()];
   const user = operatorCaller('counted', 'agent');
   await Promise.all(
@@ -127,8 +129,8 @@ test('counts of namespaces are exact during concurrent writes, deletions and lis
   await sql`UPDATE agent_data_store SET value = '[1, 2, 3]' WHERE "userId" = 'counted' AND namespace = 'n1'`;
   await sql`DELETE FROM agent_data_store WHERE "userId" = 'counted' AND key < 'k13'`;
   await sql`UPDATE agent_data_store SET namespace = 'moved' WHERE "userId" = 'counted' AND namespace = 'n2'`;
-  const truth =
-    await sql`SELECT namespace, count(*)::int AS count, sum("sizeBytes")::int AS "sizeBytes" FROM agent_data_store WHERE "userId" = 'counted' GROUP BY namespace ORDER BY namespace`;
+  const truth = await sql`SELECT namespace, count(*)::int AS count, sum("sizeBytes")::int AS "sizeBytes"
+      FROM agent_data_store WHERE "userId" = 'counted' GROUP BY namespace ORDER BY namespace`;
   const shown = async () =>
     (await one.listNamespaces(user)).items.map(({ namespace, count, sizeBytes }) => ({
       namespace,
@@ -146,7 +148,7 @@ test('counts of namespaces are exact during concurrent writes, deletions and lis
   expect(await sql`SELECT namespace FROM agent_data_store_counts WHERE "userId" = 'counted'`).toHaveLength(0);
 });
 
-test('documents that have expired and are not swept yet count nowhere', async () => {
+test('expired documents that are not swept yet are not counted', async () => {
   let nowMs = Date.now();
   const options = { limits: limitsWith(), nowMs: () => nowMs };
   const data = dataOver({ ...options, port: await openPort(gate.url, options) });
@@ -162,7 +164,7 @@ test('documents that have expired and are not swept yet count nowhere', async ()
   expect((await data.listNamespaces(user)).items).toEqual(before);
 });
 
-test('a silent database is a clear error in time for every verb, and works again when it answers', async () => {
+test('every verb fails in time when the database hangs, and works again afterwards', async () => {
   const quiet = await startGate((await sharedPostgres()).url);
   const options = {
     limits: limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 }),
@@ -195,7 +197,7 @@ test('a silent database is a clear error in time for every verb, and works again
   await quiet.close();
 });
 
-test('a batch with a refusal writes nothing', async () => {
+test('a batch with one refused item writes nothing', async () => {
   const data = await open();
   await data.setMany(caller, 'atomic', { a: 1 }, { metadata: { note: 'x'.repeat(60_000) } });
   await expect(

@@ -1,4 +1,6 @@
-/** What the feed of the PostgreSQL home says about documents: every change once, in the order of each key. */
+/**
+ * Changes of documents in the feed of the PostgreSQL home: each once, in the order of the writes of each key.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
@@ -32,7 +34,7 @@ afterAll(async () => {
   for (const { data } of servers) await data.close();
 });
 
-/** Commits with changes in the namespace, as the second server shows them. */
+/** Commits with changes in the namespace, read from the second server. */
 async function commitsIn(namespace: string): Promise<unknown[][]> {
   const { feed } = servers[1]!.opened.base;
   await feed.newest();
@@ -59,9 +61,9 @@ function upTo(version: number): number[] {
   return Array.from({ length: version }, (_, index) => index + 1);
 }
 
-test('every kind of change is announced once, with its write, as the rules make it', async () => {
+test('every kind of change is announced once, in the transaction of its write', async () => {
   const { data, opened } = servers[0]!;
-  // A namespace and keys whose path is not their text.
+  // A namespace and keys that must be percent-encoded in a path.
   const namespace = 'a/b ü';
   const scope = { user: 'ada', namespace };
   const notes = data.open(ada, namespace);
@@ -112,7 +114,7 @@ test('a write that is refused announces nothing', async () => {
   expect(await commitsIn('refused')).toEqual([]);
 });
 
-test('the row says who wrote last, beside who wrote first', async () => {
+test('the row has the agents of the first and the last write', async () => {
   const { data, opened } = servers[0]!;
   const other = operatorCaller('ada', 'other');
   await data.set(ada, 'agents', 'plain', 1);
@@ -122,7 +124,8 @@ test('the row says who wrote last, beside who wrote first', async () => {
   await data.set(operatorCaller('ada'), 'agents', 'nobody', 1);
   const rows = await query(
     opened.base.sql,
-    `SELECT key, "createdByAgent" AS first, "updatedByAgent" AS last FROM agent_data_store WHERE namespace = 'agents' ORDER BY key`,
+    `SELECT key, "createdByAgent" AS first, "updatedByAgent" AS last FROM agent_data_store
+      WHERE namespace = 'agents' ORDER BY key`,
   );
   expect(rows).toEqual([
     { key: 'merged', first: 'writer', last: 'other' },
@@ -131,7 +134,7 @@ test('the row says who wrote last, beside who wrote first', async () => {
   ]);
 });
 
-test('a set takes two statements, and one where no agent is named', async () => {
+test('a set takes two statements, or one without an agent', async () => {
   const { data, opened } = servers[0]!;
   const { sql } = opened.base;
   const original = sql.unsafe.bind(sql);
@@ -152,7 +155,7 @@ test('a set takes two statements, and one where no agent is named', async () => 
   }
 });
 
-test('changes of one key never swap, whichever server and whichever way they were written', async () => {
+test('changes of one key stay in order, on any server and for any kind of write', async () => {
   await Promise.all(
     Array.from({ length: 40 }, async (_, writer) => {
       const notes = servers[writer % 2]!.data.open(ada, 'busy');
@@ -171,7 +174,7 @@ test('changes of one key never swap, whichever server and whichever way they wer
   }
 }, 60_000);
 
-test('connections that are cut at any moment leave no write without its change, and no change without its write', async () => {
+test('after cut connections, every write has its change and every change has its write', async () => {
   const { sql } = servers[0]!.opened.base;
   const stop = new AbortController();
   const writing = Promise.all(

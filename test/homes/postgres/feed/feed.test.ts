@@ -1,4 +1,4 @@
-/** The change feed in a real PostgreSQL: one order for all servers, nothing skipped, nothing twice. */
+/** The change feed in a real PostgreSQL: one order for all servers, no commit skipped or repeated. */
 import { once } from 'node:events';
 import postgres from 'postgres';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -45,7 +45,7 @@ function change(id: string, version = 1): Change {
   return { domain: 'registry', kind: 'agent.updated', id, user: 'ada', version };
 }
 
-/** A write as a server makes it: the row of the feed is the last statement of the transaction. */
+/** Like a write of a server: the feed row is the last statement of the transaction. */
 async function write(sql: postgres.Sql | postgres.TransactionSql, ...changes: Change[]): Promise<void> {
   await sql`INSERT INTO feed.incoming (changes) VALUES (${JSON.stringify(changes)}::text::json)`;
 }
@@ -66,7 +66,7 @@ async function collect(feed: PostgresFeed, count: number, since?: string): Promi
 }
 
 describe('reading', () => {
-  test('pages hold whole commits, in order, with positions to go on from', async () => {
+  test('pages contain whole commits, in order, with positions for the next page', async () => {
     const feed = await server();
     const start = await feed.newest();
     await write(admin, change('a'), change('b'));
@@ -93,7 +93,7 @@ describe('reading', () => {
       await expect(feed.read({ since })).rejects.toMatchObject({ code: 'invalid_cursor' });
   });
 
-  test('a position after the newest one is a resync', async () => {
+  test('a position after the newest one is refused with resync', async () => {
     const feed = await server();
     await expect(feed.read({ since: '1-999999999' })).rejects.toMatchObject({ code: 'resync' });
   });
@@ -132,7 +132,7 @@ describe('following', () => {
     expect(performance.now() - startedMs).toBeLessThan(3_000);
   });
 
-  test('readers that wait at different numbers are all shown everything after their own', async () => {
+  test('each waiting reader gets every commit after its own position', async () => {
     const feed = await server();
     const since = await feed.newest();
     const early = collect(feed, 3, since);
@@ -148,7 +148,7 @@ describe('following', () => {
 });
 
 describe('order', () => {
-  test('two writes to one row are in the feed in their order, however long each takes', async () => {
+  test('two writes to one row appear in the feed in their order, however long each takes', async () => {
     const feed = await server();
     await admin`CREATE TABLE IF NOT EXISTS feed_counter (id int PRIMARY KEY, version int NOT NULL)`;
     await admin`INSERT INTO feed_counter VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET version = 0`;
@@ -194,7 +194,7 @@ describe('order', () => {
     expect(idsOf(await feed.read({ since: between }))).toEqual(['slow']);
   });
 
-  test('a write that is rolled back leaves nothing, and no gap', async () => {
+  test('a write that is rolled back leaves no commit and no gap', async () => {
     const feed = await server();
     const since = await feed.newest();
     await admin
@@ -217,7 +217,8 @@ describe('a position that is no longer valid', () => {
     await write(admin, change('old'));
     await write(admin, change('new'));
     const newest = await feed.newest();
-    await admin`SELECT feed.trim_commits((extract(epoch FROM clock_timestamp()) * 1000 + 60000)::bigint, 0, 100000)`;
+    await admin`SELECT feed.trim_commits(
+      (extract(epoch FROM clock_timestamp()) * 1000 + 60000)::bigint, 0, 100000)`;
     await expect(feed.read({ since })).rejects.toMatchObject({
       code: 'resync',
       details: { position: newest },
@@ -228,8 +229,9 @@ describe('a position that is no longer valid', () => {
   test('is refused after a restore, on every server', async () => {
     const feed = await server();
     const since = await feed.newest();
-    // A restored copy has another identity; the noted one is changed here in its place.
-    await admin`UPDATE feed.epochs SET database = 'before the restore' WHERE epoch = (SELECT max(epoch) FROM feed.epochs)`;
+    // A restored copy has another fingerprint. Changing the stored one has the same effect.
+    await admin`UPDATE feed.epochs SET database = 'before the restore'
+      WHERE epoch = (SELECT max(epoch) FROM feed.epochs)`;
     const [a, b] = [await server(), await server()];
     for (const restored of [a, b])
       await expect(restored.read({ since })).rejects.toMatchObject({ code: 'resync' });
@@ -237,7 +239,7 @@ describe('a position that is no longer valid', () => {
   });
 });
 
-test('the oldest commits are trimmed by size, and counts stay right', async () => {
+test('the oldest commits are trimmed by size, and the stored size stays correct', async () => {
   const feed = await server();
   for (let at = 0; at < 20; at += 1) await write(admin, change(`sized ${at}`));
   await feed.newest();

@@ -1,4 +1,4 @@
-/** A registry on a real PostgreSQL, with a clock that the test turns. */
+/** A registry on a real PostgreSQL, with a clock that the test controls. */
 import { DatabaseClock } from '../../../../src/homes/postgres/database-clock.js';
 import type { Change } from '../../../../src/core/change.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
@@ -29,9 +29,9 @@ export interface PostgresRegistryBench extends RegistryBench {
 
 export interface PostgresBenchOptions {
   limits?: Partial<Limits>;
-  /** Another server on the database of a bench. */
+  /** Opens another server on the database of an existing bench. */
   url?: URL;
-  /** The database's own clock decides, as it does outside of tests. */
+  /** Uses the database's clock, as in production. */
   realClock?: boolean;
 }
 
@@ -73,7 +73,7 @@ export async function openPostgresRegistryBench(
     lost,
     commits: async () =>
       (await query<{ changes: string }>(sql, 'SELECT changes FROM feed.incoming ORDER BY write_order')).map(
-        // The table holds nothing but changes.
+        // Only changes are written to this table.
         ({ changes }) => JSON.parse(changes) as Change[],
       ),
     pass: async (seconds) => {
@@ -84,8 +84,10 @@ export async function openPostgresRegistryBench(
       (
         await query<{ row: string }>(
           sql,
-          `SELECT 'agent ' || agent_id AS row FROM registry.agents UNION ALL SELECT 'session ' || session_id FROM registry.sessions
-            UNION ALL SELECT 'link ' || identity FROM registry.identity_links UNION ALL SELECT 'owner ' || id FROM registry.owners
+          `SELECT 'agent ' || agent_id AS row FROM registry.agents
+            UNION ALL SELECT 'session ' || session_id FROM registry.sessions
+            UNION ALL SELECT 'link ' || identity FROM registry.identity_links
+            UNION ALL SELECT 'owner ' || id FROM registry.owners
             UNION ALL SELECT 'count ' || user_id FROM registry.users WHERE agents <> 0`,
         )
       ).map(({ row }) => row),
@@ -98,7 +100,8 @@ export async function openPostgresRegistryBench(
           WHERE a.active_sessions <> (SELECT count(*) FROM registry.sessions s
             WHERE s.user_id = a.user_id AND s.agent_id = a.agent_id AND s.status = 1)
         UNION ALL SELECT 'owner of an id', o.id FROM registry.owners o FULL JOIN (
-            SELECT agent_id AS id, user_id FROM registry.agents UNION ALL SELECT session_id, user_id FROM registry.sessions
+            SELECT agent_id AS id, user_id FROM registry.agents
+            UNION ALL SELECT session_id, user_id FROM registry.sessions
             UNION ALL SELECT 'identity:' || identity, user_id FROM registry.identity_links) things USING (id)
           WHERE o.user_id IS DISTINCT FROM things.user_id
         UNION ALL SELECT 'a lease without a timer', agent_id FROM registry.agents
@@ -109,10 +112,11 @@ export async function openPostgresRegistryBench(
   };
 }
 
-/** Takes all rows away, so that the next bench begins on an empty home without a database of its own. */
+/** Deletes all rows, so that the next bench starts with an empty home in the same database. */
 export async function emptyTables(sql: PostgresSql): Promise<void> {
   await query(
     sql,
-    'TRUNCATE registry.users, registry.owners, registry.agents, registry.sessions, registry.identity_links, registry.tokens, kept_answers, feed.incoming',
+    `TRUNCATE registry.users, registry.owners, registry.agents, registry.sessions, registry.identity_links,
+      registry.tokens, kept_answers, feed.incoming`,
   );
 }

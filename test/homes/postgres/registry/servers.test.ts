@@ -1,4 +1,4 @@
-/** The registry of several servers on one PostgreSQL, by the database's own clock. */
+/** The registry of several servers on one PostgreSQL, with the database's clock. */
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -24,7 +24,7 @@ function fulfilled(outcomes: readonly PromiseSettledResult<unknown>[]): number {
 }
 
 describe('the registry of several servers on one PostgreSQL', () => {
-  it('gives a free lease to one of many who ask for it through all servers at once', async () => {
+  it('gives a free lease to exactly one of many holders that ask on all servers at once', async () => {
     const servers = await openServers(3);
     for (let round = 0; round < 5; round += 1) {
       const { agent_id } = await agentIn(servers[0]!, 'running');
@@ -37,7 +37,7 @@ describe('the registry of several servers on one PostgreSQL', () => {
     }
   });
 
-  it('keeps the quota under creations through all servers at once', async () => {
+  it('keeps the quota when agents are created on all servers at the same time', async () => {
     const servers = await openServers(3, { limits: { agentsPerUserMax: 7 } });
     const outcomes = await Promise.allSettled(
       Array.from({ length: 30 }, (_, index) =>
@@ -48,7 +48,7 @@ describe('the registry of several servers on one PostgreSQL', () => {
     expect(await servers[0]!.findings()).toEqual([]);
   });
 
-  it('refuses a late write of a holder whose lease passed on while the write was under way', async () => {
+  it('refuses the write of a holder whose lease got a new holder while the write was running', async () => {
     const [here, there] = await openServers(2);
     const { agent_id } = await agentIn(here!, 'running');
     const { lease } = await here!.registry.heartbeat(alice, agent_id, { holder: 'old' });
@@ -57,7 +57,7 @@ describe('the registry of several servers on one PostgreSQL', () => {
     const opened = once(gate, 'open');
     const passed = new EventEmitter();
     const isPassed = once(passed, 'on');
-    // The lease has passed on in a transaction that is not committed yet.
+    // The lease has a new holder in a transaction that is not committed yet.
     const passing = there!.writer.transact(async (work) => {
       await there!.port.releaseLease('alice', agent_id, null, { fence: null }).run(work);
       passed.emit('on');
@@ -79,7 +79,7 @@ describe('the registry of several servers on one PostgreSQL', () => {
     expect((await here!.registry.getUser(alice, 'alice')).email).toBe('');
   });
 
-  it('loses a silent holder once, whichever server sweeps, by the clock of the database', async () => {
+  it("expires the lease of an inactive holder once, on any server, by the database's clock", async () => {
     const servers = await openServers(3, {
       limits: { leaseSeconds: 1, leaseGraceSeconds: 0, sweepStepMax: 2 },
     });
@@ -122,7 +122,7 @@ describe('the registry of several servers on one PostgreSQL', () => {
     expect(Math.max(...lostAtOnce)).toBe(3);
   });
 
-  it('deletes and makes agents of one user at once without counting wrong', async () => {
+  it('counts the agents of a user correctly while they are created and deleted', async () => {
     const servers = await openServers(2, { limits: { agentsPerUserMax: 100 } });
     const made = await Promise.all(
       Array.from({ length: 8 }, async (_, index) => agentIn(servers[index % 2]!, 'error')),
@@ -143,13 +143,14 @@ describe('the registry of several servers on one PostgreSQL', () => {
     expect(await servers[1]!.findings()).toEqual([]);
   });
 
-  it('is real tables that are read with SQL', async () => {
+  it('stores agents in tables that can be read with SQL', async () => {
     const [server] = await openServers(1);
     await server!.registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
     expect(
       await query(
         server!.sql,
-        "SELECT u.name AS owner, a.name, a.labels->>'team' AS team FROM registry.agents a JOIN registry.users u USING (user_id)",
+        `SELECT u.name AS owner, a.name, a.labels->>'team' AS team
+          FROM registry.agents a JOIN registry.users u USING (user_id)`,
       ),
     ).toEqual([{ owner: 'alice', name: 'scout', team: 'red' }]);
   });

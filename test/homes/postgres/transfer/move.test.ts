@@ -274,7 +274,7 @@ describe('a move is refused', () => {
     await open(target);
     await closeAll();
     await inDatabase(
-      `INSERT INTO commit_outbox (delivery, place, message, user_id) VALUES (gen_random_uuid(), 'room x', '{}', 'ada')`,
+      `INSERT INTO commit_outbox (delivery, destination, message, user_id) VALUES (gen_random_uuid(), 'room x', '{}', 'ada')`,
     );
     await expect(move({ from: target, to: back })).rejects.toMatchObject({
       message: expect.stringContaining('1 messages of commits are not delivered yet.') as string,

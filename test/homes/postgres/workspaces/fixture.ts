@@ -1,4 +1,4 @@
-/** Workspaces on a real PostgreSQL, with a clock that the test turns. */
+/** Workspaces on a real PostgreSQL, with a clock that the test controls. */
 import type { PostgresBase } from '../../../../src/homes/postgres/base.js';
 import { query } from '../../../../src/homes/postgres/connection.js';
 import {

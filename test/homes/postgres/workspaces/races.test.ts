@@ -1,4 +1,6 @@
-/** What a PostgreSQL transaction sees after it waited for another: the test fixes the order of each pair. */
+/**
+ * What a PostgreSQL transaction sees after it waited for another one. Each test fixes the order of the two.
+ */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import {
   type PostgresSql,
@@ -39,7 +41,7 @@ async function standStill(count: number): Promise<void> {
     .toBe(count);
 }
 
-it('a former holder that waited while its task passed to another is refused', async () => {
+it('a holder is refused if its task got a new holder while it waited', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);
   const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
@@ -53,7 +55,7 @@ it('a former holder that waited while its task passed to another is refused', as
     await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [id]);
     const waiting = Promise.allSettled(verbs.map((verb) => verb()));
     await standStill(verbs.length);
-    // As a lost presence and the next claim leave it.
+    // The same rows as after a lost presence and the next claim.
     await query(
       tx,
       "UPDATE workspaces.tasks SET claimed_by = 'first', attempts = 1, version = version + 2 WHERE id = $1",
@@ -61,7 +63,8 @@ it('a former holder that waited while its task passed to another is refused', as
     );
     await query(
       tx,
-      "UPDATE workspaces.leases SET fence = fence + 1, renewed_at = renewed_at + interval '1 second' WHERE task_id = $1",
+      `UPDATE workspaces.leases SET fence = fence + 1, renewed_at = renewed_at + interval '1 second'
+        WHERE task_id = $1`,
       [id],
     );
     return { waiting };
@@ -71,7 +74,7 @@ it('a former holder that waited while its task passed to another is refused', as
   expect(await bench.service.getTask(ada, id)).toMatchObject({ status: 'running', output: null });
 });
 
-it('a commit that waited for a task while it was given to another finds that its fence holds it no more', async () => {
+it('a commit is refused if its task got a new holder while it waited', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);
   const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
@@ -124,7 +127,7 @@ it.each(['complete', 'cancel', 'create'] as const)(
   },
 );
 
-it('a creation below a record that is deleted at the same moment is not found', async () => {
+it('creating a record in a parent that is being deleted fails with not_found', async () => {
   const { workspaceId, projectId, sessionId } = await makePlace(bench.service, ada);
   const makers: [table: string, id: string, make: () => Promise<unknown>][] = [
     ['sessions', sessionId, () => bench.service.createTask(ada, sessionId, { command: 'late' })],
@@ -142,7 +145,7 @@ it('a creation below a record that is deleted at the same moment is not found', 
   }
 });
 
-it('leases go by the clock of the database, also when the clock of the server steps', async () => {
+it("leases use the database's clock, even if the server's clock jumps", async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 2);
   const [realNow, ahead] = [Date.now, vi.spyOn(Date, 'now')];
@@ -162,7 +165,7 @@ it('leases go by the clock of the database, also when the clock of the server st
   }
 });
 
-it('a claim that waits finds a ready task of which no server told it', async () => {
+it('a waiting claim finds a ready task although its notice was lost', async () => {
   const { projectId, sessionId } = await makePlace(bench.service, ada);
   await makeTasks(bench.service, ada, sessionId, 1);
   await query(sql, 'UPDATE workspaces.tasks SET blockers = 1 WHERE project_id = $1', [projectId]);
@@ -171,6 +174,6 @@ it('a claim that waits finds a ready task of which no server told it', async () 
   await query(sql, 'UPDATE workspaces.tasks SET blockers = 0 WHERE project_id = $1', [projectId]);
   const startedMs = performance.now();
   expect(await waiting).toMatchObject({ task: { status: 'running' } });
-  // Far from the 30 seconds after which it would have looked for the last time.
+  // Much less than the 30 seconds that the claim would wait.
   expect(performance.now() - startedMs).toBeLessThan(10_000);
 });

@@ -1,7 +1,4 @@
-/**
- * Eight server processes on one PostgreSQL: their claimers get each task once, also when one of them is
- * killed.
- */
+/** Eight server processes on one PostgreSQL: each task is claimed once, even if one server is killed. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { type RunningServer, useProgram } from '../../../cli/program.js';
@@ -17,7 +14,7 @@ interface Claim {
   lease: { fence: number };
 }
 
-/** Null without a body; a server that was killed answers nothing at all, which is undefined. */
+/** Null if the answer has no body, undefined if a killed server sends no answer. */
 async function ask<Body>(
   server: RunningServer,
   method: string,
@@ -50,7 +47,7 @@ async function made<Body>(server: RunningServer, path: string, body: unknown): P
 }
 
 it(
-  'no task is claimed twice by the claimers of eight server processes, and none is lost with one that is killed',
+  'eight server processes complete each task once, even if one of them is killed',
   { timeout: 300_000 },
   async () => {
     const { args, environment } = await sharedHome();
@@ -89,7 +86,7 @@ it(
         });
         if (claim === undefined) return;
         if (claim.body === null) {
-          // Other workers have the rest, or it returns when a lease ends.
+          // Other workers have the remaining tasks, or they become ready again when a lease expires.
           if (await everythingEnded(others[0] as RunningServer, session.id)) return;
           await sleep(50);
           continue;
@@ -101,7 +98,7 @@ it(
           output: 'done',
         });
         if (done?.status === 200) completed.push(task.id);
-        // Killed on the way: the write is done, or the task comes back.
+        // The server was killed during the request: the write is stored, or the task becomes ready again.
         else if (done === undefined) return;
       }
     };

@@ -1,4 +1,4 @@
-/** The conformance suite of workspaces on PostgreSQL, and what only several servers on one database show. */
+/** The conformance suite of workspaces on PostgreSQL, and tests with several servers on one database. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as vitest from 'vitest';
 import { openPostgres, query } from '../../../../src/homes/postgres/connection.js';
@@ -25,7 +25,7 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
   afterAll(() => Promise.all(benches.map((bench) => bench.close())));
 
-  it('a claim that waits at one server is woken by a task that is made at another', async () => {
+  it('a claim that waits at one server is woken by a task that is created at another', async () => {
     const { projectId, sessionId } = await makePlace(first, ada);
     const waiting = benches[0]!.service.claimTask(ada, projectId, { wait: 30 });
     const task = await benches[1]!.service.createTask(ada, sessionId, { command: 'x' });
@@ -39,7 +39,8 @@ describe('workspaces of several servers on one PostgreSQL', () => {
       await expect(
         query(
           sql,
-          "UPDATE workspaces.projects SET workspace_id = 'ws_nowhere' WHERE id = (SELECT min(id) FROM workspaces.projects)",
+          `UPDATE workspaces.projects SET workspace_id = 'ws_nowhere'
+            WHERE id = (SELECT min(id) FROM workspaces.projects)`,
         ),
       ).rejects.toThrow(/foreign key/);
       expect(await query(sql, 'SELECT key, value FROM workspaces.metadata ORDER BY key')).toEqual([
@@ -52,7 +53,7 @@ describe('workspaces of several servers on one PostgreSQL', () => {
   });
 });
 
-it('what a lost agent had claimed comes back in the transaction that loses it, and only there', async () => {
+it('the tasks of a lost agent become ready again in the transaction that ends its presence', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench();
   try {
@@ -81,7 +82,7 @@ it('what a lost agent had claimed comes back in the transaction that loses it, a
   }
 });
 
-it('tables of a newer program are refused and not changed', async () => {
+it('tables of a newer version are refused and not changed', async () => {
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
   try {
@@ -105,7 +106,8 @@ it('tables of the first version are migrated once, and not at all if the migrati
     (
       await query<{ name: string }>(
         sql,
-        "SELECT column_name AS name FROM information_schema.columns WHERE table_schema = 'workspaces' AND table_name = 'tasks'",
+        `SELECT column_name AS name FROM information_schema.columns
+          WHERE table_schema = 'workspaces' AND table_name = 'tasks'`,
       )
     ).map(({ name }) => name);
   const version = async () =>
@@ -114,7 +116,8 @@ it('tables of the first version are migrated once, and not at all if the migrati
     );
   const second = {
     name: '002_task_tags',
-    up: "ALTER TABLE workspaces.tasks ADD COLUMN tags json NOT NULL DEFAULT '[]'; UPDATE workspaces.tasks SET tags = json_build_array(command)",
+    up: `ALTER TABLE workspaces.tasks ADD COLUMN tags json NOT NULL DEFAULT '[]';
+      UPDATE workspaces.tasks SET tags = json_build_array(command)`,
   };
   const benches: PostgresBench[] = [bench];
   try {
@@ -139,7 +142,7 @@ it('tables of the first version are migrated once, and not at all if the migrati
   }
 });
 
-it('a migration of rows runs in steps, continues after an interruption, and refuses older programs meanwhile', async () => {
+it('a migration of rows runs in steps, continues when interrupted, and refuses older programs', async () => {
   const ada = userCaller('ada');
   const bench = await openPostgresBench();
   const sql = await openPostgres(bench.url, { connectionsMax: 1 });
@@ -171,12 +174,12 @@ it('a migration of rows runs in steps, continues after an interruption, and refu
     await makeTasks(bench.service, ada, sessionId, 20);
     await bench.close();
     const limits = { migrationStepRowsMax: 3 };
-    // The eighth row cannot be changed yet, so that the third step fails as it would with a process that is
-    // killed.
+    // The eighth row cannot be changed yet, so the third step fails, as if the process had been killed.
     await query(sql, 'ALTER TABLE workspaces.tasks ADD COLUMN stuck integer NOT NULL DEFAULT 1');
     await query(
       sql,
-      'UPDATE workspaces.tasks SET stuck = 0 WHERE id = (SELECT id FROM workspaces.tasks ORDER BY id OFFSET 7 LIMIT 1)',
+      `UPDATE workspaces.tasks SET stuck = 0
+        WHERE id = (SELECT id FROM workspaces.tasks ORDER BY id OFFSET 7 LIMIT 1)`,
     );
     const failing = {
       ...second,
@@ -231,7 +234,7 @@ it('a purge that a stopped server interrupted continues on the next server', asy
   }
 });
 
-it('an older server that still runs can read but not write after a newer one changed the tables', async () => {
+it('an older server can read but not write after a newer one changed the tables', async () => {
   const ada = userCaller('ada');
   const faults: unknown[] = [];
   const older = await openPostgresBench({}, undefined, undefined, (error) => faults.push(error));
@@ -255,7 +258,7 @@ it('an older server that still runs can read but not write after a newer one cha
   }
 });
 
-/** How many secrets a piece of work put under another key. */
+/** The number of secrets that the work encrypted with another key. */
 async function sealedFrom(bench: PostgresBench, work: () => Promise<void>): Promise<{ resealed: number }> {
   const before = new Set(sealedTexts(await bench.dump()));
   await work();
@@ -266,7 +269,7 @@ function sealedTexts(dump: string): string[] {
   return [...dump.matchAll(/enc:v1:[\w:-]+/g)].map(([text]) => text);
 }
 
-describe('a re-keying on PostgreSQL that is cut off', () => {
+describe('an interrupted re-keying on PostgreSQL', () => {
   it('leaves every secret readable, and continues automatically', async () => {
     const bench = await openPostgresBench({ workspaceStepRowsMax: 10 });
     try {
@@ -306,7 +309,7 @@ describe('a re-keying on PostgreSQL that is cut off', () => {
       const key = sealer.ring.currentId;
       const { resealed } = await sealedFrom(bench, () => bench.sweep());
       expect([...(await keysInUse())]).toEqual([key]);
-      // Two steps were done before: it did not start again.
+      // Two steps were done before the interruption and are not repeated.
       expect(resealed).toBe(35 + 1 - 2 * 10);
       await allReadable();
       await bench.rekey();

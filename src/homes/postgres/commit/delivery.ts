@@ -1,0 +1,155 @@
+/** Delivers the waiting messages of one destination (a room or an inbox) in order, one server at a time. */
+import type { TransactionSql } from 'postgres';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
+import { type Parameter, type PostgresSql, query, transaction } from '../connection.js';
+import { valuesList } from '../datastore/sql.js';
+
+export interface OutboxDeliveryOptions {
+  sql: PostgresSql;
+  port: Pick<MessagingPort, 'deliver'>;
+  onError: (error: unknown) => void;
+  /** Read after each batch: a long queue does not hold up the end of the process. */
+  isClosing: () => boolean;
+}
+
+interface WaitingRow {
+  seq: string;
+  delivery: string;
+  message: string;
+}
+
+interface Outcome {
+  seq: string;
+  state: 'waiting' | 'delivered' | 'undeliverable';
+  reason: string | null;
+  at: Delivered | null;
+}
+
+/** Messages that one transaction delivers. */
+const batchRows = 100;
+const retrySecondsMax = 30;
+
+/**
+ * Errors that a retry cannot change: the room, the recipient or the parent is gone, or cannot be written to.
+ */
+const finalErrors: ReadonlySet<string> = new Set([
+  'not_found',
+  'unprocessable',
+  'forbidden',
+  'invalid_request',
+  'too_large',
+  'unsupported',
+]);
+
+export class OutboxDelivery {
+  readonly #options: OutboxDeliveryOptions;
+  /** By destination. Calls during a run share the next run. */
+  readonly #running = new Map<string, { current: Promise<boolean>; next: Promise<boolean> | undefined }>();
+
+  constructor(options: OutboxDeliveryOptions) {
+    this.#options = options;
+  }
+
+  /** Delivers the waiting messages. Returns false if another server is delivering to this destination. */
+  run(destination: string): Promise<boolean> {
+    const running = this.#running.get(destination);
+    if (running === undefined) return this.#begin(destination);
+    running.next ??= running.current.then(
+      () => this.#begin(destination),
+      () => this.#begin(destination),
+    );
+    return running.next;
+  }
+
+  /** Waits for the deliveries that are running. */
+  async settled(): Promise<void> {
+    await Promise.allSettled([...this.#running.values()].flatMap(({ current, next }) => [current, next]));
+  }
+
+  #begin(destination: string): Promise<boolean> {
+    const current = this.#deliverAll(destination).finally(() => {
+      const running = this.#running.get(destination);
+      if (running?.current === current && running.next === undefined) this.#running.delete(destination);
+    });
+    this.#running.set(destination, { current, next: undefined });
+    return current;
+  }
+
+  async #deliverAll(destination: string): Promise<boolean> {
+    const { sql, isClosing } = this.#options;
+    for (;;) {
+      const step = await transaction(sql, (tx) => this.#deliverBatch(tx, destination));
+      if (step !== 'more' || isClosing()) return step !== 'busy';
+    }
+  }
+
+  async #deliverBatch(tx: TransactionSql, destination: string): Promise<'busy' | 'more' | 'done'> {
+    const [lock] = await query<{ got: boolean }>(
+      tx,
+      'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 6)) AS got',
+      [destination],
+    );
+    if (lock?.got !== true) return 'busy';
+    const rows = await query<WaitingRow>(
+      tx,
+      `SELECT seq, delivery, message FROM commit_outbox
+        WHERE destination = $1 AND state = 'waiting' ORDER BY seq LIMIT ${batchRows}`,
+      [destination],
+    );
+    const outcomes = await this.#deliverRows(rows);
+    await storeOutcomes(tx, outcomes);
+    return outcomes.length === batchRows && outcomes.at(-1)?.state !== 'waiting' ? 'more' : 'done';
+  }
+
+  /**
+   * One after the other. If a message has to wait, all later ones wait too, so that the order stays the same.
+   */
+  async #deliverRows(rows: readonly WaitingRow[]): Promise<Outcome[]> {
+    const outcomes: Outcome[] = [];
+    for (const row of rows) {
+      const outcome = await this.#attempt(row);
+      outcomes.push(outcome);
+      if (outcome.state === 'waiting') break;
+    }
+    return outcomes;
+  }
+
+  async #attempt({ seq, delivery, message }: WaitingRow): Promise<Outcome> {
+    try {
+      const at = await this.#options.port.deliver({
+        id: delivery,
+        // Only `CommitOutbox.add` writes this column.
+        message: JSON.parse(message) as NewMessage | NewDirectMessage,
+      });
+      return { seq, state: 'delivered', reason: null, at };
+    } catch (error) {
+      const isFinal = error instanceof StoaError && finalErrors.has(error.code);
+      this.#options.onError(error);
+      return { seq, state: isFinal ? 'undeliverable' : 'waiting', reason: messageOf(error), at: null };
+    }
+  }
+}
+
+/** The text of a delivered message is removed here: it must not outlive the message in its room. */
+async function storeOutcomes(tx: TransactionSql, outcomes: readonly Outcome[]): Promise<void> {
+  if (outcomes.length === 0) return;
+  const values = valuesList(outcomes.length, ['bigint', 'text', 'text', 'text', 'bigint']);
+  await query(
+    tx,
+    `UPDATE commit_outbox o SET state = v.state, reason = v.reason, message_id = v.message_id,
+        ts_ms = v.ts_ms, attempts = o.attempts + 1,
+        done_at = CASE WHEN v.state = 'waiting' THEN NULL ELSE clock_timestamp() END,
+        message = CASE WHEN v.state = 'delivered' THEN '{}'::json ELSE o.message END,
+        next_attempt_at = clock_timestamp()
+          + least(${retrySecondsMax}, 0.25 * power(2, least(o.attempts, 20))) * interval '1 second'
+      FROM (VALUES ${values}) AS v (seq, state, reason, message_id, ts_ms) WHERE o.seq = v.seq`,
+    outcomes.flatMap(({ seq, state, reason, at }): Parameter[] => [
+      seq,
+      state,
+      reason,
+      at?.id ?? null,
+      at?.tsMs ?? null,
+    ]),
+  );
+}

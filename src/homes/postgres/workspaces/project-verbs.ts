@@ -1,0 +1,176 @@
+/** Reads and writes of projects in PostgreSQL. */
+import type { Project, Workspace } from '../../../workspaces/model.js';
+import type { Owner } from '../../../workspaces/port.js';
+import type { NewProject, ProjectPatch } from '../../../workspaces/schemas.js';
+import {
+  changeProject,
+  checkDeleted,
+  checkVersion,
+  newProject,
+  notFound,
+  restored,
+  softDeleted,
+} from '../../../workspaces/workspaces.js';
+import { type Queryable, query } from '../connection.js';
+import { checkNameFree } from './names.js';
+import {
+  type Row,
+  insertRecord,
+  projectTable,
+  recordOf,
+  rowAt,
+  selected,
+  updateRecord,
+  workspaceTable,
+} from './rows.js';
+import type { WorkspacesWork } from './work.js';
+import { type Event, type FindOptions, findWorkspace } from './workspace-verbs.js';
+
+export interface ProjectPath {
+  workspace: Workspace;
+  project: Project;
+  openTasks: number;
+}
+
+export const workspaceOfProject =
+  'JOIN workspaces.workspaces w ON w.owner_id = p.owner_id AND w.id = p.workspace_id';
+
+export async function findProject(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  options: FindOptions = {},
+): Promise<ProjectPath> {
+  const [at, parameters] = rowAt('p', owner, id);
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('p', projectTable)}, ${selected('w', workspaceTable)}, p.open_tasks
+      FROM workspaces.projects p ${workspaceOfProject}
+      WHERE ${at} AND NOT p.removed AND w.deleted_at IS NULL
+      ${options.lock === true ? 'FOR UPDATE OF p' : ''}`,
+    parameters,
+  );
+  if (row === undefined) throw notFound('project', id);
+  const project = recordOf('p', projectTable, row);
+  const workspace = recordOf('w', workspaceTable, row);
+  if (project.deleted_at !== null && options.deleted !== true) throw notFound('project', id);
+  return { project, workspace, openTasks: Number(row['open_tasks']) };
+}
+
+export async function createProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  workspaceId: string,
+  id: string,
+  input: NewProject,
+): Promise<Project> {
+  const workspace = await findWorkspace(work.sql, owner, workspaceId);
+  const project = newProject(id, workspaceId, input, work.nowMs);
+  await checkNameFree(work, workspace.owner_id, project);
+  insertRecord(work, projectTable, workspace.owner_id, project);
+  announceProject(work, 'created', project, workspace);
+  return project;
+}
+
+export async function updateProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  patch: ProjectPatch,
+  ifVersion: number | undefined,
+): Promise<Project> {
+  const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = changeProject(before, patch, work.nowMs);
+  const moves = after.workspace_id !== before.workspace_id;
+  if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
+  if (moves || after.name !== before.name) await checkNameFree(work, workspace.owner_id, after);
+  updateRecord(work, projectTable, workspace.owner_id, after);
+  if (moves) {
+    // In the order of ids, so that two moves cannot deadlock.
+    const differences = [
+      { workspaceId: before.workspace_id, difference: -openTasks },
+      { workspaceId: after.workspace_id, difference: openTasks },
+    ].toSorted((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
+    for (const { workspaceId, difference } of differences)
+      countActiveTasks(work, workspace.owner_id, workspaceId, difference);
+  }
+  announceProject(work, 'updated', after, workspace);
+  return after;
+}
+
+export async function deleteProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<Project> {
+  const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = softDeleted(before, work.nowMs);
+  updateRecord(work, projectTable, workspace.owner_id, after);
+  countActiveTasks(work, workspace.owner_id, workspace.id, -openTasks);
+  announceProject(work, 'deleted', after, workspace);
+  return after;
+}
+
+export async function restoreProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Promise<Project> {
+  const {
+    project: before,
+    workspace,
+    openTasks,
+  } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(before, ifVersion);
+  checkDeleted('project', before);
+  const after = restored(before, name, work.nowMs);
+  await checkNameFree(work, workspace.owner_id, after);
+  updateRecord(work, projectTable, workspace.owner_id, after);
+  countActiveTasks(work, workspace.owner_id, workspace.id, openTasks);
+  if (openTasks > 0) work.becameReady(id, openTasks);
+  announceProject(work, 'restored', after, workspace);
+  return after;
+}
+
+export async function purgeProject(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
+  const { project, workspace } = await findProject(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(project, ifVersion);
+  checkDeleted('project', project);
+  const { owner_id: ownerId } = workspace;
+  work.send('UPDATE workspaces.projects SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
+  work.addBulkWork(ownerId, 'purge', id, 'project');
+  announceProject(work, 'purged', project, workspace);
+}
+
+export function countActiveTasks(
+  work: WorkspacesWork,
+  owner: string,
+  workspaceId: string,
+  difference: number,
+): void {
+  if (difference !== 0)
+    work.send(
+      'UPDATE workspaces.workspaces SET active_tasks = active_tasks + $3 WHERE owner_id = $1 AND id = $2',
+      [owner, workspaceId, difference],
+    );
+}
+
+function announceProject(work: WorkspacesWork, event: Event, project: Project, workspace: Workspace): void {
+  work.change({
+    kind: `project.${event}`,
+    id: project.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : project.version,
+    facts: { workspace: project.workspace_id },
+  });
+}

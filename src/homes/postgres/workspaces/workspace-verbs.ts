@@ -1,0 +1,133 @@
+/** Reads and writes of workspaces in PostgreSQL. */
+import type { Workspace } from '../../../workspaces/model.js';
+import type { Owner } from '../../../workspaces/port.js';
+import type { NewWorkspace, WorkspacePatch } from '../../../workspaces/schemas.js';
+import {
+  changeWorkspace,
+  checkDeleted,
+  checkVersion,
+  newWorkspace,
+  notFound,
+  restored,
+  softDeleted,
+} from '../../../workspaces/workspaces.js';
+import { type Queryable, query } from '../connection.js';
+import { checkNameFree } from './names.js';
+import { type Row, insertRecord, recordOf, rowAt, selected, updateRecord, workspaceTable } from './rows.js';
+import type { WorkspacesWork } from './work.js';
+
+export interface FindOptions {
+  /** Also finds a deleted record. */
+  deleted?: boolean;
+  /** Locks the row until the transaction ends. */
+  lock?: boolean;
+}
+
+export async function findWorkspace(
+  sql: Queryable,
+  owner: Owner,
+  id: string,
+  options: FindOptions = {},
+): Promise<Workspace> {
+  const [at, parameters] = rowAt('w', owner, id);
+  const [row] = await query<Row>(
+    sql,
+    `SELECT ${selected('w', workspaceTable)} FROM workspaces.workspaces w
+      WHERE ${at} AND NOT w.removed${options.lock === true ? ' FOR UPDATE' : ''}`,
+    parameters,
+  );
+  const workspace = row === undefined ? undefined : recordOf('w', workspaceTable, row);
+  if (workspace === undefined || (workspace.deleted_at !== null && options.deleted !== true))
+    throw notFound('workspace', id);
+  return workspace;
+}
+
+export async function createWorkspace(
+  work: WorkspacesWork,
+  owner: string,
+  id: string,
+  input: NewWorkspace,
+): Promise<Workspace> {
+  const workspace = newWorkspace(id, owner, input, work.nowMs);
+  await checkNameFree(work, owner, workspace);
+  insertRecord(work, workspaceTable, owner, workspace);
+  announceWorkspace(work, 'created', workspace);
+  return workspace;
+}
+
+export async function updateWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  patch: WorkspacePatch,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
+  const before = await findWorkspace(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = changeWorkspace(before, patch, work.nowMs);
+  if (after.name !== before.name) await checkNameFree(work, after.owner_id, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
+  announceWorkspace(work, 'updated', after);
+  return after;
+}
+
+export async function deleteWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
+  const before = await findWorkspace(work.sql, owner, id, { lock: true });
+  checkVersion(before, ifVersion);
+  const after = softDeleted(before, work.nowMs);
+  updateRecord(work, workspaceTable, after.owner_id, after);
+  announceWorkspace(work, 'deleted', after);
+  return after;
+}
+
+export async function restoreWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  name: string | undefined,
+  ifVersion: number | undefined,
+): Promise<Workspace> {
+  const before = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(before, ifVersion);
+  checkDeleted('workspace', before);
+  const after = restored(before, name, work.nowMs);
+  await checkNameFree(work, after.owner_id, after);
+  updateRecord(work, workspaceTable, after.owner_id, after);
+  announceWorkspace(work, 'restored', after);
+  return after;
+}
+
+/**
+ * Hides the workspace now. Bulk work then removes its projects, sessions and tasks in steps, and its row
+ * last.
+ */
+export async function purgeWorkspace(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  ifVersion: number | undefined,
+): Promise<void> {
+  const workspace = await findWorkspace(work.sql, owner, id, { lock: true, deleted: true });
+  checkVersion(workspace, ifVersion);
+  checkDeleted('workspace', workspace);
+  const { owner_id: ownerId } = workspace;
+  work.send('UPDATE workspaces.workspaces SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
+  work.addBulkWork(ownerId, 'purge', id, 'workspace');
+  announceWorkspace(work, 'purged', workspace);
+}
+
+export type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
+
+function announceWorkspace(work: WorkspacesWork, event: Event, workspace: Workspace): void {
+  work.change({
+    kind: `workspace.${event}`,
+    id: workspace.id,
+    user: workspace.owner_id,
+    version: event === 'purged' ? null : workspace.version,
+  });
+}
