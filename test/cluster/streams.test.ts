@@ -75,7 +75,7 @@ async function subscribed(client: TestClient, generation: Generation): Promise<{
   return { value: () => value };
 }
 
-test('all streams survive the death of their server, twice', async () => {
+test('all streams survive the end of their server, two of them with kill -9', async () => {
   const { args, environment } = await sharedHome();
   const settings = {
     ...environment,
@@ -169,11 +169,13 @@ test('all streams survive the death of their server, twice', async () => {
     for (let index = 0; index < count; index += 1) {
       const number = written;
       written += 1;
-      await writer.data(namespace).set(`k${number}`, number);
-      await writer.room(room).post(`m${number}`);
-      await writer.direct.send(userId, { body: `m${number}` });
-      await writer.direct.send(agentId, { body: `m${number}` });
-      await writer.data(namespace).set(counter, number + 1);
+      await Promise.all([
+        writer.data(namespace).set(`k${number}`, number),
+        writer.room(room).post(`m${number}`),
+        writer.direct.send(userId, { body: `m${number}` }),
+        writer.direct.send(agentId, { body: `m${number}` }),
+        writer.data(namespace).set(counter, number + 1),
+      ]);
     }
   };
   const numbered = (letter: string, from: number) =>
@@ -217,7 +219,8 @@ test('all streams survive the death of their server, twice', async () => {
   balancer.send(second.url, third.url);
   const [fourth] = await Promise.all([up(), killDuringWrites(second, third)]);
   balancer.send(fourth.url);
-  await write(fourth, 3);
+  // A server that stops in order ends its streams itself.
+  await Promise.all([third.end('SIGTERM'), write(fourth, 12)]);
   await arrived(start);
   for (const watch of Object.values(watches)) expect(await watch.end()).toBe(0);
 }, 120_000);

@@ -1,7 +1,7 @@
 /** The data store in PostgreSQL. Calls that come together share statements. */
 import type { Caller } from '../../../core/caller.js';
 import { documentDeleted, namespaceCleared } from '../../../datastore/changes.js';
-import { afterPrefix } from '../../../datastore/code-point-order.js';
+import { afterPrefix } from '../../../datastore/documents/code-point-order.js';
 import { KeyQueue } from '../../../core/waiting/key-queue.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
 import {
@@ -21,7 +21,7 @@ import {
   succeeded,
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
-import { normaliseTime, timeOfMs } from '../../../datastore/times.js';
+import { normaliseTime, timeOfMs } from '../../../datastore/documents/times.js';
 import { wholeUsage } from '../kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
 import { PostgresStep, type RowName } from '../step.js';

@@ -1,7 +1,7 @@
 /** Writes of the data store that need a look at what is there: versions, metadata, quotas, changes. */
 import type { TransactionSql } from 'postgres';
 import { documentDeleted, documentImported, documentSet } from '../../../datastore/changes.js';
-import { compareCodePoints } from '../../../datastore/code-point-order.js';
+import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import {
   checkVersion,
   isLive,
@@ -9,7 +9,7 @@ import {
   requireVersion,
   resultOf,
   sizeOf,
-} from '../../../datastore/merge-document.js';
+} from '../../../datastore/documents/merge-document.js';
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';

@@ -10,9 +10,9 @@ import type {
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { byteLimitReached } from '../../../messaging/room-clock.js';
-import { indexWords } from '../../../messaging/tokenizer.js';
-import { ulidChance } from '../../../messaging/ulid.js';
+import { byteLimitReached } from '../../../messaging/rooms/clock.js';
+import { indexWords } from '../../../messaging/messages/tokenizer.js';
+import { ulidChance } from '../../../messaging/messages/ulid.js';
 import { MessagePlaces } from './places.js';
 import { messageNotesMax, tooManyNotes } from './notes.js';
 import { type RedisConnection, type RedisKeys, runScript, withRedis } from './redis.js';

@@ -1,7 +1,7 @@
 /** Messaging on PostgreSQL and Redis: identities and rooms in the one, all that expires in the other. */
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../../core/settings/limits.js';
-import { importNotice } from '../../../messaging/imports.js';
+import { importNotice } from '../../../messaging/messages/imports.js';
 import type {
   Block,
   DirectMessage,
@@ -36,7 +36,7 @@ import type {
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import type { RateDecision } from '../../../messaging/sliding-windows.js';
+import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, query } from '../connection.js';
 import type { PostgresFeed } from '../feed/feed.js';

@@ -5,7 +5,7 @@
  * its time says.
  */
 import type { Limits } from '../../../core/settings/limits.js';
-import { ulidTimeMs } from '../../../messaging/ulid.js';
+import { ulidTimeMs } from '../../../messaging/messages/ulid.js';
 import { type RedisConnection, type RedisKeys, withRedis } from './redis.js';
 
 export interface Entry {

@@ -1,7 +1,7 @@
 /** Messages written into Redis exactly as they were: with their ids and times, and for the rest of their life. */
 import type { Limits } from '../../../core/settings/limits.js';
 import type { DirectMessage, Message, Room } from '../../../messaging/model.js';
-import { indexWords } from '../../../messaging/tokenizer.js';
+import { indexWords } from '../../../messaging/messages/tokenizer.js';
 import { directMember, messageMember } from './messages.js';
 import { type RedisConnection, type RedisKeys, runScript, withRedis } from './redis.js';
 

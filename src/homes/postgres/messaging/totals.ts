@@ -2,7 +2,7 @@
  * The totals of `/stats` and the ranks of public rooms, kept by triggers, so that nobody has to count and
  * rows of other programs count too. They stand beside the seed's tables, which have no place for them.
  */
-import { topRoomsMax } from '../../../messaging/totals.js';
+import { topRoomsMax } from '../../../messaging/rooms/totals.js';
 
 /** So many rows add up to the totals: writers on different connections rarely wait for the same one. */
 const slots = 64;

@@ -1,5 +1,5 @@
 /** What follows in PostgreSQL for the tasks that depend on one that has ended. */
-import { blockedForever, cancelTask } from '../../../workspaces/tasks.js';
+import { blockedForever, cancelTask } from '../../../workspaces/tasks/tasks.js';
 import { count } from './counters.js';
 import { recordOf, selected, taskTable, updateRecord } from './rows.js';
 import type { WorkspacesWork } from './work.js';

@@ -4,7 +4,7 @@
  * look, which every server takes now and then for the claims that wait with it.
  */
 import { randomUUID } from 'node:crypto';
-import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import type { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import { type PostgresSql, listen, query } from '../connection.js';
 
 const channel = 'stoa_tasks_ready';

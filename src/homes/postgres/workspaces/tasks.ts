@@ -1,12 +1,12 @@
 /** Tasks in PostgreSQL: claimed with SKIP LOCKED, so that claimers never wait for each other. */
-import { claimFailure } from '../../../workspaces/claim-failure.js';
+import { claimFailure } from '../../../workspaces/tasks/claim-failure.js';
 import { versionFailure } from '../../../core/version-failure.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Task, type TaskLease, isOpen } from '../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../workspaces/port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../workspaces/schemas.js';
 import { checkTakesTasks } from '../../../workspaces/sessions.js';
-import * as rules from '../../../workspaces/tasks.js';
+import * as rules from '../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../connection.js';
 import { count } from './counters.js';
