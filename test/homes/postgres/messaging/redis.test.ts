@@ -702,7 +702,7 @@ describe('an unreachable database', () => {
     }
   });
 
-  it('PostgreSQL: a message that a stopped server did not announce is announced once by the next', async () => {
+  it('PostgreSQL: the next server announces a message that a stopped server left, once', async () => {
     const own = await startPostgres();
     const first = await open(own.url, redis.url);
     const ann = await first.agent();
