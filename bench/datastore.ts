@@ -6,7 +6,8 @@ import { DirectoryDataStore, dataFamilies } from '../src/homes/directory/datasto
 import { DataService } from '../src/datastore/service.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { operatorCaller } from '../src/core/caller.js';
-import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../src/homes/directory/kernel/kernel.js';
 import type { Transaction } from '../src/homes/directory/kernel/transaction.js';
 import { limitsWith } from '../src/core/settings/limits.js';
 import { type Bench, type Row, byTurns, rateInFlight } from './frame.js';

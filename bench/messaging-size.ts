@@ -12,9 +12,10 @@ import { operatorCaller } from '../src/core/caller.js';
 import { type Writer, writeOne } from '../src/core/write.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { signingKeysOf } from '../src/identity/signatures.js';
-import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../src/core/settings/limits.js';
-import { globalRoomId } from '../src/messaging/uuid.js';
+import { globalRoomId } from '../src/messaging/identities/uuid.js';
 import { type Row, byTurns, rateInFlight } from './frame.js';
 
 const turns = 5;

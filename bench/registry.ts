@@ -7,7 +7,8 @@ import { embeddedFamilies, embeddedScatteredFamilies } from '../src/homes/direct
 import { operatorCaller } from '../src/core/caller.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { userKey } from '../src/identity/user-key.js';
-import { type Kernel, openKernel } from '../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../src/core/settings/limits.js';
 import { makeAgentId } from '../src/registry/ids.js';
 import { RegistryService } from '../src/registry/service.js';

@@ -13,7 +13,7 @@ import type { GroupFacts } from './homes/directory/kernel/store.js';
 import type { BackendCall, Home, HomeOptions } from './homes/home.js';
 import { IdentityService } from './identity/service.js';
 import { hashToken, newOperatorToken } from './identity/tokens.js';
-import { IdentityLinks } from './messaging/links.js';
+import { IdentityLinks } from './messaging/identities/links.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { openDataBackend } from './open/datastore.js';
 import { backendName } from './open/timed.js';

@@ -5,8 +5,8 @@
 import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
 import { encodeSegment } from '../core/text/path-segment.js';
-import type * as data from './data/operations.js';
-import type * as dataSchemas from './data/schemas.js';
+import type * as data from './datastore/operations.js';
+import type * as dataSchemas from './datastore/schemas.js';
 import type * as feed from './feed/operations.js';
 import type * as feedSchemas from './feed/schemas.js';
 import type * as messaging from './messaging/operations.js';
@@ -14,8 +14,8 @@ import type * as messagingSchemas from './messaging/schemas.js';
 import type { Method, Operation, OperationTable } from './operation.js';
 import type * as registry from './registry/operations.js';
 import type * as registrySchemas from './registry/schemas.js';
-import type * as server from './admin/operations.js';
-import type * as serverSchemas from './admin/schemas.js';
+import type * as server from './operations/operations.js';
+import type * as serverSchemas from './operations/schemas.js';
 import type * as work from './workspaces/operations.js';
 import type * as workSchemas from './workspaces/schemas.js';
 

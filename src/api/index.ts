@@ -1,10 +1,10 @@
 /** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
-import { data, documents } from './data/operations.js';
+import { data, documents } from './datastore/operations.js';
 import { changes, commits } from './feed/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
 import type { Operation } from './operation.js';
 import { agents, links, tokens, users } from './registry/operations.js';
-import { backups, blocks, server } from './admin/operations.js';
+import { backups, blocks, server } from './operations/operations.js';
 import { projects, sessions, tasks, workspaces } from './workspaces/operations.js';
 import type { GroupName, OperationName } from './call.js';
 

@@ -1,11 +1,11 @@
 /** Operations of the operator: users, tokens, backups, server status and transfers. */
 import { requestOf } from '../api/call.js';
-import { documents } from '../api/data/operations.js';
+import { documents } from '../api/datastore/operations.js';
 import { tokens, users } from '../api/registry/operations.js';
-import { backups, blocks, server } from '../api/admin/operations.js';
+import { backups, blocks, server } from '../api/operations/operations.js';
 import type { CallSettings, InputOf, AnswerOf } from '../api/call.js';
 import { type Methods, methodsOf } from './methods.js';
-import type { Transport } from './transport.js';
+import type { Transport } from './transport/transport.js';
 
 /** Lines of JSON: a text, or a stream of bytes. */
 export type Lines = string | ReadableStream<Uint8Array>;

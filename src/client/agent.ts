@@ -4,9 +4,9 @@ import { type AnswerOf, type CallSettings, requestOf } from '../api/call.js';
 import { identities } from '../api/messaging/operations.js';
 import { Door } from './door.js';
 import { DirectClient } from './direct.js';
-import type { AgentKeys } from './keys.js';
-import { signedFetch } from './signed-fetch.js';
-import { Transport, type TransportOptions } from './transport.js';
+import type { AgentKeys } from './transport/keys.js';
+import { signedFetch } from './transport/signed-fetch.js';
+import { Transport, type TransportOptions } from './transport/transport.js';
 
 export type Profile = AnswerOf<'identities.get'>;
 

@@ -5,7 +5,7 @@ import type { StoaError } from '../core/errors.js';
 import type { LinkConsent } from './agent.js';
 import { type Methods, methodsOf } from './methods.js';
 import { type LostEvent, Renewal } from './renewal.js';
-import type { Transport } from './transport.js';
+import type { Transport } from './transport/transport.js';
 
 export type LeaseAnswer = AnswerOf<'agents.heartbeat'>['lease'];
 /** An identity that is linked to an agent. */

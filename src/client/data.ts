@@ -7,14 +7,14 @@ import {
   defaultNamespace,
 } from '../datastore/model.js';
 import type { CallSettings } from '../api/call.js';
-import { data, mergePatchType } from '../api/data/operations.js';
+import { data, mergePatchType } from '../api/datastore/operations.js';
 import type { DocumentChange } from '../datastore/watch.js';
-import { checkIsJson } from '../datastore/json.js';
+import { checkIsJson } from '../datastore/documents/json.js';
 import { StoaError } from '../core/errors.js';
 import { type Methods, methodsOf } from './methods.js';
-import type { Transport } from './transport.js';
-import { ChangesClient } from './changes.js';
-import { documentChange } from './watch-sources.js';
+import type { Transport } from './transport/transport.js';
+import { ChangesClient } from './watch/changes.js';
+import { documentChange } from './watch/sources.js';
 
 export interface WriteSettings extends CallSettings {
   /** The expected current version; 0 means that the document must not exist. */

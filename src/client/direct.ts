@@ -2,9 +2,9 @@
 import type { AnswerOf, CallSettings } from '../api/call.js';
 import { direct, identities } from '../api/messaging/operations.js';
 import { type Methods, methodsOf } from './methods.js';
-import type { Transport } from './transport.js';
-import { followMessages } from './follow.js';
-import type { AgentKeys } from './keys.js';
+import type { Transport } from './transport/transport.js';
+import { followMessages } from './watch/follow.js';
+import type { AgentKeys } from './transport/keys.js';
 import type { PostedMessage } from './rooms.js';
 
 /** `body` is unchanged: ciphertext if the sender encrypted it. */

@@ -4,22 +4,22 @@ import { commits } from '../api/feed/operations.js';
 import { identities, rooms } from '../api/messaging/operations.js';
 import { projects, sessions, workspaces } from '../api/workspaces/operations.js';
 import type { CommitAnswer, CommitInput } from '../commit/schemas.js';
-import { checkIsJson } from '../datastore/json.js';
+import { checkIsJson } from '../datastore/documents/json.js';
 import type { DataDocument, JsonValue } from '../datastore/model.js';
 import type { DocumentChange } from '../datastore/watch.js';
 import type { AgentAnswer } from '../registry/schemas.js';
 import type { Task } from '../workspaces/model.js';
 import { type AgentsClient, agentsClient } from './agents.js';
-import { type ChangeItem, ChangesClient } from './changes.js';
+import { type ChangeItem, ChangesClient } from './watch/changes.js';
 import { DataClient } from './data.js';
-import { followMessages } from './follow.js';
+import { followMessages } from './watch/follow.js';
 import { type Methods, methodsOf } from './methods.js';
 import { RoomClient, type RoomMessage } from './rooms.js';
 import { type TasksClient, tasksClient } from './tasks.js';
-import type { Transport } from './transport.js';
-import { type WatchEvent, type WatchSettings, watch } from './watch.js';
-import type { RoomChange } from './watch-room.js';
-import { type DataTarget, agentsSource, dataSource, tasksSource } from './watch-sources.js';
+import type { Transport } from './transport/transport.js';
+import { type WatchEvent, type WatchSettings, watch } from './watch/watch.js';
+import type { RoomChange } from './watch/room.js';
+import { type DataTarget, agentsSource, dataSource, tasksSource } from './watch/sources.js';
 
 /** The target of `watch`. */
 export type WatchTarget =

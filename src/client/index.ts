@@ -3,8 +3,8 @@ import { type AdminClient, adminClient } from './admin.js';
 import { AgentClient } from './agent.js';
 import { type PlainDirectClient, plainDirectClient } from './direct.js';
 import { Door } from './door.js';
-import type { AgentKeys } from './keys.js';
-import { Transport, type TransportOptions } from './transport.js';
+import type { AgentKeys } from './transport/keys.js';
+import { Transport, type TransportOptions } from './transport/transport.js';
 
 export { type ErrorCode, StoaError } from '../core/errors.js';
 export type { CommitAnswer, CommitInput } from '../commit/schemas.js';
@@ -51,7 +51,7 @@ export {
   type ChangesFilter,
   type FollowSettings as FollowChangesSettings,
   type ReadChangesSettings,
-} from './changes.js';
+} from './watch/changes.js';
 export {
   type BatchAnswer,
   type BatchSettings,
@@ -71,7 +71,7 @@ export {
   type PlainDirectClient,
   type ReadDirectSettings,
 } from './direct.js';
-export { AgentKeys, sealDirect } from './keys.js';
+export { AgentKeys, sealDirect } from './transport/keys.js';
 export { LostEvent } from './renewal.js';
 export {
   type FollowSettings as FollowRoomSettings,
@@ -84,10 +84,10 @@ export {
   isAuthentic,
 } from './rooms.js';
 export { type ClaimSettings, ClaimedTask, type TasksClient } from './tasks.js';
-export { Transport, type TransportOptions as StoaClientOptions } from './transport.js';
-export type { WatchEvent, WatchSettings } from './watch.js';
-export type { RoomChange } from './watch-room.js';
-export type { DataTarget } from './watch-sources.js';
+export { Transport, type TransportOptions as StoaClientOptions } from './transport/transport.js';
+export type { WatchEvent, WatchSettings } from './watch/watch.js';
+export type { RoomChange } from './watch/room.js';
+export type { DataTarget } from './watch/sources.js';
 export { Door, type WatchTarget } from './door.js';
 export type { Methods } from './methods.js';
 export type { AnswerOf, CallSettings, InputOf, OperationName } from '../api/call.js';

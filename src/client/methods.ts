@@ -16,7 +16,7 @@ import {
   takesQuery,
 } from '../api/call.js';
 import { type Operation, type OperationTable, parameterNames } from '../api/operation.js';
-import type { Transport } from './transport.js';
+import type { Transport } from './transport/transport.js';
 
 type PathArguments<Path extends string> = Path extends `${string}{${string}}${infer Rest}`
   ? [string, ...PathArguments<Rest>]

@@ -2,11 +2,11 @@
 import type { AnswerOf, CallSettings } from '../api/call.js';
 import { rooms } from '../api/messaging/operations.js';
 import { type Methods, methodsOf } from './methods.js';
-import type { Transport } from './transport.js';
-import { fromBase64, toBase64 } from './base64.js';
-import { followMessages } from './follow.js';
-import type { WatchEvent, WatchSettings } from './watch.js';
-import { type Place, type RoomChange, watchRoom } from './watch-room.js';
+import type { Transport } from './transport/transport.js';
+import { fromBase64, toBase64 } from './transport/base64.js';
+import { followMessages } from './watch/follow.js';
+import type { WatchEvent, WatchSettings } from './watch/watch.js';
+import { type Place, type RoomChange, watchRoom } from './watch/room.js';
 
 export type RoomMessage = AnswerOf<'rooms.getMessage'>;
 export type RoomPage = AnswerOf<'rooms.read'>;

@@ -3,7 +3,7 @@ import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
 import { tasks } from '../api/workspaces/operations.js';
 import { type Methods, methodsOf } from './methods.js';
 import { Renewal } from './renewal.js';
-import type { Transport } from './transport.js';
+import type { Transport } from './transport/transport.js';
 
 export interface ClaimSettings extends CallSettings {
   /** Seconds to wait for a task; without it the answer comes at once. */

@@ -9,7 +9,7 @@ export function reaches(caller: Caller, namespace: string): boolean {
   return caller.scopes.namespaces === null || caller.scopes.namespaces.includes(namespace);
 }
 
-/** The namespace to read from. Throws where the caller may not read it. */
+/** The namespace to read from. Throws if the caller may not read it. */
 export function readableScope(caller: Caller, namespace: string, limits: Limits): Scope {
   checkNamespace(namespace, limits);
   if (!reaches(caller, namespace)) {
@@ -21,7 +21,7 @@ export function readableScope(caller: Caller, namespace: string, limits: Limits)
   return { user: caller.user, namespace };
 }
 
-/** The namespace to write to. Throws where the caller may not write to it. */
+/** The namespace to write to. Throws if the caller may not write to it. */
 export function writableScope(caller: Caller, namespace: string, limits: Limits): Scope {
   if (!caller.scopes.write)
     throw new StoaError('forbidden', 'These credentials can only read.', {

@@ -33,8 +33,8 @@ export function documentDeleted(scope: Scope, key: string, expired = false): Cha
 }
 
 /**
- * One for each step of a clear, with the number that the step removed and the keys it went through: those
- * after `after`, up to `through`.
+ * One for each step of a clear: the number of documents that the step removed, and the range of keys that it
+ * read, after `after` and up to `through`.
  */
 export function namespaceCleared(
   scope: Scope,

@@ -1,9 +1,9 @@
-/** What the data store keeps: the seed's document, and the shapes in which callers see it. */
+/** The stored document of the seed, and the forms in which callers see it. */
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
 export type JsonObject = { [name: string]: JsonValue };
 
-/** The namespace of callers that name none. */
+/** The namespace of a request that does not name one. */
 export const defaultNamespace = 'default';
 
 /** The collection, table or database of the seed. */
@@ -28,17 +28,17 @@ export interface DocumentRecord {
   createdByAgent: string | null;
   lastAccessedByAgent: string | null;
   accessCount: number;
-  /** Times are ISO 8601 in UTC with `Z`, to the microsecond where the writer was that exact. */
+  /** Times are ISO 8601 in UTC with `Z`, with microseconds if the writer gave them. */
   createdAt: string;
   updatedAt: string;
   lastAccessedAt: string | null;
-  /** 1 for a new document, one more with every write. */
+  /** 1 for a new document. Every write adds 1. */
   version: number;
-  /** Always with milliseconds, so that the texts sort as the times do. */
+  /** Always with milliseconds, so that sorting the texts sorts the times. */
   expiresAt: string | null;
 }
 
-/** A document as callers see it: the seed's fields, and ours at the end. */
+/** A document as callers see it: the seed's fields, then the fields that Stoa adds. */
 export interface DataDocument<Value = JsonValue> {
   _id: string;
   userId: string;

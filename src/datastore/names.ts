@@ -24,7 +24,7 @@ export function checkAgent(agent: string, limits: Limits): void {
 function checkName(field: string, subject: string, text: unknown, limit: LimitName, limits: Limits): void {
   if (typeof text !== 'string') throw invalid(field, `${subject} is not a string.`);
   if (text === '') throw invalid(field, `${subject} is empty.`);
-  // A character has at most three bytes a code unit, so short texts need no counting.
+  // A code unit needs at most three bytes, so the bytes of a short text are not counted.
   const received = text.length * 3 <= limits[limit] ? text.length : Buffer.byteLength(text);
   if (received > limits[limit])
     throw limitError('invalid_request', {

@@ -11,11 +11,11 @@ import {
 } from './model.js';
 import type { ExpectedVersion, WriteResult } from './port.js';
 import type { SetOptions } from './requests.js';
-import type { ListOptions } from './pages.js';
+import type { ListOptions } from './documents/pages.js';
 import type { BatchAnswer, BatchRequest, DataService, KeyResult, UpdateOptions } from './service.js';
 import type { DocumentChange, WatchOptions } from './watch.js';
 
-/** Only over this version. */
+/** The write is refused unless the document has this version. */
 interface VersionOption {
   ifVersion?: ExpectedVersion | undefined;
 }
@@ -75,10 +75,7 @@ export class DataNamespace {
     return this.#service.setMany(this.#caller, this.namespace, items, options);
   }
 
-  /**
-   * Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` go with every key in
-   * `set`.
-   */
+  /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` apply to every key in `set`. */
   batch(request: BatchRequest): Promise<BatchAnswer> {
     return this.#service.batch(this.#caller, this.namespace, request);
   }
@@ -106,7 +103,7 @@ export class DataNamespace {
     return this.#service.listNamespaces(this.#caller, options);
   }
 
-  /** Removes every document, step by step; an aborted signal ends it after the step under way. */
+  /** Removes every document, step by step; an aborted signal ends it after the current step. */
   clear(options?: { signal?: Cancellation | undefined }): Promise<number> {
     return this.#service.clear(this.#caller, this.namespace, options);
   }
@@ -120,12 +117,12 @@ export class DataNamespace {
     return (await this.#service.update(this.#caller, this.namespace, key, change, options)).value;
   }
 
-  /** Adds to a number in one step; a missing one counts as 0. */
+  /** Adds to a number in one step. A missing document counts as 0. */
   async increment(key: string, by = 1, options?: VersionOption): Promise<number> {
     return (await this.#service.increment(this.#caller, this.namespace, key, by, options)).value;
   }
 
-  /** Adds items at the end of a list in one step; a missing one counts as empty. */
+  /** Adds items at the end of a list in one step. A missing document counts as an empty list. */
   async append(key: string, items: readonly unknown[], options?: VersionOption): Promise<JsonValue[]> {
     return (await this.#service.append(this.#caller, this.namespace, key, items, options)).value;
   }

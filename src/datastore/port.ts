@@ -1,7 +1,4 @@
-/**
- * What the data store needs of storage: the port of a home, or a store beside the home. The rules are not in
- * it.
- */
+/** What the data store needs from storage: the port of a home, or a store beside the home. It contains no rules. */
 import type { Cancellation } from '../core/waiting/cancellation.js';
 import { StoaError } from '../core/errors.js';
 import type { Step, Writer } from '../core/write.js';
@@ -19,28 +16,25 @@ export interface DataCapabilities {
   readonly changes: 'same-commit' | 'after-write';
   /** Quotas of documents, bytes and namespaces can be kept. */
   readonly quotas: boolean;
-  /** Bytes of a value's JSON that the database itself can hold; null where it sets no bound. */
+  /** The largest JSON text of a value that the database can store, in bytes. Null if the database has no limit. */
   readonly valueBytesMax: number | null;
-  /** Within this time a counted read reaches the database. */
+  /** A counted read is written to the database within this time. */
   readonly accessFlushMs: number;
   /**
-   * `recordAccess` says at the very moment when recorded reads become visible; elsewhere that is some time
-   * before it resolves.
+   * `recordAccess` reports the exact moment when recorded reads become visible. Other backends make them
+   * visible some time before `recordAccess` resolves.
    */
   readonly tellsAccessVisible: boolean;
-  /** True where `_id` is the primary key, so that two owners could meet under one. */
+  /** True if `_id` is the primary key. Documents of two owners can then have the same id. */
   readonly sharedIds: boolean;
-  /** True where lists come from an index that follows the writes a moment later; reads by key never do. */
+  /** True if lists come from an index that is updated a moment after the write. Reads by key are always current. */
   readonly listsLag?: boolean;
 }
 
-/**
- * The version that must be current; 0 means that there must be none, `any` that there must be one; null does
- * not ask.
- */
+/** The version that the document must have. 0: it must not exist. `any`: it must exist. Null: no condition. */
 export type ExpectedVersion = number | 'any' | null;
 
-/** As much of a document as a plain `get` needs. */
+/** The part of a document that a plain `get` needs. */
 export type StoredValue = Pick<DocumentRecord, 'valueJson' | 'accessCount'>;
 
 /** One write of a document, checked and encoded. */
@@ -73,10 +67,10 @@ export interface WriteResult {
   created: boolean;
 }
 
-/** Results in the order of the batch. An error takes the place of a result where batches are not atomic. */
+/** Results in the order of the batch. If batches are not atomic, a key that failed has an error instead of a result. */
 export interface BatchResult {
   sets: (WriteResult | Error)[];
-  /** True where the document was there. */
+  /** True if the document existed. */
   deletes: (boolean | Error)[];
 }
 
@@ -86,11 +80,11 @@ export interface DataBatch extends WriteBatch {
 }
 
 export interface DataBatchResult extends BatchResult {
-  /** The documents under `gets`; those that do not exist are left out. */
+  /** The documents of the keys in `gets`, without missing ones. */
   read: DocumentRecord[];
 }
 
-/** The result of a batch with one write. Throws its error where it failed. */
+/** The result of a batch with one write. Throws the error if the write failed. */
 export function succeeded<T>(outcome: T | Error | undefined): T {
   if (outcome === undefined)
     throw new StoaError('internal', 'The backend returned fewer results than requests.');
@@ -100,10 +94,10 @@ export function succeeded<T>(outcome: T | Error | undefined): T {
 
 export interface KeyRange {
   readonly prefix: string;
-  /** The last key of the page before; null begins at the first. */
+  /** The last key of the previous page. Null: begin at the first key. */
   readonly after: string | null;
   readonly limit: number;
-  /** Looked at between requests where one page takes several. */
+  /** Checked between the requests of a page that takes several. */
   readonly signal?: Cancellation | undefined;
 }
 
@@ -112,9 +106,9 @@ export interface AccessRead {
   readonly scope: Scope;
   readonly key: string;
   readonly count: number;
-  /** The last reader and when; null after a write of the same process that came later. */
+  /** The last reader, and the time. Null if this process wrote the document after that read. */
   readonly last: { readonly agent: string; readonly at: string } | null;
-  /** Every agent that was among the readers. */
+  /** All agents that read the document. */
   readonly agents: readonly string[];
 }
 
@@ -136,17 +130,17 @@ export interface ClearStep {
 
 export interface ExportPage {
   documents: DocumentRecord[];
-  /** Where the next page begins, in the backend's own format; null at the end. */
+  /** The position of the next page, in the backend's format. Null at the end. */
   after: string | null;
 }
 
-/** Decides in one look at the current document what to write instead. */
+/** Returns what to write, given the current document. */
 export type Decide = (current: DocumentRecord | undefined) => DocumentWrite;
 
 /**
- * What homes and stores have in common. Reads and lists answer only documents that have not expired. Lists
- * are in code-point order of the keys, from an index; fewer items than `limit` mean the end.
- * Keys in one call are distinct. Names and values are checked before they get here.
+ * What homes and stores have in common. Reads and lists return only documents that have not expired. Lists are
+ * in code-point order of the keys, from an index; fewer items than `limit` mean the end. Keys in one call are
+ * distinct. The caller has checked names and values.
  */
 export interface DocumentReads {
   readonly capabilities: DataCapabilities;
@@ -154,19 +148,16 @@ export interface DocumentReads {
   getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
-  /**
-   * In code-point order; an empty answer is the end. `signal` is checked between requests if several are
-   * needed.
-   */
+  /** In code-point order; an empty list is the end. `signal` is checked between requests if several are needed. */
   listNamespaces(
     user: string,
     after: string | null,
     limit: number,
     signal?: Cancellation,
   ): MaybePromise<NamespaceSummary[]>;
-  /** Every document of every user that has not expired, in an order that a later call can continue. */
+  /** Every document of every user that has not expired, in an order in which a later call can continue. */
   exportPage(after: string | null, limit: number): Promise<ExportPage>;
-  /** Those of the names that have documents, in the order of the names. */
+  /** The namespaces of `names` that have documents, in the same order. */
   describeNamespaces(
     user: string,
     names: readonly string[],
@@ -181,7 +172,7 @@ export interface DocumentReads {
     reads: readonly AccessRead[],
     onVisible?: (reads: readonly AccessRead[]) => void,
   ): Promise<void>;
-  /** Removes expired documents and returns how many. Missing where the database does it. */
+  /** Removes expired documents and returns how many. Missing if the database removes expired documents itself. */
   sweepExpired?(limit: number): Promise<number>;
   /** False where another server sweeps in this interval. Missing where one server has the documents to itself. */
   takeSweepTurn?(intervalMs: number): Promise<boolean>;
@@ -190,7 +181,7 @@ export interface DocumentReads {
 
 /** The documents of a home: writes are steps. */
 export interface DataPort extends DocumentReads {
-  /** Only the value, where that is cheaper than the whole document. */
+  /** Only the value, if reading it is cheaper than reading the whole document. */
   getValue(scope: Scope, key: string): MaybePromise<StoredValue | undefined>;
   write(scope: Scope, batch: DataBatch): Step<DataBatchResult>;
   modify(scope: Scope, key: string, decide: Decide): Step<WriteResult>;
@@ -201,11 +192,11 @@ export interface DataPort extends DocumentReads {
    * transaction. With `isCounted` the caller has checked the quotas.
    */
   restore(documents: readonly DocumentRecord[], options?: { readonly isCounted?: boolean }): Step<void>[];
-  /** Refuses the write unless the document has this version; 0 means that there must be none. */
+  /** Refuses the write unless the document has this version. 0: it must not exist. */
   requireVersion(scope: Scope, key: string, version: number): Step<void>;
-  /** What a user has in all, answers kept under an Idempotency-Key among it. */
+  /** What a user has in total, including answers stored under an Idempotency-Key. */
   usage(user: string): MaybePromise<Usage>;
-  /** Those whose id is another owner's document already. */
+  /** The documents whose id belongs to a document of another owner. */
   heldByOthers(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
 }
 
@@ -222,6 +213,6 @@ export interface DocumentStore extends DocumentReads {
   clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep>;
   /** Writes documents unchanged, over existing ones. */
   restore(documents: readonly DocumentRecord[]): Promise<void>;
-  /** Those whose id is another owner's document already; missing where that cannot be. */
+  /** The documents whose id belongs to a document of another owner. Missing if that cannot happen. */
   heldByOthers?(documents: readonly DocumentRecord[]): Promise<DocumentRecord[]>;
 }

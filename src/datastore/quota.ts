@@ -2,7 +2,7 @@
 import { limitError } from '../core/settings/exceeds.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
 
-/** What a user has in all, kept, not counted. */
+/** What a user has in total. The numbers are stored, not counted each time. */
 export interface Usage {
   documents: number;
   sizeBytes: number;
@@ -19,7 +19,7 @@ export function hasQuota(limits: Limits): boolean {
   return quotas.some(([, limit]) => limits[limit] > 0);
 }
 
-/** Refuses what would take a user over a quota. Shrinking is always allowed, also above it. */
+/** Refuses a write that would exceed a quota. A write that makes the total smaller is always allowed. */
 export function checkQuota(before: Usage, after: Usage, limits: Limits): void {
   for (const [field, limit, unit] of quotas) {
     if (limits[limit] === 0 || after[field] <= limits[limit] || after[field] <= before[field]) continue;

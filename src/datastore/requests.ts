@@ -1,18 +1,18 @@
-/** What callers ask for, checked and put into the port's terms. */
+/** Checks requests and converts them into the types of the port. */
 import { StoaError } from '../core/errors.js';
 import { limitError } from '../core/settings/exceeds.js';
 import type { Limits } from '../core/settings/limits.js';
 import { checkAgent, checkKey } from './names.js';
 import type { DocumentWrite, ExpectedVersion } from './port.js';
-import { expiryOfMs, latestMs, msOf } from './times.js';
-import { checkMetadata, valueJson } from './value.js';
+import { expiryOfMs, latestMs, msOf } from './documents/times.js';
+import { checkMetadata, valueJson } from './documents/value.js';
 
 export interface SetOptions {
   /** Merged member by member into the stored metadata. If left out, the metadata stays unchanged. */
   metadata?: Readonly<Record<string, unknown>> | undefined;
   /** Write only over this version; 0 only if the document does not exist. */
   ifVersion?: ExpectedVersion | undefined;
-  /** Seconds until the document expires. Without `ttl` and `expiresAt` a set document never does. */
+  /** Seconds until the document expires. A document set without `ttl` and `expiresAt` never expires. */
   ttl?: number | null | undefined;
   /** The moment at which it expires, ISO 8601. */
   expiresAt?: string | null | undefined;
@@ -23,7 +23,7 @@ export interface RequestRules {
   readonly nowMs: () => number;
 }
 
-/** One write, with everything refused that must not be stored. */
+/** One checked write. Throws if a part of it must not be stored. */
 export function documentWrite(
   { limits, nowMs }: RequestRules,
   agent: string | null,

@@ -1,4 +1,4 @@
-/** What writes a document: the request alone and the operation of a commit take the same. */
+/** The fields of a write, the same for a request and for an operation of a commit. */
 import { z } from 'zod';
 
 export const json = z.unknown().describe('Any JSON');

@@ -1,4 +1,4 @@
-/** The data store: checks and authorises, then asks the port. It holds no storage logic. */
+/** The data store: checks and authorises each request, then calls the port. It contains no storage code. */
 import { type Cancellation, checkWanted } from '../core/waiting/cancellation.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
@@ -6,8 +6,7 @@ import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, writeOne } from '../core/write.js';
 import type { Feed } from '../feed/port.js';
 import type { Limits } from '../core/settings/limits.js';
-import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../core/paging.js';
-import { Slices } from '../core/waiting/yielding.js';
+import { type Page } from '../core/paging.js';
 import { readableScope, writableScope } from './access.js';
 import type {
   DataDocument,
@@ -17,13 +16,14 @@ import type {
   NamespaceSummary,
   Scope,
 } from './model.js';
-import { compareCodePoints } from './code-point-order.js';
+import { ExpirySweep } from './expiry-sweep.js';
 import { DataNamespace } from './namespace.js';
+import { type NamespacePageRequest, readNamespaces } from './namespace-pages.js';
 import { checkKey, checkPrefix } from './names.js';
-import { type ListOptions, readDocuments, readPage } from './pages.js';
+import { type ListOptions, readDocuments, readPage } from './documents/pages.js';
 import type { ClearStep, DataPort, Documents, MaybePromise, WriteResult } from './port.js';
 import { type RequestRules, type SetOptions, distinctKeys, documentWrite } from './requests.js';
-import { toDocument } from './seed-document.js';
+import { toDocument } from './documents/seed-document.js';
 import {
   type BatchAnswer,
   type BatchRequest,
@@ -34,21 +34,19 @@ import {
   valuesOf,
 } from './steps.js';
 import { AccessTracker } from './tracking.js';
-import { DataTransfer } from './transfer.js';
-import { VersionRetries } from './version-retries.js';
+import { DataTransfer } from './transfer/transfer.js';
+import { VersionRetries } from './document-store/version-retries.js';
 import { type DocumentChange, type WatchOptions, watchNamespace } from './watch.js';
 
 export type { BatchAnswer, BatchRequest, KeyResult } from './steps.js';
-/** What `update` takes: the version is its own. */
+/** The options of `update`, which sets the version itself. */
 export type UpdateOptions = Omit<SetOptions, 'ifVersion'>;
 
 export interface DataServiceOptions extends Documents {
   limits: Limits;
   nowMs?: () => number;
-  /** Where `watch` listens. */
+  /** The feed that `watch` reads. */
   feed?: Feed | undefined;
-  /** Shared by services over the same documents; a new one unless given. */
-  tracker?: AccessTracker;
   /** Faults that no caller waits for: counted reads that could not be written yet. */
   onError?: (error: unknown, about: string) => void;
 }
@@ -61,20 +59,15 @@ export class DataService {
   readonly steps: DataSteps;
   /** Export and import of whole documents. */
   readonly transfer: DataTransfer;
-  readonly #options: DataServiceOptions;
   readonly #writer: Writer;
   readonly #rules: RequestRules;
   readonly #retries: VersionRetries;
   readonly #feed: Feed | undefined;
   readonly #onError: (error: unknown, about: string) => void;
-  #sweeping: NodeJS.Timeout | undefined;
-  /** The sweep that is under way. */
-  #sweep: Promise<void> | undefined;
-  #isClosing = false;
+  readonly #sweep: ExpirySweep;
 
   constructor(options: DataServiceOptions) {
     const { port, writer, limits, nowMs = Date.now } = options;
-    this.#options = options;
     this.port = port;
     this.limits = limits;
     this.#writer = writer;
@@ -83,22 +76,16 @@ export class DataService {
     this.#feed = options.feed;
     this.#onError =
       options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));
-    this.tracker =
-      options.tracker ??
-      new AccessTracker({
-        port,
-        entriesMax: limits.trackedReadsMax,
-        closingSecondsMax: limits.backendRequestSecondsMax,
-        nowMs,
-        onError: (error) => this.#onError(error, 'counting reads of the data store'),
-      });
+    this.#sweep = new ExpirySweep(port, limits, this.#onError);
+    this.tracker = new AccessTracker({
+      port,
+      entriesMax: limits.trackedReadsMax,
+      closingSecondsMax: limits.backendRequestSecondsMax,
+      nowMs,
+      onError: (error) => this.#onError(error, 'counting reads of the data store'),
+    });
     this.steps = new DataSteps(port, this.#rules, this.tracker);
     this.transfer = new DataTransfer({ port, writer, limits, tracker: this.tracker, steps: this.steps });
-  }
-
-  /** The same service over another port of the same documents. */
-  over(documents: Documents): DataService {
-    return new DataService({ ...this.#options, ...documents, tracker: this.tracker });
   }
 
   /** The value, or undefined where the document does not exist. A stored null is null. */
@@ -118,8 +105,8 @@ export class DataService {
   }
 
   /**
-   * The whole document with its value as JSON text, for routes that only pass it on. Returned without a
-   * promise where the backend reads synchronously. It may be shared, so nobody may change it.
+   * The whole document with its value as JSON text, for routes that only pass it on. Returned without a promise
+   * where the backend reads synchronously. It may be shared, so callers must not change it.
    */
   getRecord(caller: Caller, namespace: string, key: string): MaybePromise<DocumentRecord | undefined> {
     const scope = this.#reads(caller, namespace);
@@ -169,7 +156,7 @@ export class DataService {
     return set;
   }
 
-  /** True, or false where there was no document. */
+  /** True, or false if the document did not exist. */
   async delete(
     caller: Caller,
     namespace: string,
@@ -179,7 +166,10 @@ export class DataService {
     return this.#write(caller, options, this.steps.delete(caller, namespace, key, options));
   }
 
-  /** Sets and deletes in one step, then reads. A batch that only reads does so again under the same key. */
+  /**
+   * Sets and deletes in one step, then reads. A batch without writes is not stored under an Idempotency-Key: a
+   * repeat reads again.
+   */
   async batch(
     caller: Caller,
     namespace: string,
@@ -191,7 +181,7 @@ export class DataService {
     return { set: {}, values: await this.getMany(caller, namespace, request.get ?? []), deleted: 0 };
   }
 
-  /** Keys in code-point order. It counts as no read. */
+  /** Keys in code-point order. Does not count as a read. */
   async listKeys(caller: Caller, namespace: string, options: ListOptions = {}): Promise<Page<KeySummary>> {
     const scope = this.#reads(caller, namespace);
     return readPage(scope, 'keys', options, this.limits, (range) => this.port.listKeys(scope, range));
@@ -234,51 +224,13 @@ export class DataService {
   }
 
   /** The caller's namespaces in code-point order, with their counts. */
-  async listNamespaces(
-    caller: Caller,
-    options: PageRequest & { signal?: Cancellation | undefined } = {},
-  ): Promise<Page<NamespaceSummary>> {
-    const limit = pageLimit(options.limit, this.limits);
-    const list = JSON.stringify(['data', caller.user]);
-    let after = decodeTextCursor(list, options.cursor, this.limits.namespaceBytesMax);
-    const items: NamespaceSummary[] = [];
-    const slices = new Slices();
-    for (let agents = 0; items.length < limit && agents < this.limits.namespacePageAgentsMax;) {
-      checkWanted(options.signal);
-      const step = await this.#nextNamespaces(caller, after, limit - items.length, options.signal);
-      for (const summary of step.found) {
-        items.push({ ...summary, agents: summary.agents.slice(0, this.limits.namespaceAgentsListedMax) });
-        agents += summary.agents.length;
-      }
-      ({ after } = step);
-      if (after === null) return { items, next_cursor: null };
-      await slices.pause();
-    }
-    return { items, next_cursor: encodeCursor(list, Buffer.from(after ?? '')) };
-  }
-
-  /** Credentials that reach a few namespaces ask for those alone, however many the user has. */
-  async #nextNamespaces(
-    { user, scopes }: Caller,
-    after: string | null,
-    limit: number,
-    signal: Cancellation | undefined,
-  ): Promise<{ found: NamespaceSummary[]; after: string | null }> {
-    if (scopes.namespaces === null) {
-      const found = await this.port.listNamespaces(user, after, limit, signal);
-      return { found, after: found.at(-1)?.namespace ?? null };
-    }
-    const names = [...new Set(scopes.namespaces)]
-      .filter((name) => after === null || compareCodePoints(name, after) > 0)
-      .toSorted(compareCodePoints)
-      .slice(0, limit);
-    const found = names.length === 0 ? [] : await this.port.describeNamespaces(user, names, signal);
-    return { found, after: names.at(-1) ?? null };
+  listNamespaces(caller: Caller, request: NamespacePageRequest = {}): Promise<Page<NamespaceSummary>> {
+    return readNamespaces(this.port, caller, request, this.limits);
   }
 
   /**
-   * Removes every document of the namespace, step by step; answers how many there were. With an aborted
-   * signal it ends after the step under way.
+   * Removes every document of the namespace, step by step; returns their number. An aborted signal ends it
+   * after the current step.
    */
   async clear(
     caller: Caller,
@@ -332,7 +284,7 @@ export class DataService {
     return this.#write(caller, options, this.steps.increment(caller, namespace, key, by, options));
   }
 
-  /** Adds items at the end of a list; a missing document counts as an empty one. */
+  /** Adds items at the end of a list; a missing document counts as an empty list. */
   async append(
     caller: Caller,
     namespace: string,
@@ -370,31 +322,12 @@ export class DataService {
 
   /** Starts removing expired documents, where the database does not do it. */
   start(): void {
-    if (this.port.sweepExpired === undefined) return;
-    this.#sweeping ??= setInterval(() => {
-      // One at a time: a database that hangs must not gather them.
-      this.#sweep ??= this.#sweepAll().finally(() => (this.#sweep = undefined));
-    }, sweepIntervalMs);
-    this.#sweeping.unref();
-  }
-
-  async #sweepAll(): Promise<void> {
-    try {
-      if ((await this.port.takeSweepTurn?.(sweepIntervalMs)) === false) return;
-      while (
-        !this.#isClosing &&
-        (await this.port.sweepExpired?.(this.limits.clearStepMax)) === this.limits.clearStepMax
-      );
-    } catch (error) {
-      this.#onError(error, 'sweeping expired documents');
-    }
+    this.#sweep.start();
   }
 
   /** Writes the counted reads. Then the port may be closed. */
   async close(): Promise<void> {
-    this.#isClosing = true;
-    clearInterval(this.#sweeping);
-    await this.#sweep;
+    await this.#sweep.close();
     await this.tracker.close();
     await this.port.close();
   }
@@ -403,7 +336,7 @@ export class DataService {
     return writeOne(this.#writer, { caller, idempotency }, step);
   }
 
-  /** The record as this caller sees it, and the read counted. */
+  /** The record as this caller sees it. Counts the read. */
   #read(caller: Caller, scope: Scope, record: DocumentRecord): DocumentRecord {
     const shown = this.tracker.shown(scope, record);
     this.tracker.readAll(scope, [record], caller.agent);
@@ -414,5 +347,3 @@ export class DataService {
     return readableScope(caller, namespace, this.limits);
   }
 }
-
-const sweepIntervalMs = 60_000;

@@ -4,9 +4,9 @@ import type { Idempotency } from '../core/idempotency.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
 import { readableScope, writableScope } from './access.js';
-import { isLive } from './merge-document.js';
+import { isLive } from './documents/merge-document.js';
 import type { DocumentRecord, JsonValue, Scope } from './model.js';
-import { appended, incremented, mergePatched } from './modifications.js';
+import { appended, incremented, mergePatched } from './documents/modifications.js';
 import { checkKey } from './names.js';
 import {
   type ClearStep,
@@ -28,7 +28,7 @@ import {
   documentWrite,
 } from './requests.js';
 import type { AccessTracker } from './tracking.js';
-import { valueJson } from './value.js';
+import { valueJson } from './documents/value.js';
 
 /** A write that may be repeated under a key. */
 export interface Repeatable {
@@ -49,7 +49,7 @@ export interface BatchRequest {
   expiresAt?: string | null | undefined;
 }
 
-/** What became of one key of a batch. */
+/** The result of one key of a batch. */
 export type KeyResult = { version: number } | { error: { code: string; detail: string } };
 
 export interface BatchAnswer {
@@ -87,7 +87,7 @@ export class DataSteps {
     );
   }
 
-  /** True, or false where there was no document. */
+  /** True, or false if the document did not exist. */
   delete(caller: Caller, namespace: string, key: string, options: ChangeOptions = {}): Step<boolean> {
     const scope = this.#writes(caller, namespace);
     checkKey(key, this.#rules.limits);
@@ -97,10 +97,10 @@ export class DataSteps {
     );
   }
 
-  /** The sets and deletes, then the reads. Null where there is nothing to write. */
+  /** The sets and deletes, then the reads. Null if there is nothing to write. */
   batch(caller: Caller, namespace: string, request: BatchRequest): Step<BatchAnswer> | null {
     const { limits } = this.#rules;
-    // Also where there is nothing to do: callers that may not read here are refused.
+    // Checked even if there is nothing to read, so that a caller without read access is refused.
     readableScope(caller, namespace, limits);
     const sets = Object.entries(request.set ?? {});
     const deletes = distinctKeys(limits, request.delete ?? []);
@@ -128,7 +128,7 @@ export class DataSteps {
     return this.#modify(caller, namespace, key, options, (current) => incremented(key, current, by));
   }
 
-  /** Adds items at the end of a list; a missing document counts as an empty one. */
+  /** Adds items at the end of a list; a missing document counts as an empty list. */
   append(
     caller: Caller,
     namespace: string,

@@ -1,26 +1,26 @@
-/** Counted reads: added up in memory, written in batches, never in the way of the read itself. */
+/** Counted reads: added up in memory and written in batches, so that the read itself never waits. */
 import { StoaError } from '../core/errors.js';
-import { compareCodePoints } from './code-point-order.js';
+import { compareCodePoints } from './documents/code-point-order.js';
 import { type AccessRead, type DocumentReads, PartlyRecorded } from './port.js';
 import type { DocumentRecord, Scope } from './model.js';
-import { laterTime, timeOfMs } from './times.js';
+import { laterTime, timeOfMs } from './documents/times.js';
 
 interface Tally {
   readonly scope: Scope;
   readonly key: string;
-  /** What the database counts without these reads, as far as this process knows. */
+  /** The count in the database without these reads, as far as this process knows. */
   readonly countBefore: number;
   count: number;
   lastAgent: string | null;
   lastAtMs: number;
-  /** The last reader is in it; most documents have one reader at a time. */
+  /** Includes the last reader. Most documents have one reader at a time. */
   readonly agents: Set<string>;
 }
 
 export interface AccessTrackerOptions {
   port: Pick<DocumentReads, 'recordAccess' | 'capabilities'>;
   /**
-   * With this many documents waiting, they are written at once. If that fails too, further documents are not
+   * When this many documents wait, they are written at once. If that fails, reads of further documents are not
    * counted.
    */
   entriesMax: number;
@@ -47,13 +47,13 @@ export class AccessTracker {
    */
   #handedOver = new Map<string, Tally>();
   #flushing: Promise<void> | undefined;
-  /** The next flush, if somebody waits for it. */
+  /** The next flush, if a caller waits for it. */
   #next: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   /** The last flush failed. A database that serves reads and refuses writes must not fill the memory. */
   #isFailing = false;
   #isClosed = false;
-  /** Reads that were not counted, for that reason alone. */
+  /** Reads that were not counted for that reason. */
   dropped = 0;
 
   constructor(options: AccessTrackerOptions) {
@@ -61,10 +61,7 @@ export class AccessTracker {
     this.#exact = options.port.capabilities.tellsAccessVisible;
   }
 
-  /**
-   * Counts one read. It costs a look-up in a map, and nothing that could fail. A read after the close is not
-   * counted.
-   */
+  /** Counts one read. It costs one look-up in a map and cannot fail. A read after the close is not counted. */
   read(scope: Scope, key: string, agent: string, storedCount: number): void {
     if (this.#isClosed) return;
     const id = idOf(scope, key);
@@ -85,7 +82,7 @@ export class AccessTracker {
       void this.flush();
     }
     const handedOver = this.#handedOver.get(id);
-    // What this read saw may be older than the batch that is on its way.
+    // The read may have seen the document before the batch that is being written.
     const countBefore =
       handedOver === undefined
         ? storedCount
@@ -132,7 +129,7 @@ export class AccessTracker {
     return { ...record, accessCount, lastAccessedAt, lastAccessedByAgent };
   }
 
-  /** A write of this process came after the reads: the writer is now the last who touched it. */
+  /** This process wrote the document after the reads, so the writer is the last agent that used it. */
   written(scope: Scope, key: string): void {
     for (const tallies of [this.#pending, this.#handedOver]) {
       const tally = tallies.get(idOf(scope, key));
@@ -140,7 +137,7 @@ export class AccessTracker {
     }
   }
 
-  /** The document is gone: its reads must not count for another one under the same key. */
+  /** The document was deleted: its reads must not count for a later document under the same key. */
   forget(scope: Scope, key: string): void {
     this.#pending.delete(idOf(scope, key));
     this.#handedOver.delete(idOf(scope, key));
@@ -161,10 +158,11 @@ export class AccessTracker {
   }
 
   /**
-   * Writes all that was counted before the call. Never throws; what failed stays counted for the next time.
+   * Writes everything that was counted before the call. Never throws: reads that could not be written are tried
+   * again later.
    */
   flush(): Promise<void> {
-    // What came after a flush had begun is not in it.
+    // Reads that came after the flush began are not in it.
     if (this.#flushing !== undefined && this.#pending.size > 0) {
       this.#next ??= this.#flushing.then(() => {
         this.#next = undefined;
@@ -180,7 +178,7 @@ export class AccessTracker {
     return this.#flushing;
   }
 
-  /** Flushes to the end, or until the database has refused several times in a row, or for too long. */
+  /** Flushes everything, until the database has failed several times in a row or the time is over. */
   async close(): Promise<void> {
     const endMs = performance.now() + this.#options.closingSecondsMax * 1_000;
     const mayRefuse = (refusals: number): boolean =>

@@ -79,7 +79,7 @@ export async function* watchNamespace(
   }
 }
 
-/** What a change of a namespace is about: a key, or the keys that a clear went through. */
+/** The key that a change is about, or the range of keys of a clear. */
 export function namedIn({ key, after, through }: NonNullable<Change['facts']> = {}): Pick<
   DocumentChange,
   'key' | 'after' | 'through'

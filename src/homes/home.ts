@@ -1,9 +1,12 @@
-/** Where all state of one Stoa lives: a writer, and the port of every domain. A data directory is one, PostgreSQL with Redis the other. */
+/**
+ * The home of one Stoa, which stores all its state: a writer, and the port of every domain. A home is a data
+ * directory, or PostgreSQL with Redis.
+ */
 import type { CommitHome } from '../commit/home.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
 import type { DataPort } from '../datastore/port.js';
-import type { StoreNotes } from '../datastore/store-documents.js';
+import type { StoreNotes } from '../datastore/document-store/documents.js';
 import type { Feed } from '../feed/port.js';
 import type { McpSessionStore } from '../identity/mcp-sessions/port.js';
 import type { IdentityPort } from '../identity/port.js';
@@ -16,7 +19,7 @@ import type { HomeMove, MoveRole } from '../transfer/move/port.js';
 import type { RecordStore } from '../transfer/port.js';
 import type { WorkspacesPort } from '../workspaces/port.js';
 
-/** Which database took how long for which verb of which domain. */
+/** One call of a database: the domain, the verb and the time it took. */
 export interface BackendCall {
   domain: string;
   backend: string;
@@ -25,30 +28,30 @@ export interface BackendCall {
   failed: boolean;
 }
 
-/** What every home is opened with. */
+/** The options of every home. */
 export interface HomeOptions {
   readonly limits: Limits;
   /** Faults that no caller waits for. */
   readonly onError: (error: unknown, about: string) => void;
   /** Called for each call of a database outside this process. */
   readonly onCall: (call: BackendCall) => void;
-  /** Called with the id of each token that was revoked or has expired, once that is durable. */
+  /** Called with the id of each token that was revoked or has expired, when that is durable. */
   readonly onTokenRemoved: (id: string) => void;
-  /** Called when tokens may have been removed without a notice: nothing remembered of tokens counts any more. */
+  /** Called when tokens may have been removed without a notice: cached tokens must not be used any more. */
   readonly onTokensMissed: () => void;
   readonly sweepIntervalMs?: number | undefined;
   /** Set where a move reads or fills the home. */
   readonly move?: MoveRole | undefined;
 }
 
-/** Gets facts about the transaction, and returns what is called at its end, with the error of one that failed. */
+/** Called when a transaction begins. The returned function is called at its end, with the error if it failed. */
 export type OnTransact = (
   facts: Readonly<Record<string, string | number>>,
 ) => ((failure: unknown) => void) | undefined;
 
 export interface Home {
   readonly name: 'directory' | 'postgres';
-  /** Names this state: exports carry it. */
+  /** The id of this state, which exports contain. */
   readonly id: string;
   readonly writer: Writer;
   readonly identity: IdentityPort;
@@ -62,23 +65,23 @@ export interface Home {
   readonly operations: OperationsPort;
   /** For a store of documents beside this home. */
   readonly storeNotes: StoreNotes;
-  /** The operator's token, or null where only its hash is kept. */
+  /** The operator's token, or null if only its hash is stored. */
   readonly operatorToken: string | null;
   readonly operatorTokenHash: string;
-  /** False: acknowledged writes may be lost with the machine. */
+  /** False: acknowledged writes may be lost if the machine crashes. */
   readonly syncWrites: boolean;
   nowMs(): number;
-  /** Leases of agents and tasks that are live. */
+  /** The number of live leases of agents and tasks. */
   liveLeases(): number | Promise<number>;
-  /** How messages go into a commit. */
+  /** How messages become part of a commit. */
   commits(messaging: MessagingService): CommitHome;
-  /** Every kind of record but documents, for exports and imports. */
+  /** Every kind of record except documents, for exports and imports. */
   records(): [type: string, store: RecordStore][];
-  /** The rest, for a move of everything. */
+  /** The rest of the state, for a move of everything. */
   readonly move: HomeMove;
-  /** Calls back when a transaction begins; what that returns is called when it ends. For spans. */
+  /** Calls back when a transaction begins; the returned function is called when it ends. For spans. */
   onTransact(listener: OnTransact): void;
-  /** Begins the work that goes on beside requests: timers, sweeps, counts. */
+  /** Starts the background work: timers, sweeps, counts. */
   start(): void;
   close(): Promise<void>;
 }

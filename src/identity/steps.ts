@@ -2,7 +2,7 @@
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
-import { exceeds } from '../core/settings/exceeds.js';
+import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { invalidFields, validate } from '../core/validate.js';
 import { invalidCharacterIn } from '../core/text/invalid-character.js';
@@ -86,16 +86,7 @@ export class IdentitySteps {
     const character = invalidCharacterIn(name);
     if (character !== undefined)
       throw invalidFields([{ field: 'body.name', message: `The name contains ${character}.` }]);
-    const received = Array.from(name).length;
-    if (received <= this.#limits.tokenNameCharactersMax) return;
-    const message = exceeds({
-      subject: 'The name',
-      unit: 'characters',
-      limit: 'tokenNameCharactersMax',
-      limits: this.#limits,
-      received,
-    });
-    throw invalidFields([{ field: 'body.name', message }]);
+    checkCharacters('body.name', name, 'tokenNameCharactersMax', this.#limits);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Serialized values as documents: text stays readable, and a value that is too long is split into pieces. */
-import { fromBase64, toBase64 } from '../client/base64.js';
+import { fromBase64, toBase64 } from '../client/transport/base64.js';
 
 /** The first piece of a value, or all of it. Each further piece is another document. */
 export interface Packed {

@@ -2,9 +2,9 @@
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import { StoaError } from '../core/errors.js';
-import { toDocument } from '../datastore/seed-document.js';
+import { toDocument } from '../datastore/documents/seed-document.js';
 import type { Change } from '../core/change.js';
-import { canonicalRoomId } from '../messaging/uuid.js';
+import { canonicalRoomId } from '../messaging/identities/uuid.js';
 import { decodeSegment, documentPath, encodeSegment } from '../core/text/path-segment.js';
 
 export type Target =

@@ -7,7 +7,7 @@ import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { Room } from '../messaging/model.js';
 import { refuse } from '../messaging/refusals.js';
-import { canonicalRoomId } from '../messaging/uuid.js';
+import { canonicalRoomId } from '../messaging/identities/uuid.js';
 
 /** One map for each store: all callers see the rooms that are being created. */
 const makings = new WeakMap<Stoa, Map<string, Promise<string>>>();

@@ -1,4 +1,4 @@
-/** What the change feed says about messaging, the same on every home. */
+/** The changes that messaging announces in the feed, the same on every home. */
 import type { Change } from '../core/change.js';
 
 export type IdentityEvent = 'registered' | 'updated' | 'rotated' | 'linked' | 'unlinked';

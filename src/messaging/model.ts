@@ -3,7 +3,7 @@
 /** What a linked identity may do with its user's data. */
 export interface IdentityLink {
   user: string;
-  /** The registry agent that the identity is. */
+  /** The agent in the registry that the identity speaks for. */
   agentId: string;
   agentName: string;
   write: boolean;
@@ -14,7 +14,7 @@ export interface IdentityLink {
 /** An agent as messaging knows it: a key pair with a name. */
 export interface Identity {
   id: string;
-  /** Canonical base64 of the Ed25519 key in force. */
+  /** Canonical base64 of the current Ed25519 key. */
   publicKey: string;
   name: string | null;
   email: string | null;
@@ -27,7 +27,7 @@ export interface Identity {
   link: IdentityLink | null;
 }
 
-/** A key that was in force at some time; the last one is in force now. */
+/** A present or former key. The last one is the current key. */
 export interface IdentityKey {
   publicKey: string;
   fromMs: number;
@@ -50,14 +50,17 @@ export interface Room {
 /** What a reader needs to verify the author of a message, stored as it was sent. */
 export interface Proof {
   scheme: 'aicq' | 'rfc9421';
-  /** The key that was in force. */
+  /** The key of the author at that time. */
   publicKey: string;
   signature: string;
   nonce: string;
   timestampMs: number;
   /** RFC 9421 only: the signed text. For the AICQ scheme it is derived from the request. */
   signatureBase?: string;
-  /** The request's bytes: around the JSON of `body` when they contain it as we would write it, else whole. */
+  /**
+   * The bytes of the request. If they contain the JSON of `body` exactly as Stoa writes it, only the bytes
+   * around it; otherwise all of them.
+   */
   request: { before: string; after: string } | { base64: string };
 }
 
@@ -68,9 +71,9 @@ export interface Message {
   body: string;
   /** The message that this message answers. */
   parentId: string | null;
-  /** The first message of the thread; null where this message is the first. */
+  /** The first message of the thread; null if this message is the first. */
   rootId: string | null;
-  /** Strictly growing within a room. */
+  /** Each message of a room has a later time than the one before. */
   tsMs: number;
   proof: Proof | null;
   /** Signed by a key that the server keeps. */
@@ -81,7 +84,7 @@ export interface DirectMessage {
   id: string;
   from: string;
   to: string;
-  /** Opaque: encryption is the clients'. */
+  /** Opaque to the server: clients encrypt it. */
   body: string;
   tsMs: number;
   proof: Proof | null;
@@ -100,11 +103,11 @@ export interface Totals {
   publicRooms: number;
   messages: number;
   lastActivityAtMs: number | null;
-  /** The public rooms with the most messages; the more recently active first among equals. */
+  /** The public rooms with the most messages; with equal counts the more recently active room first. */
   top: { id: string; name: string; messageCount: number }[];
 }
 
-/** A message whose life is over is invisible at once, swept or not. */
+/** An expired message is invisible at once, even before it is removed. */
 export function isExpired(tsMs: number, retentionSeconds: number, nowMs: number): boolean {
   return tsMs + retentionSeconds * 1000 <= nowMs;
 }

@@ -1,4 +1,4 @@
-/** What agents and rooms may be called. */
+/** The rules for names of agents and rooms. */
 
 const agentNameCharactersMax = 100;
 /** Control characters, and the marks that reverse the direction of the text around them. */
@@ -13,14 +13,14 @@ export function wellFormed(text: string): string {
   return text.toWellFormed();
 }
 
-/** Trimmed, without controls, at most a hundred characters; null when nothing is left. */
+/** Trimmed, without control characters, at most a hundred characters. Null if nothing is left. */
 export function agentNameOf(text: string): string | null {
   const clean = wellFormed(text).replaceAll(controls, '').trim();
   const cut = [...clean].slice(0, agentNameCharactersMax).join('').trimEnd();
   return cut === '' ? null : cut;
 }
 
-/** The normal form of a room's name, or undefined when it is not allowed. */
+/** The normal form of a room's name, or undefined if the name is not allowed. */
 export function roomNameOf(text: string): string | undefined {
   const name = text.normalize('NFC');
   return roomName.test(name) ? name : undefined;

@@ -1,4 +1,4 @@
-/** What messaging needs of a backend: its atomic operations. */
+/** The atomic operations that messaging needs from a backend. */
 import type { Step } from '../core/write.js';
 import type {
   Block,
@@ -11,7 +11,7 @@ import type {
   Room,
   Totals,
 } from './model.js';
-import type { RateDecision } from './sliding-windows.js';
+import type { RateDecision } from './gate/sliding-windows.js';
 
 export interface MessagingCapabilities {
   /** Message, index and counters are one commit. */
@@ -19,8 +19,8 @@ export interface MessagingCapabilities {
   /** An acknowledged message is on disk and survives a crash of the machine. */
   durable: boolean;
   /**
-   * A room post is in the very transaction of a commit over several domains; otherwise it is delivered right
-   * after it, from an outbox.
+   * A message of a commit is written in the transaction of the commit. Otherwise it is delivered right after
+   * the commit, from an outbox.
    */
   joinsCommits: boolean;
   /** Several servers may share the store. */
@@ -37,7 +37,7 @@ export interface NewIdentity {
 
 /** An identity that the server signs for. */
 export interface KeptIdentity extends NewIdentity {
-  /** Whose it is: the hash of user and agent name, in hex. */
+  /** The owner: the hash of user and agent name, in hex. */
   owner: string;
   /** The secret seed, encrypted. */
   sealedSeed: string;
@@ -75,14 +75,13 @@ export interface NewMessage {
 export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
 
 /**
- * What a message was prepared with. Its step looks again and throws `Outdated` where something has changed.
+ * The state that a message was prepared with. Its step compares it again and throws `Outdated` if something has
+ * changed.
  */
 export interface MessageBasis {
-  /**
-   * The hash of the key that opened the room; null for a room without a key, undefined for who needs none.
-   */
+  /** The hash of the key that opened the room. Null: the room has no key. Undefined: the caller needs no key. */
   keyHash?: string | null | undefined;
-  /** The key that the author signed with. The signature of a key that was rotated meanwhile is refused. */
+  /** The key that the author signed with. If that key was rotated in the meantime, the message is refused. */
   publicKey: string | null;
   /** The owner for whom the server keeps the author. */
   keptOwner: string | null;
@@ -100,9 +99,7 @@ export interface Delivered {
   tsMs: number;
 }
 
-/**
- * Which messages of a room or an inbox: those before a time, newest first, or those after one, oldest first.
- */
+/** A range of messages of a room or an inbox: before a time, newest first, or after a time, oldest first. */
 export type Span = { beforeMs: number | null; limit: number } | { afterMs: number; limit: number };
 
 export interface Page<T> {
@@ -117,7 +114,7 @@ export interface SearchQuery {
   afterMs: number;
   /** Exclusive; null searches from the newest. */
   beforeMs: number | null;
-  /** The last message of the page before. Among messages at `beforeMs` the search continues after it. */
+  /** The last message of the previous page. Among messages at `beforeMs` the search continues after it. */
   last?: MessagePlace | null;
   limit: number;
 }
@@ -133,14 +130,12 @@ export interface SearchResult {
   restBeforeMs: number | null;
 }
 
-/**
- * The outcome of a nonce's insertion: whether it is new is known at once; that it is on disk may come later.
- */
+/** The result of inserting a nonce. Whether the nonce is new is known at once; it may be on disk only later. */
 export interface NonceClaim {
   fresh: boolean;
-  /** An answer to the request waits for this. */
+  /** The answer to the request waits for this. */
   durable: Promise<void>;
-  /** Frees a fresh nonce again, because the write that it was claimed for did not happen. */
+  /** Frees a new nonce again, because the write that it was claimed for did not happen. */
   release(): Promise<void>;
 }
 
@@ -154,11 +149,11 @@ export interface BlockPage {
 export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
   | { topic: 'room'; id: string; kind: 'deleted'; messageId: string }
-  /** Messages of any time came into it at once. */
+  /** Messages with any times were imported into it. */
   | { topic: 'room' | 'inbox'; id: string; kind: 'imported' }
-  /** The key, the link or the profile of an identity is another one. */
+  /** The key, the link or the profile of an identity has changed. */
   | { topic: 'identity'; id: string }
-  /** Under the name under which it is counted. */
+  /** The name under which the address is counted. */
   | { topic: 'block'; address: string }
   /** Notices may have been lost: read everything again. */
   | { topic: 'all' };
@@ -181,10 +176,14 @@ export interface MessagingPort {
   nowMs(): number;
 
   /**
-   * The identity with that key, made unless it is there. A key that an identity once had still leads to it.
+   * The identity with that key. It is created if it does not exist. A former key of an identity also finds that
+   * identity.
    */
   register(input: NewIdentity): Step<{ identity: Identity; created: boolean }>;
-  /** The server-held identity of an owner: this one, unless the owner already has one. */
+  /**
+   * Stores the identity that the server holds for an owner, unless the owner already has one. Returns the
+   * stored one.
+   */
   keep(kept: KeptIdentity): Step<SealedIdentity>;
   kept(owner: string): Promise<SealedIdentity | undefined>;
   /**
@@ -193,12 +192,12 @@ export interface MessagingPort {
    */
   resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;
-  /** By id; those that are not there are left out. */
+  /** By id, without unknown ids. */
   identities(ids: readonly string[]): Promise<Map<string, Identity>>;
   updateProfile(id: string, profile: ProfileUpdate): Step<Identity | undefined>;
   rotateKey(rotation: KeyRotation): Step<'rotated' | 'taken' | 'stale'>;
   keys(id: string): Promise<IdentityKey[]>;
-  /** Throws `Outdated` where the key or the link of the identity is not what `before` says. */
+  /** Throws `Outdated` if the key or the link of the identity differs from `before`. */
   link(before: Identity, link: IdentityLink | null): Step<Identity>;
 
   createRoom(room: NewRoom): Step<Room>;
@@ -210,23 +209,23 @@ export interface MessagingPort {
   totals(): Promise<Totals>;
 
   /**
-   * Refuses an unknown room or parent, more bytes than the agent has left, and a room whose time ran too far
-   * ahead.
+   * Throws for an unknown room or parent, for more bytes than the agent has left, and for a room whose time is
+   * too far ahead.
    */
   post(message: NewMessage, basis?: MessageBasis): Step<Message>;
   messages(roomId: string, span: Span): Promise<Page<Message>>;
   message(roomId: string, messageId: string): Promise<Message | undefined>;
-  /** Messages of a thread after a time, oldest first, its first message included while it lives. */
+  /** Messages of a thread after a time, oldest first. Includes the first message of the thread until it expires. */
   thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>>;
-  /** False when it was not there. */
+  /** False if the message did not exist. */
   deleteMessage(roomId: string, messageId: string): Step<boolean>;
   search(query: SearchQuery): Promise<SearchResult>;
-  /** Grows whenever the room's messages change; undefined where the backend cannot know. */
+  /** Grows whenever the room's messages change. Undefined if the backend cannot know. */
   roomRevision(roomId: string): number | undefined;
 
   send(message: NewDirectMessage, basis?: MessageBasis): Step<DirectMessage>;
   inbox(agentId: string, span: Span): Promise<Page<DirectMessage>>;
-  /** Not acknowledged yet, oldest first. */
+  /** Messages that are not acknowledged yet, oldest first. */
   pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>>;
   acknowledge(agentId: string, ids: readonly string[]): Step<number>;
 
@@ -239,30 +238,28 @@ export interface MessagingPort {
   bytesLeft(agentId: string): Promise<number>;
 
   nonceUsed(agentId: string, nonce: string): Promise<boolean>;
-  /** Uses a nonce up with the write that it is in, or refuses that write. */
+  /** Uses the nonce up in the same write, or refuses the write. */
   useNonce(agentId: string, nonce: string): Step<void>;
   /**
-   * Inserts the nonce unless it exists, in a separate write. A store that does not answer is an error, never
-   * an acceptance.
+   * Inserts the nonce unless it exists, in a separate write. If the store does not answer, it throws; the nonce
+   * is never accepted.
    */
   claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
-  /** The newest request of a counter does not count after all. */
+  /** Takes back the newest request of a counter. */
   returnRate(key: RateKey, windowSeconds: number): Promise<void>;
-  /** Counts a refusal; true when the address is to be blocked for it. */
+  /** Counts a refused request. True if the address must now be blocked. */
   recordViolation(address: string): Promise<boolean>;
   block(block: Block): Promise<void>;
   blockOf(address: string): Promise<Block | undefined>;
-  /** Those after an address, in the order of addresses. */
+  /** The blocks after an address, in the order of addresses. */
   blocks(after: string | null, limit: number): Promise<BlockPage>;
   countBlocks(): Promise<number>;
   unblock(address: string): Promise<boolean>;
 
-  /**
-   * Calls back about new messages, here and on other servers of the same store. Returns the way to stop it.
-   */
+  /** Calls back about new messages, here and on other servers of the same store. Returns a function that stops it. */
   subscribe(listener: (notice: Notice) => void): () => void;
-  /** The parts of the home that messages need, by name. */
+  /** The health of the parts of the home that messaging needs, by name. */
   health(): Promise<Readonly<Record<string, HealthCheck>>>;
   close(): Promise<void>;
 }

@@ -57,7 +57,7 @@ const refusals = {
   notYourProfile: ['forbidden', 'can only change your own profile'],
   blocked: ['forbidden', 'temporarily blocked'],
 
-  // Things that are not there.
+  // Things that do not exist.
   route: ['not_found', 'not found'],
   roomUnknown: ['not_found', 'room not found'],
   messageUnknown: ['not_found', 'message not found'],
@@ -77,7 +77,7 @@ const refusals = {
 
 export type Refusal = keyof typeof refusals;
 
-/** The error for a refusal, ready to throw. Programs tell it from others by `details.reason`. */
+/** The error for a refusal, ready to throw. Programs recognise it by `details.reason`. */
 export function refuse(refusal: Refusal, options?: ErrorOptions): StoaError {
   const [code, sentence] = refusals[refusal];
   return new StoaError(code, sentence, { ...options, details: { ...options?.details, reason: refusal } });

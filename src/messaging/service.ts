@@ -3,27 +3,27 @@ import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Writer } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
-import { AddressRanges } from './addresses.js';
-import { SignatureCheck } from './authentication.js';
-import { Authors, type SecretSealer } from './authors.js';
-import { DirectMessages } from './direct.js';
-import { Drafts } from './drafts.js';
-import { Gate } from './gate.js';
-import { MessageHub } from './hub.js';
-import { Identities } from './identities.js';
+import { AddressRanges } from './gate/addresses.js';
+import { SignatureCheck } from './identities/authentication.js';
+import { Authors, type SecretSealer } from './identities/authors.js';
+import { DirectMessages } from './messages/direct.js';
+import { Drafts } from './messages/drafts.js';
+import { Gate } from './gate/gate.js';
+import { MessageHub } from './messages/hub.js';
+import { Identities } from './identities/identities.js';
 import type { Identity, Message, Totals } from './model.js';
 import type { HealthCheck, MessagingPort } from './port.js';
-import { RoomDoors } from './room-doors.js';
-import { RoomKeys } from './room-keys.js';
-import { Rooms } from './rooms.js';
+import { RoomDoors } from './rooms/doors.js';
+import { RoomKeys } from './rooms/keys.js';
+import { Rooms } from './rooms/rooms.js';
 import { MessagingSteps } from './steps.js';
-import { agoInWords } from './totals.js';
-import { canonicalUuid, globalRoomId } from './uuid.js';
+import { agoInWords } from './rooms/totals.js';
+import { canonicalUuid, globalRoomId } from './identities/uuid.js';
 
 export interface MessagingSettings {
   /** Addresses and ranges that are exempt from rate limits and blocks. */
   rateLimitAllow: readonly string[];
-  /** Proxies whose forwarding headers count. */
+  /** Proxies whose forwarding headers are used. */
   trustedProxies: readonly string[];
   autoBlock: boolean;
   /** The identity that may delete every message. */
@@ -41,7 +41,7 @@ export const messagingDefaults: MessagingSettings = {
 };
 
 export interface MessagingOptions {
-  /** Runs the steps of `port`: both belong to the same home. */
+  /** Runs the steps of `port`. Both belong to the same home. */
   writer: Writer;
   port: MessagingPort;
   limits: Limits;
@@ -114,7 +114,7 @@ export class MessagingService {
     };
   }
 
-  /** The names of identities; those without one are left out. */
+  /** The names of identities, without those that have none. */
   async names(ids: readonly string[]): Promise<Map<string, string>> {
     const identities = await this.port.identities([...new Set(ids)]);
     return new Map(
@@ -152,7 +152,7 @@ type SignedPrincipal = Pick<
   'kind' | 'user' | 'agent' | 'identity' | 'agentId' | 'scopes' | 'tokenId'
 >;
 
-/** What a signed identity may do: messaging always, its user's data when it is linked. */
+/** The rights of a signed identity: messaging always, the data of its user if it is linked. */
 export function principalOf(identity: Identity): SignedPrincipal {
   const { link } = identity;
   return {

@@ -1,22 +1,22 @@
 /**
- * Writes of messaging: checked, authorised and prepared while nothing is open, then made into steps of the
- * home.
+ * Writes of messaging. They are checked, authorised and prepared while no transaction is open, and then become
+ * steps of the home.
  */
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../core/settings/limits.js';
-import type { SignatureCheck, SignedRequest } from './authentication.js';
-import type { Authors } from './authors.js';
-import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './drafts.js';
+import type { SignatureCheck, SignedRequest } from './identities/authentication.js';
+import type { Authors } from './identities/authors.js';
+import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './messages/drafts.js';
 import type { DirectMessage, Identity, Message, Room } from './model.js';
 import { agentNameOf, isEmail, roomNameOf } from './names.js';
 import type { MessagingPort } from './port.js';
-import { type CheckedSignature, proofOf } from './proof.js';
+import { type CheckedSignature, proofOf } from './identities/proof.js';
 import { refuse } from './refusals.js';
-import type { RoomDoors } from './room-doors.js';
-import type { RoomKeys } from './room-keys.js';
-import { canonicalUuid } from './uuid.js';
+import type { RoomDoors } from './rooms/doors.js';
+import type { RoomKeys } from './rooms/keys.js';
+import { canonicalUuid } from './identities/uuid.js';
 
 export interface MessagingStepsOptions {
   port: MessagingPort;
@@ -26,7 +26,7 @@ export interface MessagingStepsOptions {
   drafts: Drafts;
   keys: RoomKeys;
   signatures: SignatureCheck;
-  /** May delete anybody's messages. */
+  /** The identity that may delete all messages. */
   adminAgent: string | null;
 }
 
@@ -50,7 +50,7 @@ export interface CommittedMessage {
   room?: string;
 }
 
-/** The last step answers; those before it belong to it. */
+/** The result of the last step is the answer. The steps before it belong to it. */
 export type CommitSteps = readonly [...before: Step<void>[], message: Step<CommittedMessage>];
 
 export class MessagingSteps {
@@ -95,8 +95,8 @@ export class MessagingSteps {
   }
 
   /**
-   * The old key signs the request and the new one signs `rotationText`, so that nobody can take over a
-   * foreign key.
+   * The old key signs the request and the new key signs `rotationText`. Without the second signature, a caller
+   * could take over a key of another agent.
    */
   async rotateKey(
     caller: Caller | null,
@@ -142,7 +142,7 @@ export class MessagingSteps {
     return port.createRoom({ name, isPrivate: input.is_private, keyHash, createdBy: author.id });
   }
 
-  /** `read` is called when the room's door is open. */
+  /** `read` is called after the caller's access to the room was checked. */
   async post(
     caller: Caller | null,
     place: RoomPlace,
@@ -154,7 +154,7 @@ export class MessagingSteps {
     return port.post(message, basis);
   }
 
-  /** Without the room's key: to have written the message is right enough. */
+  /** The room's key is not needed: the author of a message may always delete it. */
   async deleteMessage(caller: Caller | null, roomId: string, messageId: string): Promise<Step<void>> {
     const { port, authors, doors, adminAgent } = this.#options;
     const room = await doors.find(roomId);
@@ -191,7 +191,7 @@ export class MessagingSteps {
 
   // Messages of commits
 
-  /** The nonce of a signed message is used up with the commit, so a refused commit may be sent again. */
+  /** The nonce of a signed message is used up in the commit, so a refused commit may be sent again. */
   async postInCommit(caller: Caller, operation: CommitMessage): Promise<CommitSteps> {
     const { port } = this.#options;
     const { message, basis, nonce } = await this.prepareMessage(caller, operation);
@@ -225,7 +225,7 @@ export class MessagingSteps {
   }
 }
 
-/** Prepares a step and writes it. Without credentials nothing but a registration gets as far as the write. */
+/** Prepares a step and writes it. Of callers without credentials, only a registration is written. */
 export function writePrepared<Result>(
   writer: Writer,
   caller: Caller | null,

@@ -1,7 +1,7 @@
 /** The backend of the data store that a setting names. Drivers are loaded only when they are chosen. */
 import type { DataCapabilities, Documents, DocumentStore } from '../datastore/port.js';
 import { hasQuota } from '../datastore/quota.js';
-import { type StoreNotes, storeDocuments } from '../datastore/store-documents.js';
+import { type StoreNotes, storeDocuments } from '../datastore/document-store/documents.js';
 import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { hasStrayAt, withoutPassword } from '../core/text/printable-url.js';
@@ -32,16 +32,16 @@ const store =
   };
 
 const couchdb = store(async (url, options) =>
-  (await import('../stores/couchdb/datastore.js')).openCouchDataStore(url, options),
+  (await import('../stores/couchdb/open.js')).openCouchDataStore(url, options),
 );
 
 /** By the schemes of the URLs that name a backend outside of the data directory. */
 const backends: Readonly<Record<string, OpenBackend>> = {
   dynamodb: store(async (url, options) =>
-    (await import('../stores/dynamodb/datastore.js')).openDynamodbDataStore(url, options),
+    (await import('../stores/dynamodb/open.js')).openDynamodbDataStore(url, options),
   ),
   firestore: store(async (url, options) =>
-    (await import('../stores/firestore/datastore.js')).openFirestoreDataStore(url, options),
+    (await import('../stores/firestore/open.js')).openFirestoreDataStore(url, options),
   ),
   couchdb,
   couchdbs: couchdb,
@@ -125,7 +125,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
     { UserVerbs },
     { DirectoryWriter },
   ] = await Promise.all([
-    import('../homes/directory/kernel/kernel.js'),
+    import('../homes/directory/kernel/open-kernel.js'),
     import('../homes/directory/kernel/directory/manifest.js'),
     import('../homes/directory/families.js'),
     import('../homes/directory/datastore/datastore.js'),

@@ -1,6 +1,6 @@
 /** The registry's records as callers see them: states as words, and the lease as of now. */
 import type { Limits } from '../core/settings/limits.js';
-import { type CountedLease, presenceOf } from './lease.js';
+import { type CountedLease, presenceOf } from './lifecycle/lease.js';
 import {
   type AgentRecord,
   type Lease,

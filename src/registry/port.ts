@@ -1,9 +1,9 @@
 /** What the registry needs of storage: reads that answer, and writes as steps. */
 import type { Step } from '../core/write.js';
-import type { AgentChange, NewAgent } from './changes.js';
-import type { CountedLease } from './lease.js';
+import type { AgentChange, NewAgent } from './lifecycle/changes.js';
+import type { CountedLease } from './lifecycle/lease.js';
 import type { AgentState, SessionRecord, SessionStatus, StoredAgent, StoredUser } from './model.js';
-import type { AgentVerb } from './transitions.js';
+import type { AgentVerb } from './lifecycle/transitions.js';
 
 /** Whose things are meant: a readable user id, or null for every user's. */
 export type UserScope = string | null;

@@ -1,6 +1,6 @@
 /** What names, labels and messages may look like. */
 import { StoaError } from '../core/errors.js';
-import { type Exceeded, exceeds } from '../core/settings/exceeds.js';
+import { checkBytes, checkCharacters, checkCount } from '../core/settings/field-limits.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
 import { invalidCharacterIn, unstorableCharacterIn } from '../core/text/invalid-character.js';
 import type { AgentSpecRecord } from './model.js';
@@ -11,13 +11,7 @@ export function checkAgentName(name: string, limits: Limits): void {
 
 export function checkLabels(labels: Record<string, string>, limits: Limits): void {
   const entries = Object.entries(labels);
-  checkLimit('labels', {
-    subject: 'The agent',
-    unit: 'labels',
-    limit: 'agentLabelsMax',
-    limits,
-    received: entries.length,
-  });
+  checkCount('labels', entries.length, 'labels', 'agentLabelsMax', limits);
   for (const [name, value] of entries) {
     checkLine(`labels.${name}`, name, 1, 'labelCharactersMax', limits);
     if (name.includes('=')) throw invalid(`labels.${name}`, `The label name "${name}" contains "=".`);
@@ -34,13 +28,7 @@ export function checkSpec(spec: Partial<AgentSpecRecord>, limits: Limits): void 
 export function checkErrorMessage(message: string, limits: Limits): void {
   const character = unstorableCharacterIn(message);
   if (character !== undefined) throw invalid('error_message', `The text contains ${character}.`);
-  checkLimit('error_message', {
-    subject: 'The message',
-    unit: 'characters',
-    limit: 'agentErrorCharactersMax',
-    limits,
-    received: characters(message),
-  });
+  checkCharacters('error_message', message, 'agentErrorCharactersMax', limits);
 }
 
 export function checkHolder(holder: string, limits: Limits): void {
@@ -73,32 +61,10 @@ function checkLine(
   limit: LimitName,
   limits: Limits,
 ): void {
-  const received = characters(text);
-  if (received < charactersMin) throw invalid(field, 'The text is empty.');
-  checkLimit(field, { subject: 'The text', unit: 'characters', limit, limits, received });
+  if (text.length < charactersMin) throw invalid(field, 'The text is empty.');
+  checkCharacters(field, text, limit, limits);
   const character = invalidCharacterIn(text);
   if (character !== undefined) throw invalid(field, `The text contains ${character}.`);
-}
-
-function checkBytes(field: string, text: string, limit: LimitName, limits: Limits): void {
-  checkLimit(field, {
-    subject: 'The text',
-    unit: 'bytes',
-    limit,
-    limits,
-    received: Buffer.byteLength(text),
-  });
-}
-
-function checkLimit(field: string, counted: Exceeded<LimitName> & { received: number }): void {
-  if (counted.received > counted.limits[counted.limit]) throw invalid(field, `${exceeds(counted)}.`);
-}
-
-/** Characters as people count them in a specification: code points, not UTF-16 units. */
-function characters(text: string): number {
-  let count = 0;
-  for (const _ of text) count += 1;
-  return count;
 }
 
 function invalid(field: string, sentence: string): StoaError {

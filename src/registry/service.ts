@@ -9,8 +9,8 @@ import { validate } from '../core/validate.js';
 import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';
-import { agentKeyBytes } from './keys.js';
-import { nextPresenceAtMs } from './lease.js';
+import { agentKeyBytes } from './layout/keys.js';
+import { nextPresenceAtMs } from './lifecycle/lease.js';
 import type { AgentState, SessionStatus } from './model.js';
 import type { AgentFilter, AgentView, RegistryPort } from './port.js';
 import { checkAgentName, parseLabelFilter } from './rules.js';
@@ -32,7 +32,7 @@ import {
 } from './schemas.js';
 import { RegistrySessions } from './sessions.js';
 import { RegistrySteps, type WriteOptions } from './steps.js';
-import type { AgentVerb } from './transitions.js';
+import type { AgentVerb } from './lifecycle/transitions.js';
 import { RegistryUsers } from './users.js';
 
 export interface RegistryServiceOptions {

@@ -7,7 +7,7 @@ import { validate } from '../core/validate.js';
 import { scopeOf, userScopeOf } from './access.js';
 import { sessionAnswer } from './answers.js';
 import { parseAgentId, parseSessionId } from './ids.js';
-import { sessionKeyBytes } from './keys.js';
+import { sessionKeyBytes } from './layout/keys.js';
 import type { RegistryPort } from './port.js';
 import { type ListSessionsInput, type SessionAnswer, listSessionsSchema } from './schemas.js';
 

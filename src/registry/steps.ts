@@ -42,7 +42,7 @@ import {
   putUserSchema,
   updateAgentSchema,
 } from './schemas.js';
-import type { AgentVerb } from './transitions.js';
+import type { AgentVerb } from './lifecycle/transitions.js';
 
 export interface WriteOptions {
   /** The version that the caller has seen; another one is `version_conflict`. */

@@ -6,7 +6,7 @@ import { validate } from '../core/validate.js';
 import { reachUser, requireOperator, scopeOf, userNotFound } from './access.js';
 import { userAnswer } from './answers.js';
 import { parseAgentId } from './ids.js';
-import { identityKeyBytes, userKeyBytes } from './keys.js';
+import { identityKeyBytes, userKeyBytes } from './layout/keys.js';
 import type { RegistryPort } from './port.js';
 import { type UserAnswer, pageSchema } from './schemas.js';
 

@@ -9,28 +9,28 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Logger } from 'pino';
 import { StoaError } from '../core/errors.js';
 import type { Stoa } from '../index.js';
-import { type Authenticator, bearerAuthenticator } from './authentication.js';
-import { AnswerWriter, serverHeaders } from './answer-writer.js';
-import { clientErrorAnswer } from './client-error.js';
-import { allowOrigins, isGuarded, openToAllSites } from './cors.js';
-import { EndOfTurn } from './end-of-turn.js';
-import { EventStreams } from './event-stream.js';
-import { SpooledBodies } from './spooled-body.js';
+import { type Authenticator, bearerAuthenticator } from './request/authentication.js';
+import { AnswerWriter, serverHeaders } from './answer/answer-writer.js';
+import { clientErrorAnswer } from './answer/client-error.js';
+import { allowOrigins, isGuarded, openToAllSites } from './answer/cors.js';
+import { EndOfTurn } from './request/end-of-turn.js';
+import { EventStreams } from './answer/event-stream.js';
+import { SpooledBodies } from './request/spooled-body.js';
 import type { RouteGroup } from './group.js';
-import { HostCheck, requireHost } from './host-check.js';
-import { LastSeen } from './last-seen.js';
-import { silentLogger } from './log.js';
-import { type DroppedLines, Metrics } from './metrics.js';
-import { openApiOf } from './openapi.js';
-import { measureOutbox } from './outbox-metrics.js';
+import { HostCheck, requireHost } from './request/host-check.js';
+import { LastSeen } from './request/last-seen.js';
+import { silentLogger } from './telemetry/log.js';
+import { type DroppedLines, Metrics } from './telemetry/metrics.js';
+import { openApiOf } from './openapi/document.js';
+import { measureOutbox } from './telemetry/outbox-metrics.js';
 import { type PipelineServices, addRoute, refuseWhileStopping } from './pipeline.js';
-import { bodyTooLarge, isBodyTooLarge, problemOf, stoaErrorOf } from './problem.js';
-import { RateLimit } from './rate-limit.js';
+import { bodyTooLarge, isBodyTooLarge, problemOf, stoaErrorOf } from './answer/problem.js';
+import { RateLimit } from './request/rate-limit.js';
 import type { Route } from './route.js';
 import { routeGroups } from './routes/index.js';
-import { signatureAuthenticator } from './routes/messaging-gate.js';
-import { type OpenTelemetry, addTracing } from './tracing.js';
-import { badPath } from './url-encoding.js';
+import { signatureAuthenticator } from './routes/messaging/gate.js';
+import { type OpenTelemetry, addTracing } from './telemetry/tracing.js';
+import { badPath } from './request/url-encoding.js';
 
 export interface AppOptions {
   /** The address that the server binds to. Its name is accepted as Host. */

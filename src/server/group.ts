@@ -2,8 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { StoaError } from '../core/errors.js';
-import type { SharedHeaders } from './answer-writer.js';
-import type { Authenticator } from './authentication.js';
+import type { SharedHeaders } from './answer/answer-writer.js';
+import type { Authenticator } from './request/authentication.js';
 import type { Route } from './route.js';
 
 export type ErrorWriter = (error: StoaError, request: FastifyRequest, reply: FastifyReply) => unknown;

@@ -2,30 +2,28 @@
  * The steps of one request on one route: authentication, validation, permission, the handler and its answer.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { z } from 'zod';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { ProvenPrincipal } from '../identity/service.js';
 import type { Stoa } from '../index.js';
-import type { Limits } from '../core/settings/limits.js';
-import { type FieldError, check, fieldErrors, invalidFields } from '../core/validate.js';
-import { type Authenticator, callerOf, missingCredentials } from './authentication.js';
-import { addressOf } from './caller-address.js';
-import { conditionsOf, entityTag, isNotModified, unconditional } from './conditions.js';
-import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer-writer.js';
-import { isGuarded } from './cors.js';
-import type { EndOfTurn } from './end-of-turn.js';
-import type { EventStreams } from './event-stream.js';
-import { checkFence } from './fence.js';
+import { type FieldError, invalidFields } from '../core/validate.js';
+import { type Authenticator, callerOf, missingCredentials } from './request/authentication.js';
+import { addressOf } from './request/caller-address.js';
+import { conditionsOf, entityTag, isNotModified, unconditional } from './request/conditions.js';
+import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer/answer-writer.js';
+import { checked, checkedBody, emptyQuery } from './request/fields.js';
+import { isGuarded } from './answer/cors.js';
+import type { EndOfTurn } from './request/end-of-turn.js';
+import type { EventStreams } from './answer/event-stream.js';
+import { checkFence } from './request/fence.js';
 import type { RouteGroup } from './group.js';
-import { type HostCheck, requireHost } from './host-check.js';
-import { idempotencyOf } from './idempotency.js';
-import { parseJsonBody } from './json-body.js';
-import type { LastSeen } from './last-seen.js';
-import { type PathParams, type PlainParams, plainParamsOf } from './path-params.js';
-import type { RateLimit } from './rate-limit.js';
+import { type HostCheck, requireHost } from './request/host-check.js';
+import { idempotencyOf } from './request/idempotency.js';
+import type { LastSeen } from './request/last-seen.js';
+import { type PathParams, type PlainParams, plainParamsOf } from './request/path-params.js';
+import type { RateLimit } from './request/rate-limit.js';
 import { Answer, JsonText, type Route, type RouteContext, streaming } from './route.js';
-import { encodingErrors } from './url-encoding.js';
+import { encodingErrors } from './request/url-encoding.js';
 
 export interface PipelineServices {
   stoa: Stoa;
@@ -347,72 +345,6 @@ export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isSt
 }
 
 type ErasedContext = RouteContext<unknown, unknown, unknown, unknown, Caller | null>;
-
-/** For routes without a query: every parameter is unknown. */
-const emptyQuery = z.strictObject({});
-
-function checked(
-  schema: z.ZodType | undefined,
-  value: unknown,
-  where: string,
-  errors: FieldError[],
-  errorsMax: number,
-  listItemsMax?: number,
-): unknown {
-  if (schema === undefined) return undefined;
-  const result = check(schema, value, listItemsMax);
-  if (result.success) return result.data;
-  errors.push(...fieldErrors(result.error, [where], errorsMax - errors.length));
-  return undefined;
-}
-
-function checkedBody(
-  route: Route,
-  accepted: readonly string[],
-  request: FastifyRequest,
-  rawBody: Buffer,
-  limits: Limits,
-  errors: FieldError[],
-): unknown {
-  const { fieldErrorsMax, listItemsMax } = limits;
-  if (rawBody.length === 0)
-    return route.body === undefined
-      ? undefined
-      : checked(route.body, undefined, 'body', errors, fieldErrorsMax);
-  requireContentType(request, accepted);
-  const value = parseJsonBody(rawBody, limits);
-  if (route.body !== undefined)
-    return checked(route.body, value, 'body', errors, fieldErrorsMax, listItemsMax);
-  const isEmpty = typeof value === 'object' && value !== null && Object.keys(value).length === 0;
-  if (!isEmpty)
-    throw new StoaError('invalid_request', 'This route does not accept a body.', { fix: 'Send no body.' });
-  return undefined;
-}
-
-function requireContentType(request: FastifyRequest, accepted: readonly string[]): void {
-  const encoding = request.headers['content-encoding'];
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw new StoaError(
-      'unsupported_media_type',
-      `The Content-Encoding "${encoding.slice(0, 100)}" is not supported.`,
-      { fix: 'Send the body without encoding.' },
-    );
-  }
-  const given = request.headers['content-type'];
-  // Nearly all clients send exactly this.
-  if (given !== undefined && accepted.includes(given)) return;
-  const mediaType = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
-  if (accepted.includes(mediaType)) return;
-  throw new StoaError(
-    'unsupported_media_type',
-    given === undefined
-      ? 'The request has a body but no Content-Type header.'
-      : `The Content-Type "${mediaType.slice(0, 100)}" is not supported by this route.`,
-    {
-      fix: `Send ${accepted.join(' or ')}.`,
-    },
-  );
-}
 
 function versionOf(body: unknown): number | undefined {
   const { version } = (typeof body === 'object' && body !== null ? body : {}) as { version?: unknown };

@@ -18,7 +18,7 @@ import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { LimitName } from '../core/settings/limits.js';
-import type { EventStreams } from './event-stream.js';
+import type { EventStreams } from './answer/event-stream.js';
 
 type Output<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 type AnswerBody<Content> = Content extends z.ZodType

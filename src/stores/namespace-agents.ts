@@ -1,21 +1,12 @@
 /** Which agents worked in a namespace, for backends that keep it beside the documents. */
 import { LRUCache } from 'lru-cache';
 import type { Scope } from '../datastore/model.js';
+import type { StoreOptions } from './options.js';
 
 export interface AgentsStore {
   /** Adds to the stored agents. Adding twice has no further effect. */
   add(scope: Scope, agents: readonly string[]): Promise<void>;
   remove(scope: Scope): Promise<void>;
-}
-
-export interface NamespaceAgentsOptions {
-  store: AgentsStore;
-  nowMs: () => number;
-  /**
-   * How long an agent counts as kept before it is written again: another process may have cleared the
-   * namespace.
-   */
-  knownSeconds: number;
 }
 
 /** Agents of namespaces that are remembered as kept. */
@@ -26,13 +17,18 @@ const knownMax = 10_000;
  * here and is written with the next one.
  */
 export class NamespaceAgents {
-  readonly #options: NamespaceAgentsOptions;
+  readonly #store: AgentsStore;
+  readonly #nowMs: () => number;
+  /** After this time an agent is written again, because another process may have cleared the namespace. */
+  readonly #knownSeconds: number;
   /** An entry holds for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the store for each write and counted read. */
   readonly #known = new LRUCache<string, number>({ max: knownMax });
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
 
-  constructor(options: NamespaceAgentsOptions) {
-    this.#options = options;
+  constructor(store: AgentsStore, { limits, nowMs }: StoreOptions) {
+    this.#store = store;
+    this.#nowMs = nowMs;
+    this.#knownSeconds = limits.knownAgentSeconds;
   }
 
   /** Notes that these agents worked there. Never throws. */
@@ -52,14 +48,14 @@ export class NamespaceAgents {
     for (const [id, { scope, agents }] of this.#waiting) {
       this.#waiting.delete(id);
       try {
-        await this.#options.store.add(scope, [...agents]);
+        await this.#store.add(scope, [...agents]);
       } catch (error) {
         const later = this.#waiting.get(id);
         for (const agent of agents) later?.agents.add(agent);
         if (later === undefined) this.#waiting.set(id, { scope, agents });
         throw error;
       }
-      for (const agent of agents) this.#known.set(idOf(scope, agent), this.#options.nowMs());
+      for (const agent of agents) this.#known.set(idOf(scope, agent), this.#nowMs());
     }
   }
 
@@ -69,15 +65,12 @@ export class NamespaceAgents {
     const prefix = `${idOf(scope)}\n`;
     const known = [...this.#known.keys()].filter((id) => id.startsWith(prefix));
     for (const id of known) this.#known.delete(id);
-    await this.#options.store.remove(scope);
+    await this.#store.remove(scope);
   }
 
   #isKnown(scope: Scope, agent: string): boolean {
     const knownAtMs = this.#known.get(idOf(scope, agent));
-    return (
-      knownAtMs !== undefined &&
-      Math.abs(this.#options.nowMs() - knownAtMs) < this.#options.knownSeconds * 1000
-    );
+    return knownAtMs !== undefined && Math.abs(this.#nowMs() - knownAtMs) < this.#knownSeconds * 1000;
   }
 }
 

@@ -2,9 +2,9 @@
  * Imports a file of documents into the data store: all lines are validated before the first document is
  * written.
  */
-import { documentId } from '../datastore/document-id.js';
+import { documentId } from '../datastore/documents/document-id.js';
 import type { DocumentRecord } from '../datastore/model.js';
-import { isOversized } from '../datastore/transfer.js';
+import { isOversized } from '../datastore/transfer/transfer.js';
 import type { DataService } from '../datastore/service.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';

@@ -1,9 +1,9 @@
 /** Documents of exports and imports, on any backend of the data store. */
-import type { ImportQuota } from '../datastore/import-quota.js';
+import type { ImportQuota } from '../datastore/transfer/import-quota.js';
 import type { DocumentRecord } from '../datastore/model.js';
-import { toSeedFields } from '../datastore/seed-document.js';
+import { toSeedFields } from '../datastore/documents/seed-document.js';
 import type { DataService } from '../datastore/service.js';
-import { contentHash } from '../datastore/transfer.js';
+import { contentHash } from '../datastore/transfer/transfer.js';
 import { StoaError, messageOf } from '../core/errors.js';
 import { operatorCaller } from '../core/caller.js';
 import type { DocumentLine } from './kinds.js';

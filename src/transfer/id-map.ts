@@ -2,7 +2,7 @@
  * New ids for an import: the same file always gets the same ids, so that an interrupted import can continue.
  */
 import { createHash } from 'node:crypto';
-import { globalRoomId } from '../messaging/uuid.js';
+import { globalRoomId } from '../messaging/identities/uuid.js';
 import type { MapId } from './kinds.js';
 
 /** `seed` is the hash of the file. Ids that the file does not define are kept. */

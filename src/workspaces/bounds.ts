@@ -1,8 +1,7 @@
 /** The lengths and numbers that workspaces allow. */
 import { StoaError } from '../core/errors.js';
-import { exceeds } from '../core/settings/exceeds.js';
+import { checkBytes, checkCharacters, checkCount } from '../core/settings/field-limits.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
-import { secretMask } from '../secrets/sealer.js';
 import type {
   ClaimRequest,
   CompleteRequest,
@@ -60,37 +59,8 @@ export function checkResultBounds(input: CompleteRequest | FailRequest, limits: 
   if ('error' in input) checkCharacters('error', input.error, 'taskErrorCharactersMax', limits);
 }
 
-export function checkCharacters(
-  field: string,
-  text: string | undefined,
-  limit: LimitName,
-  limits: Limits,
-): void {
-  // A character is a code point: what people count, and what every backend counts alike.
-  if (text === undefined || text.length <= limits[limit]) return;
-  checkCount(field, [...text].length, 'characters', limit, limits);
-}
-
-function checkBytes(field: string, text: string | undefined, limit: LimitName, limits: Limits): void {
-  if (text === undefined || text === secretMask) return;
-  checkCount(field, Buffer.byteLength(text), 'bytes', limit, limits);
-}
-
 function checkJson(field: string, value: object | undefined, limit: LimitName, limits: Limits): void {
   if (value !== undefined) checkBytes(field, JSON.stringify(value), limit, limits);
-}
-
-function checkCount(
-  field: string,
-  received: number | undefined,
-  unit: string,
-  limit: LimitName,
-  limits: Limits,
-): void {
-  if (received === undefined || received <= limits[limit]) return;
-  throw new StoaError('invalid_request', `${exceeds({ subject: field, unit, limit, limits, received })}.`, {
-    details: { field, max: limits[limit] },
-  });
 }
 
 function checkNumber(

@@ -11,7 +11,7 @@ import type {
   Workspace,
   WorkspaceStatus,
 } from './model.js';
-import type { ReadyWaiters } from './ready-waiters.js';
+import type { ReadyWaiters } from './tasks/ready-waiters.js';
 import type {
   CompleteRequest,
   FailRequest,

@@ -8,7 +8,7 @@ import type { Sealer } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
 import { checkWrites, ownerOf } from './authorise.js';
 import { checkListBounds } from './bounds.js';
-import { claimOrWait } from './claiming.js';
+import { claimOrWait } from './tasks/claiming.js';
 import { openConfig } from './config-secrets.js';
 import { checkId } from './ids.js';
 import type { Claim, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';

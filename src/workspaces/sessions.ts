@@ -3,7 +3,7 @@ import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type SessionStatus, type Task, type WorkSession, holdsSlot, isoTime } from './model.js';
 import type { NewSession, SessionPatch } from './schemas.js';
-import { given } from './tasks.js';
+import { given } from './tasks/tasks.js';
 import { checkSessionTransition } from './transitions.js';
 
 export function newSession(

@@ -2,12 +2,12 @@
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import { StoaError } from '../core/errors.js';
+import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
 import { checkOwnName, checkWrites, holderOf, ownerOf, reporterOf } from './authorise.js';
 import {
-  checkCharacters,
   checkClaimBounds,
   checkProjectBounds,
   checkResultBounds,
@@ -20,7 +20,7 @@ import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
 import type { ClaimOutcome, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
-import { claimLease } from './tasks.js';
+import { claimLease } from './tasks/tasks.js';
 import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
 
 export interface WorkspacesStepsOptions {

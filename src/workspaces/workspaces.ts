@@ -3,7 +3,7 @@ import { StoaError } from '../core/errors.js';
 import { keepMasked } from './config-secrets.js';
 import { type Project, type Workspace, isoTime } from './model.js';
 import type { NewProject, NewWorkspace, ProjectPatch, WorkspacePatch } from './schemas.js';
-import { given } from './tasks.js';
+import { given } from './tasks/tasks.js';
 
 /** The secrets in `input` are sealed already. */
 export function newWorkspace(id: string, ownerId: string, input: NewWorkspace, nowMs: number): Workspace {

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { AgentKeys } from '../../src/client/index.js';
-import { signedFetch } from '../../src/client/signed-fetch.js';
+import { signedFetch } from '../../src/client/transport/signed-fetch.js';
 import { Random } from './random.js';
 import { type AttackRequest, type OpenApi, Requests } from './requests.js';
 

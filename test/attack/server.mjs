@@ -5,8 +5,8 @@ const [compiled, engine, data, limits] = process.argv.slice(2);
 const { openStoa } = await import(`${compiled}/index.js`);
 const { operatorTokenPath } = await import(`${compiled}/identity/operator-token.js`);
 const { createApp, stopApp } = await import(`${compiled}/server/app.js`);
-const { LogDestination } = await import(`${compiled}/server/log-destination.js`);
-const { createLogger } = await import(`${compiled}/server/log.js`);
+const { LogDestination } = await import(`${compiled}/server/telemetry/log-destination.js`);
+const { createLogger } = await import(`${compiled}/server/telemetry/log.js`);
 const { settleProcess } = await import(`${compiled}/server/process-settings.js`);
 
 settleProcess();

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { embeddedFamilies } from '../../src/homes/directory/families.js';
 import { clientVariables } from '../../src/core/settings/config.js';
-import { openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../src/homes/directory/kernel/open-kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { builtProgram } from '../servers/shared.js';
 import type { AbsentStore } from '../../src/cli/connection/connection.js';

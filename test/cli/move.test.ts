@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import driver from 'postgres';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { withoutPassword } from '../../src/core/text/printable-url.js';
 import { openStoa } from '../../src/index.js';
@@ -82,11 +83,15 @@ beforeEach(async () => {
   postgres = (await sharedPostgres()).url;
 });
 
+/** Time stands still, so that no lease ends between two looks. */
+const nowMs = Date.now();
+
 async function contentsIn(place: { data: string } | { postgres: string }): Promise<string[]> {
   const opened = await openStoa({
     ...place,
     ...('postgres' in place && { redis: redis.url, secretKeys: sharedKeys }),
     onError: () => undefined,
+    clock: () => nowMs,
   });
   return contentsOf(opened).finally(() => opened.close());
 }
@@ -117,24 +122,32 @@ describe('between a data directory and PostgreSQL', () => {
   test('a move that is ended by kill -9 goes on and ends with the same contents', async () => {
     const program = await builtProgram();
     const args = ['move', '--from', path('source'), '--to', postgres, '--redis', redis.url, '--json'];
-    let kills = 0;
-    for (const copied of [100, 2_000, 4_000]) {
+    const killAfter = async (copied: number): Promise<void> => {
       const child = spawn(process.execPath, [program, ...args], {
         env: { ...process.env, ...environment },
-        stdio: ['ignore', 'ignore', 'ignore'],
+        stdio: ['ignore', 'ignore', 'pipe'],
       });
+      let stderr = '';
+      child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
       const ended = new Promise<NodeJS.Signals | null>((resolve) =>
         child.once('exit', (_status, signal) => resolve(signal)),
       );
       while (child.exitCode === null && (await documentsIn(postgres)) < copied) await sleep(5);
       child.kill('SIGKILL');
-      if ((await ended) === 'SIGKILL') kills += 1;
+      expect([await ended, stderr]).toEqual(['SIGKILL', '']);
+    };
+    // While the tables are made; then with slow inserts, so that there is time to kill it in the middle.
+    await killAfter(0);
+    await inDatabase(`CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.1); RETURN NULL; END $$;
+      CREATE TRIGGER slow AFTER INSERT ON agent_data_store FOR EACH STATEMENT EXECUTE FUNCTION slow()`);
+    for (const copied of [100, 2_000]) {
+      await killAfter(copied);
       const refused = await stoa(['status', '--json'], {
         environment: { ...environment, STOA_POSTGRES: postgres, STOA_REDIS: redis.url },
       });
       expect(refused.stderr).toContain('holds a part of a move');
     }
-    expect(kills).toBe(3);
+    await inDatabase('DROP FUNCTION slow CASCADE');
     const last = await toPostgres(path('source'), '--json');
     expect(last.status).toBe(0);
     const result = linesOf(last.stdout).at(-1);
@@ -193,12 +206,19 @@ describe('between a data directory and PostgreSQL', () => {
     expect(same.stderr).toContain('are the same place');
     const noKeys = await stoa(['move', '--from', path('source'), '--to', postgres, '--redis', redis.url]);
     expect(noKeys.stderr).toContain('STOA_SECRET_KEYS is not set');
+    await inDatabase('CREATE TABLE agents (id uuid)');
+    expect((await toPostgres(path('source'))).stderr).toContain('has tables of another program');
+    expect(await documentsIn(postgres)).toBe(-1);
   }, 60_000);
 });
 
+async function inDatabase(statements: string): Promise<void> {
+  const sql = driver(postgres, { max: 1, onnotice: () => undefined });
+  await sql.unsafe(statements).finally(() => sql.end());
+}
+
 /** The number of documents in a database, or -1 where it has no table of them. */
 async function documentsIn(url: string): Promise<number> {
-  const { default: driver } = await import('postgres');
   const sql = driver(url, { max: 1, onnotice: () => undefined });
   try {
     const [table] = await sql`SELECT to_regclass('agent_data_store') IS NOT NULL AS made`;

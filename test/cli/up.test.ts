@@ -216,16 +216,6 @@ describe('what cannot start says why and what to do', () => {
     });
   });
 
-  test('a database server that does not answer', async () => {
-    const { environment } = await sharedHome();
-    const refused = await stoa(
-      ['up', '--postgres', 'postgres://nobody@127.0.0.1:1/none', '--redis', 'redis://127.0.0.1:1', '--json'],
-      { environment },
-    );
-    expect(refused.status).toBe(6);
-    expect(refused.error().code).toBe('backend_unavailable');
-  });
-
   test('a database server that accepts connections and never answers', async () => {
     const silent = await startSilentServer();
     const environment = {

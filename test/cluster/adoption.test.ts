@@ -2,8 +2,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { Agent, Desk } from '../../src/messaging/conformance/desk.js';
-import { newUlid } from '../../src/messaging/ulid.js';
+import { Agent, Desk } from '../../src/messaging/conformance/kit/desk.js';
+import { newUlid } from '../../src/messaging/messages/ulid.js';
 import { useProgram } from '../cli/program.js';
 import type { HaltingServer } from '../servers/child.js';
 import { start as startRedis } from '../servers/redis.js';

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import type { NewDirectMessage, NewMessage } from '../../src/messaging/port.js';
-import { globalRoomId } from '../../src/messaging/uuid.js';
+import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import type { TestServer } from '../servers/child.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 /** Each opens messaging on a separate backend. */
 const backends: { name: string; redis?: () => Promise<TestServer> }[] = [

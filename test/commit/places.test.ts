@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CommitInput } from '../../src/commit/schemas.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
-import { globalRoomId } from '../../src/messaging/uuid.js';
+import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { emptyRedis, start as startRedis } from '../servers/redis.js';
 import type { TestServer } from '../servers/child.js';

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, openStoa } from '../../src/index.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 let stoa: Stoa;
 const ada = operatorCaller('ada', 'planner');

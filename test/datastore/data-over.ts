@@ -2,7 +2,7 @@
 import type { Writer } from '../../src/core/write.js';
 import type { DataPort, DocumentStore } from '../../src/datastore/port.js';
 import { DataService, type DataServiceOptions } from '../../src/datastore/service.js';
-import { storeDocuments } from '../../src/datastore/store-documents.js';
+import { storeDocuments } from '../../src/datastore/document-store/documents.js';
 
 export type Backend = DocumentStore | (DataPort & { writer: Writer });
 

@@ -8,7 +8,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import type { BatchResult, WriteBatch } from '../../src/datastore/port.js';
 import type { Scope } from '../../src/datastore/model.js';
 import { DataService } from '../../src/datastore/service.js';
-import { storeDocuments } from '../../src/datastore/store-documents.js';
+import { storeDocuments } from '../../src/datastore/document-store/documents.js';
 import { StoaError } from '../../src/core/errors.js';
 import { DirectoryStoreNotes } from '../../src/homes/directory/store-notes.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';

@@ -6,7 +6,7 @@ import type { Writer } from '../../src/core/write.js';
 import type { Documents } from '../../src/datastore/port.js';
 import { DataService } from '../../src/datastore/service.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
-import { openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../src/homes/directory/kernel/open-kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { openData } from '../homes/postgres/open-domains.js';
 import { sharedPostgres } from '../servers/shared.js';

@@ -104,7 +104,17 @@ test('every type that the client returns is exported', async () => {
     ).flat(),
   );
   const answered = new Set<string>();
-  for (const name of ['admin', 'agent', 'agents', 'changes', 'data', 'direct', 'index', 'rooms', 'tasks']) {
+  for (const name of [
+    'admin',
+    'agent',
+    'agents',
+    'data',
+    'direct',
+    'index',
+    'rooms',
+    'tasks',
+    'watch/changes',
+  ]) {
     const text = await readFile(join(declarations, `${name}.d.ts`), 'utf8');
     for (const [, answer = ''] of text.matchAll(/\): (?:Promise|AsyncGenerator)<(.*)>;$/gm))
       for (const [type] of answer.matchAll(/\b[A-Z]\w+\b/g)) answered.add(type);

@@ -1,6 +1,6 @@
 /** A call that waits ends on the server as soon as its caller no longer wants it. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { globalRoomId } from '../../src/messaging/uuid.js';
+import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';
 

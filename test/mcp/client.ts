@@ -1,7 +1,7 @@
 /** Real MCP clients of both generations of the protocol, connected to a running server. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { credentials } from '../server/running.js';
-import type { AnswerFields } from '../../src/messaging/conformance/answer-fields.js';
+import type { AnswerFields } from '../../src/messaging/conformance/kit/answer-fields.js';
 
 export const generations = ['legacy', 'modern'] as const;
 export type Generation = (typeof generations)[number];

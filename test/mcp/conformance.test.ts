@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fullScopes } from '../../src/core/caller.js';
-import type { Authenticator } from '../../src/server/authentication.js';
+import type { Authenticator } from '../../src/server/request/authentication.js';
 import { repository } from '../compiled.js';
 import { Running } from '../server/running.js';
 

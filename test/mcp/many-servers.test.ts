@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readEvents } from '../../src/cli/connection/answers.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
+import { startGate } from '../servers/gate.js';
 import { sharedHome } from '../servers/shared.js';
 
 const accept = 'application/json, text/event-stream';
@@ -14,9 +15,11 @@ const listTools = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 let a: Running;
 let b: Running;
 let databaseUrl: string;
+let home: Awaited<ReturnType<typeof sharedHome>>['options'];
 beforeAll(async () => {
   const { options } = await sharedHome();
   const limits = { mcpSessionsPerUserMax: 4, mcpSubscriptionsMax: 2, mcpSessionIdleSeconds: 4 };
+  home = options;
   databaseUrl = options.postgres;
   a = await Running.start({ ...options, limits });
   b = await Running.start({ ...options, limits });
@@ -181,6 +184,32 @@ describe('a session that one server opened', () => {
       await sql.end();
     }
   }, 90_000);
+});
+
+test('a stream stays open while the database is away, and goes on when it is back', async () => {
+  const gate = await startGate(databaseUrl);
+  const c = await Running.start({
+    ...home,
+    postgres: gate.url,
+    limits: { streamHeartbeatSeconds: 0.2, backendRequestSecondsMax: 1 },
+    onError: () => undefined,
+  });
+  try {
+    const session = await openSession(c, c.alice);
+    const stream = await openStream(c, session, c.alice);
+    await say(c, session, c.alice, subscribe('away'));
+    const failed = vi.spyOn(c.stoa.changes, 'follow');
+    await gate.close();
+    await b.stoa.data.set(alice, 'default', 'away', 1);
+    await vi.waitFor(() => expect(failed).toHaveBeenCalled(), soon);
+    expect(stream.keys).toEqual([]);
+    await gate.open();
+    await vi.waitFor(() => expect(stream.keys).toEqual(['away']), { timeout: 20_000 });
+    await stream.close();
+  } finally {
+    await c.stop();
+    await gate.close();
+  }
 });
 
 describe('over all servers', () => {

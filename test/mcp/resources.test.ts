@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
-import { globalRoomId } from '../../src/messaging/uuid.js';
+import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations } from './client.js';
 

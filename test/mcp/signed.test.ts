@@ -1,7 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { AgentKeys, Stoa } from '../../src/client/index.js';
-import { signedFetch } from '../../src/client/signed-fetch.js';
+import { signedFetch } from '../../src/client/transport/signed-fetch.js';
 import { Running } from '../server/running.js';
 import { TestClient, generations, type Generation } from './client.js';
 

@@ -1,11 +1,11 @@
 /** A server of this package for the agents of the messaging suites. */
 import type { FastifyInstance } from 'fastify';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
-import { Desk as AnyDesk, roomy } from '../../src/messaging/conformance/desk.js';
+import { Desk as AnyDesk, roomy } from '../../src/messaging/conformance/kit/desk.js';
 import { createApp, stopApp } from '../../src/server/app.js';
 
-export { Agent, type Answer, roomy } from '../../src/messaging/conformance/desk.js';
-export { Stream } from '../../src/messaging/conformance/stream.js';
+export { Agent, type Answer, roomy } from '../../src/messaging/conformance/kit/desk.js';
+export { Stream } from '../../src/messaging/conformance/kit/stream.js';
 
 export class Desk extends AnyDesk {
   readonly stoa: Stoa;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { rotationText } from '../../src/identity/signatures.js';
 import { Agent, Desk, roomy } from './kit.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 let desk: Desk;
 beforeAll(async () => {

@@ -1,17 +1,22 @@
 import { describe, expect, it } from 'vitest';
-import { AddressRanges, callerAddress, countedAddress, plainAddress } from '../../src/messaging/addresses.js';
+import {
+  AddressRanges,
+  callerAddress,
+  countedAddress,
+  plainAddress,
+} from '../../src/messaging/gate/addresses.js';
 import { agentNameOf, isEmail, roomNameOf } from '../../src/messaging/names.js';
-import { SlidingWindows } from '../../src/messaging/sliding-windows.js';
-import { indexWords, queryWords } from '../../src/messaging/tokenizer.js';
-import { agoInWords } from '../../src/messaging/totals.js';
-import { newUlid, ulidBytes, ulidOfBytes, ulidTimeMs } from '../../src/messaging/ulid.js';
+import { SlidingWindows } from '../../src/messaging/gate/sliding-windows.js';
+import { indexWords, queryWords } from '../../src/messaging/messages/tokenizer.js';
+import { agoInWords } from '../../src/messaging/rooms/totals.js';
+import { newUlid, ulidBytes, ulidOfBytes, ulidTimeMs } from '../../src/messaging/messages/ulid.js';
 import {
   canonicalRoomId,
   canonicalUuid,
   globalRoomId,
   uuidBytes,
   uuidOfBytes,
-} from '../../src/messaging/uuid.js';
+} from '../../src/messaging/identities/uuid.js';
 
 describe('a UUID', () => {
   const canonical = '6ba7b810-9dad-11d1-80b4-00c04fd430c8';

@@ -9,9 +9,9 @@ import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { Outdated, writeOne } from '../../src/core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
-import type { CommitMessage } from '../../src/messaging/drafts.js';
-import { globalRoomId, uuidBytes } from '../../src/messaging/uuid.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import type { CommitMessage } from '../../src/messaging/messages/drafts.js';
+import { globalRoomId, uuidBytes } from '../../src/messaging/identities/uuid.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 const ada: Caller = { ...operatorCaller('ada', 'planner'), kind: 'user' };
 const key = 'a key of sixteen characters';

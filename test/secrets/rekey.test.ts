@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
-import { globalRoomId } from '../../src/messaging/uuid.js';
+import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { createApp } from '../../src/server/app.js';
 
 let directory: string;

@@ -5,8 +5,8 @@ import type { FastifyInstance } from 'fastify';
 import { operatorCaller, fullScopes } from '../../src/core/caller.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { type AppOptions, createApp, stopApp } from '../../src/server/app.js';
-import type { Authenticator } from '../../src/server/authentication.js';
-import type { AnswerFields } from '../../src/messaging/conformance/answer-fields.js';
+import type { Authenticator } from '../../src/server/request/authentication.js';
+import type { AnswerFields } from '../../src/messaging/conformance/kit/answer-fields.js';
 
 export interface Reply {
   status: number;

@@ -5,7 +5,7 @@ import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { stopApp } from '../../src/server/app.js';
 import type { RouteGroup } from '../../src/server/group.js';
-import { createLogger } from '../../src/server/log.js';
+import { createLogger } from '../../src/server/telemetry/log.js';
 import { anyone } from '../../src/api/operation.js';
 import { routesOf } from '../../src/server/route.js';
 import { routeGroups } from '../../src/server/routes/index.js';

@@ -6,7 +6,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
 import { Firestore } from '@google-cloud/firestore';
-import { compareCodePoints } from '../../src/datastore/code-point-order.js';
+import { compareCodePoints } from '../../src/datastore/documents/code-point-order.js';
 import { Child, type TestServer, freePort } from './child.js';
 import { sharedServer, uniqueName } from './shared.js';
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Caller } from '../../src/core/caller.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 export interface ManyRows {
   /** An agent of alice with `count` sessions. */

@@ -1,21 +1,21 @@
 /** Documents on their way between DynamoDB and Firestore, both emulators. */
 import { FieldValue } from '@google-cloud/firestore';
 import { expect, onTestFinished, test } from 'vitest';
-import { openDynamodbDataStore } from '../../src/stores/dynamodb/datastore.js';
+import { openDynamodbDataStore } from '../../src/stores/dynamodb/open.js';
 import { MemoryDataStore } from '../../src/stores/memory/datastore.js';
 import { emulatorMessageBytesMax } from '../../src/stores/firestore/client.js';
 import { FirestoreDataStore } from '../../src/stores/firestore/datastore.js';
-import { documentId } from '../../src/datastore/document-id.js';
+import { documentId } from '../../src/datastore/documents/document-id.js';
 import { collectionName } from '../../src/datastore/model.js';
 import { capacityOf } from '../../src/open/datastore.js';
-import { moveDocuments, surveyDocuments } from '../../src/datastore/move.js';
+import { moveDocuments, surveyDocuments } from '../../src/datastore/transfer/move.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { start as startFirestore } from '../servers/firestore.js';
 import { noteServer, sharedServer, uniqueName } from '../servers/shared.js';
 import { dropTable, dynamodb, putNative } from './dynamodb/table.js';
 import { FaultyFirestore } from './firestore/faulty-firestore.js';
-import { storeDocuments } from '../../src/datastore/store-documents.js';
+import { storeDocuments } from '../../src/datastore/document-store/documents.js';
 import { dataOver } from '../datastore/data-over.js';
 
 test('a dry run names the documents that the target cannot hold, and the move and an import refuse the same ones (emulator)', async () => {

@@ -3,7 +3,7 @@ import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@
 import { expect, test } from 'vitest';
 import { openStoa } from '../../src/index.js';
 import { createApp } from '../../src/server/app.js';
-import { loadTracing } from '../../src/server/tracing.js';
+import { loadTracing } from '../../src/server/telemetry/tracing.js';
 
 test('if the program already has a span for the request, that span is the parent, not the header', async () => {
   const exporter = new InMemorySpanExporter();

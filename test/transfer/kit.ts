@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { Stoa } from '../../src/index.js';
-import { globalRoomId } from '../../src/messaging/uuid.js';
+import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import type { TransferDomain } from '../../src/transfer/model.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
 export const secret = 'sk-ant-in-the-clear';
 export const configSecret = 'config-in-the-clear';

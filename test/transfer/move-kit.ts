@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { JsonValue } from '../../src/datastore/model.js';
-import { sorted } from '../../src/datastore/transfer.js';
+import { sorted } from '../../src/datastore/transfer/transfer.js';
 import { type Limits, limitsWith } from '../../src/core/settings/limits.js';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { type MoveOptions, type MoveReport, moveHome } from '../../src/transfer/move/move.js';

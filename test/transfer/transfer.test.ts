@@ -11,7 +11,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 import type { Limits } from '../../src/core/settings/limits.js';
 import { examineAll } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { EngineName } from '../../src/core/settings/store-config.js';
-import { writtenPort } from '../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from './kit.js';
 
 let directory: string;

@@ -12,7 +12,8 @@ import {
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
 import { examine } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { EngineName } from '../../src/core/settings/store-config.js';
-import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';

@@ -14,7 +14,8 @@ import {
 import { buckets } from '../../src/homes/directory/workspaces/keys.js';
 import { type Migration, workspaceMigrations } from '../../src/homes/directory/workspaces/migrations.js';
 import { DirectoryWriter } from '../../src/homes/directory/writer.js';
-import { type Kernel, openKernel } from '../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { type Secrets, openSecrets } from '../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../src/workspaces/service.js';

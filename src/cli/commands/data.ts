@@ -1,5 +1,5 @@
 /** `stoa data …`: the data store from the shell. */
-import { mergePatchType } from '../../api/data/operations.js';
+import { mergePatchType } from '../../api/datastore/operations.js';
 import type { JsonValue, KeySummary } from '../../datastore/model.js';
 import { defaultNamespace } from '../../datastore/model.js';
 import { StoaError, messageOf } from '../../core/errors.js';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Config } from '../../core/settings/config.js';
-import { type MoveResult, moveDocuments, surveyDocuments } from '../../datastore/move.js';
+import { type MoveResult, moveDocuments, surveyDocuments } from '../../datastore/transfer/move.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import { type OpenedStore, capacityOf, openDataStoreAt } from '../../open/datastore.js';
 import type { Output } from '../output/output.js';

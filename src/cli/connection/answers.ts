@@ -1,6 +1,6 @@
 /** Converts the answer of a server into a value or an error. */
-import { refusalOf } from '../../client/refusal.js';
-import { type ServerEvent, ServerEvents } from '../../client/server-events.js';
+import { refusalOf } from '../../client/transport/refusal.js';
+import { type ServerEvent, ServerEvents } from '../../client/transport/server-events.js';
 import { StoaError } from '../../core/errors.js';
 import { endedEarly } from './request.js';
 

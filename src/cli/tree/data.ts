@@ -1,5 +1,5 @@
 /** Definitions of the commands of the data store. */
-import { dataCommands as dataHints } from '../../api/data/commands.js';
+import { dataCommands as dataHints } from '../../api/datastore/commands.js';
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 

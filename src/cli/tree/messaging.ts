@@ -1,5 +1,5 @@
 /** Definitions of the commands of messaging. */
-import { blockCommands } from '../../api/admin/commands.js';
+import { blockCommands } from '../../api/operations/commands.js';
 import { directCommands, postCommands, roomCommands } from '../../api/messaging/commands.js';
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';

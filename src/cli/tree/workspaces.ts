@@ -1,5 +1,5 @@
 /** Definitions of the commands of workspaces. All but `claim` are derived from hints. */
-import { secretCommands } from '../../api/admin/commands.js';
+import { secretCommands } from '../../api/operations/commands.js';
 import {
   projectCommands,
   sessionCommands,

@@ -1,4 +1,4 @@
-/** What every test of the conformance suite works with. */
+/** The context of every test of the conformance suite. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { type ErrorCode, StoaError } from '../../core/errors.js';
@@ -6,7 +6,7 @@ import { type Caller, operatorCaller } from '../../core/caller.js';
 import { type Limits, limitsWith } from '../../core/settings/limits.js';
 import type { Documents, DocumentStore } from '../port.js';
 import { DataService } from '../service.js';
-import { storeDocuments } from '../store-documents.js';
+import { storeDocuments } from '../document-store/documents.js';
 
 /** Registers one test, as vitest's `test` and node:test's `test` do. */
 export type RegisterTest = (name: string, body: () => Promise<void>) => unknown;
@@ -20,10 +20,7 @@ export interface OpenOptions {
 export interface ConformanceTarget {
   /** Opens the backend. A second one on the same storage acts as another process. */
   open(options: OpenOptions): Promise<DocumentStore | Documents>;
-  /**
-   * Writes a document in the seed's layout as another program would; left out where no other program can
-   * write.
-   */
+  /** Writes a document in the seed's layout as another program would; left out if no other program can write. */
   putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
   /** Stops the database and starts it again. */
   outage?: { stop(): Promise<void>; start(): Promise<void> };

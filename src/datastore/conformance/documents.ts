@@ -1,6 +1,6 @@
 /** Conformance: one document at a time. */
 import assert from 'node:assert/strict';
-import { documentId } from '../document-id.js';
+import { documentId } from '../documents/document-id.js';
 import type { JsonValue } from '../model.js';
 import { type ConformanceContext, type RegisterTest, refusedWith } from './context.js';
 
@@ -273,7 +273,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.equal(await data.get(caller, 'n', 'k'), 1);
   });
 
-  test('a deleted document is gone, and made anew it starts over', async () => {
+  test('a deleted document is gone, and a new one with the same key starts at version 1', async () => {
     const data = await context.service();
     const user = context.newUser();
     const agent = context.caller(user, 'agent');

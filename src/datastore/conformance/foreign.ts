@@ -1,9 +1,9 @@
 /** Conformance: documents that another program wrote, whole stores, and a database that goes away. */
 import assert from 'node:assert/strict';
 import { operatorCaller } from '../../core/caller.js';
-import { documentId } from '../document-id.js';
+import { documentId } from '../documents/document-id.js';
 import type { DocumentRecord } from '../model.js';
-import { fromSeedFields } from '../seed-document.js';
+import { fromSeedFields } from '../documents/seed-document.js';
 import { eventually } from '../../core/test-runner.js';
 import { type ConformanceContext, type RegisterTest, refusedWith } from './context.js';
 

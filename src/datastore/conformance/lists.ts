@@ -1,7 +1,7 @@
 /** Conformance: many documents: batches, lists, namespaces, clear. */
 import assert from 'node:assert/strict';
 import { StoaError } from '../../core/errors.js';
-import { compareCodePoints } from '../code-point-order.js';
+import { compareCodePoints } from '../documents/code-point-order.js';
 import type { DataService } from '../service.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';
 import { type ConformanceContext, type RegisterTest, inParallel, refusedWith } from './context.js';
@@ -321,7 +321,7 @@ async function everyKey(
   return keys;
 }
 
-/** A caller who is there for so many looks, and then gone. */
+/** A caller who disconnects after this many checks. */
 function goneAfter(looks: number): { readonly aborted: boolean } {
   let left = looks;
   return {

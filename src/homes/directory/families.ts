@@ -1,11 +1,11 @@
-/** Every family of the embedded backend: what a data directory is opened with. */
+/** Every family of a data directory. */
 import { dataFamilies } from './datastore/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
 import { registryFamilies } from './registry/families.js';
 import { workspacesFamilies } from './workspaces/keys.js';
 
-/** Read at random, an agent at a time: its ids are hashes. */
+/** Read at random, one agent at a time, because ids are hashes. */
 export const embeddedScatteredFamilies: readonly string[] = [
   registryFamilies.agents,
   registryFamilies.agentMeta,

@@ -1,6 +1,6 @@
 /**
- * Checks fencing numbers inside the transaction, so that a write is refused even if the lease passes on
- * meanwhile.
+ * Checks fencing numbers inside the transaction, so that a write is refused even if the lease passes to another
+ * holder during the request.
  */
 import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
@@ -8,14 +8,15 @@ import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from './kernel/kernel.js';
 import type { Store } from './kernel/store.js';
 import type { Transaction } from './kernel/transaction.js';
-import { checkFence, leaseTimesOf } from '../../registry/lease.js';
+import { checkFence, leaseTimesOf } from '../../registry/lifecycle/lease.js';
 import { findAgent } from './registry/rows.js';
 
 /** A caller with the fencing number of its lease. */
 export type FencedCaller = Pick<Caller, 'user' | 'agentId' | 'fence'>;
 
 /**
- * Throws `fenced` where the caller's lease has passed on. Does nothing for a caller without a fencing number.
+ * Throws `fenced` if the caller's lease has passed to another holder. Does nothing for a caller without a
+ * fencing number.
  */
 export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, caller: FencedCaller): void {
   const { user, agentId, fence } = caller;
@@ -25,7 +26,8 @@ export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, 
 }
 
 /**
- * The same for a write outside the lease's store: sees every transaction that the store has accepted so far.
+ * Like `checkCallerFence`, for a write outside the store of the lease. Sees every transaction that the store has
+ * accepted so far.
  */
 export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: FencedCaller): void {
   if (agentId === null || fence === null) return;

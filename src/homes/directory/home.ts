@@ -14,7 +14,8 @@ import { DirectoryDataStore } from './datastore/datastore.js';
 import { embeddedFamilies, embeddedScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
-import { type Kernel, openKernel } from './kernel/kernel.js';
+import { openKernel } from './kernel/open-kernel.js';
+import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
 import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
@@ -29,15 +30,15 @@ import { type DirectoryWorkspaces, openDirectoryWorkspaces } from './workspaces/
 import { DirectoryWriter } from './writer.js';
 
 export interface DirectoryHomeOptions extends HomeOptions {
-  /** Made when it is not there. */
+  /** Created if it does not exist. */
   readonly data: string;
   readonly engine?: EngineName | undefined;
   readonly shards?: number | undefined;
   readonly storeConfig?: Partial<Omit<StoreConfig, 'data_dir'>> | undefined;
-  /** What secrets are encrypted with, instead of the key file in the directory. */
+  /** The key for secrets, instead of the key file in the directory. */
   readonly secretKeys?: string | undefined;
   readonly clock?: (() => number) | undefined;
-  /** Backups by the clock; none unless given. */
+  /** Scheduled backups; none by default. */
   readonly backups?: BackupSchedule | undefined;
   /** Called for each group of transactions that became durable. */
   readonly onGroup: (group: GroupFacts) => void;
@@ -70,7 +71,7 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
       onOwner: (tx, user) => void users.ensure(tx, user),
       onError: (error) => onError(error, 'background work on workspaces'),
     });
-    // A lost agent's claims come back.
+    // The claims of a lost agent are released.
     leases.onPresenceLost.push((tx, { record, meta }) =>
       workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
@@ -157,7 +158,7 @@ export class DirectoryHome implements Home {
       writer: this.writer,
       messages: (caller) => async (operation) => {
         const [step, ...before] = (await messaging.steps.postInCommit(caller, operation)).toReversed();
-        // The last of at least one step is the message.
+        // The last step is the message. There is at least one step.
         return { step: step as Step<unknown>, checks: before as Step<void>[] };
       },
     };

@@ -18,8 +18,9 @@ export interface Index<Placed> {
   /** The value under each of these keys; empty by default. It must stay the same while the record exists. */
   contentOf?(placed: Placed): Buffer;
   /**
-   * The part of a record that the keys follow from beside its id, which never changes. Where it is the same value (`===`)
-   * before and after a write, the keys are not made. Without it they are made and compared.
+   * The part of a record that determines the keys, besides its id, which never changes. If it is the same value
+   * (`===`) before and after a write, the keys are not computed. Without it they are always computed and
+   * compared.
    */
   basisOf?(placed: Placed): unknown;
 }
@@ -64,7 +65,7 @@ export class IndexedFamily<Placed> {
     this.move(tx, placed, undefined);
   }
 
-  /** Writes the difference of the index rows alone, where only the place of the record changed. */
+  /** Writes only the difference of the index rows, if only the place of the record changed. */
   move(tx: Transaction, before: Placed | undefined, after: Placed | undefined): void {
     for (const index of this.#declaration.indexes) moveRows(tx, index, before, after);
   }

@@ -1,4 +1,4 @@
-/** What a row of any family says, where its domain knows better than its bytes. */
+/** The content of a row of any family, decoded by its domain. */
 import { decodeKernelEntry } from './kernel/inspect/kernel-rows.js';
 import { decodeDataEntry } from './datastore/inspect.js';
 import { decodeIdentityEntry } from './identity/inspect.js';
@@ -15,7 +15,7 @@ const decoders = [
   decodeMessagingEntry,
 ];
 
-/** Values that no answer shows, not even to the operator. */
+/** Families whose values are never shown, not even to the operator. */
 export function hidesValues(family: string): boolean {
   return hidesMessagingValues(family);
 }

@@ -1,6 +1,6 @@
 /**
- * Answers under an Idempotency-Key: written by the transaction that they answer, counted in their user's
- * bytes.
+ * Answers under an Idempotency-Key: written in the transaction of the request, and counted in the bytes of the
+ * user.
  */
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
@@ -14,7 +14,7 @@ import { readUsage } from './datastore/rows.js';
 
 export interface KeptAnswer extends AnswerKept {
   expiresAtMs: number;
-  /** Whose bytes it counts as, in hex. */
+  /** The user whose bytes it counts for, in hex. */
   user: string;
 }
 
@@ -23,7 +23,7 @@ export const keptAnswerTimer = 'kept-answer';
 /** Answers to deliveries of commits belong to no user: no quota applies to them. */
 export const deliveryOwner = Buffer.alloc(32);
 
-/** The answer stored under the key, or undefined. Throws where the key was used with a different request. */
+/** The answer stored under the key, or undefined. Throws if the key was used with a different request. */
 export function findAnswer(
   reader: Reader,
   idempotency: Idempotency | null | undefined,
@@ -36,10 +36,7 @@ export function findAnswer(
   return kept.expiresAtMs <= nowMs ? undefined : repeatedAnswer(kept, idempotency);
 }
 
-/**
- * Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the
- * quota.
- */
+/** Stores the answer. Throws if the answer is too large or exceeds the quota, which undoes the whole write. */
 export function keepAnswer(
   tx: Transaction,
   user: Buffer,
@@ -56,14 +53,14 @@ export function keepAnswer(
   );
 }
 
-/** Notes that a request begins whose effects are in a store beside the home. */
+/** Records the start of a request whose effects are in a store beside the home. */
 export function keepStart(tx: Transaction, user: Buffer, idempotency: Idempotency, limits: Limits): void {
   put(tx, user, idempotency, { withheld: 'unknown' }, limits);
 }
 
 /**
- * Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can
- * be taken back.
+ * Stores the answer to a request that a store has carried out. Of a large answer only the fact is stored,
+ * because the write cannot be undone.
  */
 export function keepEnd(
   tx: Transaction,
@@ -77,7 +74,7 @@ export function keepEnd(
   put(tx, user, idempotency, isLarge ? { withheld: 'size' } : whole, limits);
 }
 
-/** Takes the answer away: the key is free again. */
+/** Removes the answer. The key is free again. */
 export function dropAnswer(tx: Transaction, user: Buffer, idempotency: Idempotency): void {
   const key = rowKey(idempotency);
   const stored = tx.get(families.idempotency, key);
@@ -144,7 +141,7 @@ export const forgetAnswer: TimerHandler = (tx, reference) => {
   putKeptBytes(tx, user, Math.max(0, keptBytes(tx, user) - stored.length));
 };
 
-/** Bytes of all answers that are kept for a user. */
+/** Bytes of all answers that are stored for a user. */
 export function keptBytes(reader: Reader, user: Buffer): number {
   const stored = reader.get(families.idempotencyBytes, user);
   return stored === undefined ? 0 : Number(stored.readBigUInt64BE());

@@ -1,6 +1,6 @@
 /**
- * How many leases of agents and tasks are live, counted beside the work and kept: to ask for the number costs
- * nothing.
+ * The number of live leases of agents and tasks. It is counted in the background and stored, so that reading it
+ * costs nothing.
  */
 import { setTimeout as sleep, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kernel } from './kernel/kernel.js';
@@ -10,12 +10,12 @@ import { buckets } from './workspaces/keys.js';
 
 const families = [registryFamilies.leases, buckets.leases] as const;
 
-/** Rows read before other work gets a turn. */
+/** Rows read before other work can run. */
 const rowsPerTurn = 500;
 /** Pause between two counts. */
 const pauseMs = 5_000;
 
-/** What the rows of both families have. */
+/** The common fields of both families. */
 interface StoredLease {
   holder: string | null;
   renewedAtMs: number;
@@ -66,7 +66,7 @@ export class LeaseCount {
   }
 
   #isLive(row: Buffer): boolean {
-    // Both families hold nothing but leases as JSON.
+    // Both families contain only leases as JSON.
     const { holder, renewedAtMs, expiresAtMs } = JSON.parse(row.toString()) as StoredLease;
     const { outages } = this.#kernel;
     return holder !== null && this.#kernel.nowMs() < extendedByOutages(renewedAtMs, expiresAtMs, outages);

@@ -1,4 +1,4 @@
-/** What a data directory can do for its operator. */
+/** Operations on a data directory for its operator. */
 import { join, resolve } from 'node:path';
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';

@@ -1,10 +1,10 @@
-/** In which shard each entry of a data directory belongs. Re-sharding uses it. */
+/** The shard of each entry of a data directory, for re-sharding. */
 import type { Entry } from './kernel/engine.js';
 import { type Placement, kernelPlacements } from './kernel/reshard.js';
 import type { Reader } from './kernel/transaction.js';
-import { decodeSession } from '../../registry/codec.js';
+import { decodeSession } from '../../registry/layout/codec.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
-import { linkKinds, userKeyBytes } from '../../registry/keys.js';
+import { linkKinds, userKeyBytes } from '../../registry/layout/keys.js';
 import { dataFamilies } from './datastore/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
@@ -20,9 +20,7 @@ const byIndexedUser: Placement = ({ key }) => key.subarray(-2 * userKeyBytes, -u
 /** The value is the user. */
 const byOwner: Placement = ({ value }) => value;
 
-/**
- * Where the agent lives; an entry of an agent that is gone stays in shard 00, where `stoa doctor` finds it.
- */
+/** The shard of the agent. An entry of a missing agent stays in shard 00, where `stoa doctor` finds it. */
 function withAgent(source: Reader, agent: Buffer | undefined): Buffer | 'root' {
   return (agent === undefined ? undefined : source.get(registry.agentsById, agent)) ?? 'root';
 }
@@ -63,7 +61,7 @@ export const embeddedPlacements: Readonly<Record<string, Placement>> = {
   ...workspacesPlacements,
 };
 
-/** The ids of an entry under which it is looked for without knowing its user. */
+/** The ids by which an entry is looked up without its user. */
 export function directoryIdsOf(family: string, { key }: Entry): readonly string[] {
   if (family === registry.agentsById) return [key.toString('hex')];
   if (family === registry.sessions) return [sessionIdOf(key)];

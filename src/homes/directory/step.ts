@@ -4,12 +4,12 @@ import { StoaError } from '../../core/errors.js';
 import type { Store } from './kernel/store.js';
 import type { Transaction } from './kernel/transaction.js';
 
-/** A transaction is never open across an await: a body that answers a promise does not compile. */
+/** A transaction is never open across an await: a body that returns a promise does not compile. */
 export type Now<T> = T extends PromiseLike<unknown> ? never : T;
 
 /**
- * `tx` writes into the step's own shard, `root` into shard 00; where that is the same shard, both are the
- * same.
+ * `tx` writes into the step's own shard, `root` into shard 00; if that is the same shard, both are the same
+ * transaction.
  */
 type Body<Result> = (tx: Transaction, root: Transaction) => Result;
 
@@ -43,7 +43,7 @@ export function step<Result>(
   return new DirectoryStep<Result>(store, false, run);
 }
 
-/** A step in one shard that also writes what shard 00 holds: the directory of ids, messages, links. */
+/** A step in one shard that also writes into shard 00: the directory of ids, messages, links. */
 export function stepWithRoot<Result>(
   store: Store,
   run: (tx: Transaction, root: Transaction) => Result & Now<Result>,

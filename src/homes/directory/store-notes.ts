@@ -1,10 +1,10 @@
-/** What the directory keeps for a store of documents beside it: the feed, answers under a key, and leases. */
+/** What the directory stores for a document store beside it: the feed, answers under a key, and leases. */
 import { UserVerbs } from './registry/users.js';
 import { checkFenceFromOutside } from './fence.js';
 import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
-import type { StoreNotes } from '../../datastore/store-documents.js';
+import type { StoreNotes } from '../../datastore/document-store/documents.js';
 import { userKey } from '../../identity/user-key.js';
 import type { Kernel } from './kernel/kernel.js';
 import { dropAnswer, findAnswer, keepEnd, keepStart } from './kept-answers.js';
@@ -35,7 +35,7 @@ export class DirectoryStoreNotes implements StoreNotes {
     });
   }
 
-  /** One transaction a user: documents of several users come only with an import, which keeps no answer. */
+  /** One transaction for each user. Only an import has documents of several users, and it stores no answer. */
   async end(
     { user: callerUser }: Caller,
     changes: readonly Change[],

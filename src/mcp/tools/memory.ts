@@ -1,6 +1,6 @@
 /** Documents of the data store, as the memory of agents. */
 import { z } from 'zod';
-import { toDocument } from '../../datastore/seed-document.js';
+import { toDocument } from '../../datastore/documents/seed-document.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
-import { canonicalUuid } from '../../messaging/uuid.js';
+import { canonicalUuid } from '../../messaging/identities/uuid.js';
 import { enterRoom, ensureRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 

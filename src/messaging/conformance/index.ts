@@ -1,26 +1,27 @@
 /** The conformance suite of messaging, through HTTP: what every home must do. */
 import type { TestRunner } from '../../core/test-runner.js';
-import type { Backend } from './desk.js';
-import { directTests } from './direct.js';
-import { headerTests } from './headers.js';
+import type { Backend } from './kit/desk.js';
+import { directTests } from './messages/direct.js';
+import { headerTests } from './identities/headers.js';
 import { limitTests } from './limits.js';
-import { liveTests } from './live.js';
-import { liveMessageTests } from './live-messages.js';
-import { messageTests } from './messages.js';
-import { privacyTests } from './privacy.js';
-import { privateRoomTests } from './private-rooms.js';
-import { profileTests } from './profiles.js';
-import { registrationTests } from './registration.js';
-import { retentionTests } from './retention.js';
-import { roomKeyTests } from './room-keys.js';
-import { roomTests } from './rooms.js';
-import { searchTests } from './search.js';
+import { liveTests } from './messages/live.js';
+import { liveMessageTests } from './messages/live-messages.js';
+import { messageTests } from './messages/messages.js';
+import { privacyTests } from './rooms/privacy.js';
+import { privateRoomTests } from './rooms/private-rooms.js';
+import { profileTests } from './identities/profiles.js';
+import { registrationTests } from './identities/registration.js';
+import { retentionTests } from './rooms/retention.js';
+import { roomKeyTests } from './rooms/room-keys.js';
+import { roomTests } from './rooms/rooms.js';
+import { searchTests } from './messages/search.js';
 import { serverTests } from './server.js';
-import { messageSignatureTests } from './signatures.js';
-import { signedRequestTests } from './signed-requests.js';
+import { settingsTests } from './settings.js';
+import { messageSignatureTests } from './identities/signatures.js';
+import { signedRequestTests } from './identities/signed-requests.js';
 import { wireTests } from './wire.js';
 
-export { Desk, type Backend, type DeskOptions, type DeskStoa, roomy } from './desk.js';
+export { Desk, type Backend, type DeskOptions, type DeskStoa, roomy } from './kit/desk.js';
 
 export function messagingConformance(runner: TestRunner, backend: Backend): void {
   registrationTests(runner, backend);
@@ -41,4 +42,5 @@ export function messagingConformance(runner: TestRunner, backend: Backend): void
   privacyTests(runner, backend);
   messageSignatureTests(runner, backend);
   wireTests(runner, backend);
+  settingsTests(runner, backend);
 }

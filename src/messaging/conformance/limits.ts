@@ -1,13 +1,13 @@
 /** Limits of messaging. */
 import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner } from '../../core/test-runner.js';
-import { type Backend, roomy } from './desk.js';
-import { Stream } from './stream.js';
-import { unknownId, secret, refusal, postOnce, forwardedFrom } from './requests.js';
+import { type Backend, roomy } from './kit/desk.js';
+import { Stream } from './kit/stream.js';
+import { unknownId, secret, refusal, postOnce, forwardedFrom } from './kit/requests.js';
 
 export function limitTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`limits of messaging on ${backend.name}`, () => {
-    /** Behind a proxy on this machine, so that callers have addresses of their own. */
+    /** Behind a proxy on this machine, so that each caller has its own address. */
     const settings = { trustedProxies: ['127.0.0.0/8', '::1'] };
 
     it('are sliding windows with their state in the headers, and refusals cost nothing', async () => {
@@ -37,7 +37,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         expect(resetSeconds - Date.now() / 1000).toBeLessThanOrEqual(61);
         expect((await postOnce(bob)).status).toBe(201);
         expect((await ann.ask('GET', '/room/global')).status).toBe(200);
-        // The longest pattern decides: to acknowledge is not to send.
+        // The longest pattern applies: acknowledging does not count as sending.
         const statuses = [];
         for (const [path, body] of [
           [`/dm/${bob.id}`, { body: 'x' }],
@@ -101,7 +101,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         statuses.push(await read());
         // A database's clock is known to a few milliseconds.
         nowMs += 29_500;
-        // As many as would block the address, were it not switched off.
+        // As many as would block the address if blocking were not switched off.
         for (let count = 0; count < 11; count += 1) statuses.push(await read());
         nowMs += 1_000;
         statuses.push(await read(), await read());
@@ -123,7 +123,8 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         const post = async (path: string, more = {}) =>
           (await ann.ask('POST', path, { body: { body: 'x'.repeat(4096), ...more } })).status;
         const closed = await desk.room(ann, 'den', secret);
-        // What is refused for another reason costs no bytes, and is told even when there are none left.
+        // A request that is refused for another reason costs no bytes, and gets its own error even when no
+        // bytes are left.
         const refusedAnyway = async () => [
           await post(`/room/${unknownId}`),
           await post(`/room/${closed}`),
@@ -181,7 +182,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(204);
         expect((await desk.ask('DELETE', '/v1/blocks?ip=203.0.113.7', { headers })).status).toBe(404);
         expect((await from('203.0.113.7', '/room/global')).status).toBe(200);
-        // A client with one IPv6 address has all of its network.
+        // A client with one IPv6 address can use every address of its network.
         expect((await from('2001:db8:1:2::')).status).toBe(200);
         for (let count = 1; count <= 10; count += 1)
           expect((await from(`2001:DB8:1:2:${count}::`)).status).toBe(429);

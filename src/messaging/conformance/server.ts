@@ -3,8 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { verifySignature } from '../../identity/signatures.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner, eventually } from '../../core/test-runner.js';
-import { Agent, type Backend, type Desk } from './desk.js';
-import { secret } from './requests.js';
+import { Agent, type Backend, type Desk } from './kit/desk.js';
+import { secret } from './kit/requests.js';
 
 export function serverTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -54,7 +54,7 @@ export function serverTests(
         stream.headers.get('access-control-allow-origin'),
         stream.headers.get('x-frame-options'),
       ]).toEqual(['*', 'DENY']);
-      // What never became a request is answered on the bare socket.
+      // Bytes that are not a valid request are answered directly on the socket.
       for (const bytes of [
         'NONSENSE\r\n\r\n',
         `GET /room/global HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`,

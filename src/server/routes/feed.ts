@@ -4,7 +4,7 @@ import { changeSchemas, commitSchemas } from '../../api/feed/schemas.js';
 import { changesOf } from '../../feed/schemas.js';
 import { StoaError, messageOf } from '../../core/errors.js';
 import type { FeedPage } from '../../feed/port.js';
-import type { EventStream } from '../event-stream.js';
+import type { EventStream } from '../answer/event-stream.js';
 import { routesOf, streaming } from '../route.js';
 
 const changeRoutes = routesOf('changes', changes, changeSchemas, {

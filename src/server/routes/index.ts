@@ -1,13 +1,13 @@
 /** Every route group of the server. */
 import type { RouteGroup } from '../group.js';
-import { dataRoutes } from './data.js';
+import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
 import { healthRoutes } from './health.js';
 import { mcpRoutes } from './mcp.js';
-import { messagingGroup } from './messaging.js';
+import { messagingGroup } from './messaging/index.js';
 import { referenceRoutes } from './reference.js';
 import { registryRoutes } from './registry.js';
-import { serverRoutes } from './server.js';
+import { serverRoutes } from './operations.js';
 import { workspacesRoutes } from './workspaces.js';
 
 /** Errors are problem details, also for unknown paths outside of all groups. */

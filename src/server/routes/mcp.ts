@@ -8,8 +8,8 @@ import type { Method, Operation, OperationTable } from '../../api/operation.js';
 import { StoaError } from '../../core/errors.js';
 import type { Stoa } from '../../index.js';
 import type { McpEndpoint } from '../../mcp/endpoint.js';
-import type { EventStreams } from '../event-stream.js';
-import { parseJsonBody } from '../json-body.js';
+import type { EventStreams } from '../answer/event-stream.js';
+import { parseJsonBody } from '../request/json-body.js';
 import { type Answer, type Handler, JsonText, answer, routesOf, streaming } from '../route.js';
 
 const reply = z.looseObject({ jsonrpc: z.literal('2.0'), id: z.union([z.string(), z.number(), z.null()]) });

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type OperationTable, type SchemasOf, anyone, authenticated } from '../../api/operation.js';
 import { errorKinds } from '../../core/errors.js';
 import { packageRoot } from '../../version.js';
-import { missingCredentials } from '../authentication.js';
+import { missingCredentials } from '../request/authentication.js';
 import { routesOf } from '../route.js';
 import { fileRoutes } from './files.js';
 

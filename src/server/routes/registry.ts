@@ -10,7 +10,7 @@ import {
 } from '../../api/registry/schemas.js';
 import type { IdentityLink } from '../../messaging/model.js';
 import { JsonText, answer, routesOf } from '../route.js';
-import { endStreamsOf, secondsIso } from './messaging-wire.js';
+import { endStreamsOf, secondsIso } from './messaging/wire.js';
 import { positioned } from './positioned.js';
 
 const agentRoutes = routesOf('agents', agents, agentSchemas, {

@@ -7,7 +7,7 @@ import {
   taskSchemas,
   workspaceSchemas,
 } from '../../api/workspaces/schemas.js';
-import { goneSignal } from '../gone.js';
+import { goneSignal } from '../request/gone.js';
 import { answer, routesOf } from '../route.js';
 import { positioned } from './positioned.js';
 

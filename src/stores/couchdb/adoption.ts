@@ -2,7 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
 import type { Scope } from '../../datastore/model.js';
-import { sizeOf } from '../../datastore/merge-document.js';
+import { sizeOf } from '../../datastore/documents/merge-document.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { CouchClient, CouchDocument } from './client.js';
 import { fromCouch, orderKey } from './documents.js';

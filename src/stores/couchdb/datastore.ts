@@ -1,20 +1,16 @@
 /** The data store on CouchDB: revisions guard every write, Mango indexes serve every list. */
-import { LRUCache } from 'lru-cache';
-import { type Cancellation, checkWanted } from '../../core/waiting/cancellation.js';
-import { compareCodePoints } from '../../datastore/code-point-order.js';
+import { type Cancellation } from '../../core/waiting/cancellation.js';
 import {
   checkVersion,
   idCollision,
   mergeDocument,
   resultOf,
-  sizeOf,
-} from '../../datastore/merge-document.js';
+} from '../../datastore/documents/merge-document.js';
 import {
   type DocumentRecord,
   type KeySummary,
   type NamespaceSummary,
   type Scope,
-  collectionName,
 } from '../../datastore/model.js';
 import {
   type AccessRead,
@@ -29,13 +25,13 @@ import {
   type WriteBatch,
   type WriteResult,
 } from '../../datastore/port.js';
-import { documentId } from '../../datastore/document-id.js';
-import { expiryOfMs, laterTime } from '../../datastore/times.js';
-import { StoaError } from '../../core/errors.js';
+import { documentId } from '../../datastore/documents/document-id.js';
+import { expiryOfMs, laterTime } from '../../datastore/documents/times.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { chunksOf } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
-import { contended } from '../retries.js';
+import type { StoreOptions } from '../options.js';
+import { scopeOf } from '../owners.js';
+import { keySummaries } from '../summaries.js';
 import { Adoption } from './adoption.js';
 import { CouchClient, type CouchDocument } from './client.js';
 import {
@@ -44,30 +40,14 @@ import {
   isDocument,
   isLiveDocument,
   isOf,
-  orderKey,
-  scopeOf,
   summaryFields,
   summaryOf,
   toCouch,
 } from './documents.js';
 import { GuardedWrites } from './guarded-writes.js';
-import { expiryIndex, foreignIndex, keyIndex, seedIndex } from './indexes.js';
-import { NamespaceView } from './namespace-view.js';
-import { isUnanswered } from './transport.js';
-
-export interface CouchOptions {
-  limits: Limits;
-  nowMs: () => number;
-  prepare?: boolean;
-}
-
-/** `couchdb://user:password@host:5984[/database]`; `couchdbs://` for TLS. */
-export async function openCouchDataStore(url: URL, options: CouchOptions): Promise<CouchDataStore> {
-  const database = decodeURIComponent(url.pathname.slice(1)) || collectionName;
-  const store = new CouchDataStore(new CouchClient(url, options.limits), database, options);
-  if (options.prepare !== false) await store.prepare();
-  return store;
-}
+import { expiryIndex, foreignIndex, keyIndex } from './indexes.js';
+import { CouchNamespaces } from './namespaces.js';
+import { CouchRanges } from './ranges.js';
 
 export class CouchDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
@@ -81,54 +61,33 @@ export class CouchDataStore implements DocumentStore {
     sharedIds: true,
   };
   readonly #client: CouchClient;
-  readonly #writes: GuardedWrites;
-  readonly #view: NamespaceView;
   readonly #database: string;
-  /** Beside the documents, so that no reader of the seed's database meets anything but documents. */
-  readonly #namespaces: string;
+  readonly #writes: GuardedWrites;
+  readonly #ranges: CouchRanges;
+  readonly #namespaces: CouchNamespaces;
+  readonly #agents: NamespaceAgents;
+  readonly #adoption: Adoption;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
-  readonly #agents: NamespaceAgents;
-  /** Namespaces written to by this process, for which the seed's index was ensured. It saves two round trips to CouchDB for each write. */
-  readonly #ensured = new LRUCache<string, true>({ max: rememberedMax });
-  readonly #adoption: Adoption;
-  /** The design document of the seed's index; CouchDB names it when the index is made. */
-  #seedDesign: string | undefined;
 
-  constructor(client: CouchClient, database: string, options: CouchOptions) {
+  constructor(client: CouchClient, database: string, options: StoreOptions) {
     this.#client = client;
-    this.#writes = new GuardedWrites(client, database, options.limits);
-    this.#view = new NamespaceView(client, database, options.limits);
-    this.#adoption = new Adoption({ client, writes: this.#writes, database, limits: options.limits });
     this.#database = database;
-    this.#namespaces = `${database}_namespaces`;
     this.#limits = options.limits;
     this.#nowMs = options.nowMs;
-    this.#agents = new NamespaceAgents({
-      nowMs: options.nowMs,
-      knownSeconds: options.limits.knownAgentSeconds,
-      store: {
-        add: (scope, agents) => this.#changeAgents(scope, (kept) => [...new Set([...kept, ...agents])]),
-        remove: (scope) => this.#changeAgents(scope, () => []),
-      },
-    });
+    this.#writes = new GuardedWrites(client, database, options.limits);
+    this.#adoption = new Adoption({ client, writes: this.#writes, database, limits: options.limits });
+    this.#ranges = new CouchRanges(client, database, this.#adoption, options.nowMs);
+    this.#namespaces = new CouchNamespaces(client, database, options);
+    this.#agents = new NamespaceAgents(this.#namespaces, options);
   }
 
-  /** Databases and indexes, made where they are missing. */
+  /** Creates databases and indexes where they are missing. */
   async prepare(): Promise<void> {
-    for (const database of [this.#database, this.#namespaces]) await this.#client.createDatabase(database);
-    this.#seedDesign = await this.#client.createIndex(this.#database, seedIndex);
+    await this.#client.createDatabase(this.#database);
     for (const index of [keyIndex, foreignIndex, expiryIndex])
       await this.#client.createIndex(this.#database, index);
-    await this.#view.prepare();
-    const served = await this.#client.explain(this.#database, this.#namespaceQuery('user', null));
-    if (served !== undefined && served !== seedIndex.name) {
-      throw new StoaError(
-        'damaged_data',
-        `CouchDB uses the index "${served}" to list namespaces. Expected ${seedIndex.name}.`,
-        { fix: `Check the indexes of the database ${this.#database}.` },
-      );
-    }
+    await this.#namespaces.prepare();
   }
 
   async get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
@@ -142,7 +101,7 @@ export class CouchDataStore implements DocumentStore {
   }
 
   async write(scope: Scope, batch: WriteBatch): Promise<BatchResult> {
-    await this.#ensureIndexed(scope);
+    await this.#namespaces.ensureIndexed(scope);
     const sets = await this.#writes.settle(scope, batch.sets, (write, document) =>
       this.#merged(scope, write, document),
     );
@@ -161,12 +120,16 @@ export class CouchDataStore implements DocumentStore {
   }
 
   async listKeys(scope: Scope, range: KeyRange): Promise<KeySummary[]> {
-    const documents = await this.#range(scope, range, summaryFields);
-    return this.#keySummaries(scope, documents);
+    const documents = await this.#ranges.live(scope, range, summaryFields);
+    const entries = documents.map((document) => ({
+      key: String(document['key']),
+      summary: summaryOf(document),
+    }));
+    return keySummaries(entries, (keys) => this.getMany(scope, keys));
   }
 
   async listDocuments(scope: Scope, range: KeyRange): Promise<DocumentRecord[]> {
-    return (await this.#range(scope, range)).map(fromCouch);
+    return (await this.#ranges.live(scope, range)).map(fromCouch);
   }
 
   async listNamespaces(
@@ -176,27 +139,7 @@ export class CouchDataStore implements DocumentStore {
     signal?: Cancellation,
   ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
-    const names = new Set<string>();
-    // One request for each namespace. CouchDB sorts differently from Stoa, so all names are read before sorting.
-    for (let last: string | null = null; ;) {
-      checkWanted(signal);
-      const [next] = await this.#client.find(this.#database, this.#namespaceQuery(user, last), signal);
-      if (next === undefined) break;
-      last = String(next['namespace']);
-      if (next['userId'] === user) names.add(last);
-    }
-    // CouchDB skips names that it considers equal to another. Stoa's own list of namespaces adds those.
-    for (const namespace of await this.#keptNamespaces(user)) names.add(namespace);
-    const wanted = [...names]
-      .toSorted(compareCodePoints)
-      .filter((name) => after === null || compareCodePoints(name, after) > 0);
-    const summaries: NamespaceSummary[] = [];
-    for (const page of chunksOf(wanted, limit)) {
-      checkWanted(signal);
-      summaries.push(...(await this.#summaries(user, page, signal)));
-      if (summaries.length >= limit) break;
-    }
-    return summaries.slice(0, limit);
+    return this.#namespaces.list(user, after, limit, signal);
   }
 
   async describeNamespaces(
@@ -205,22 +148,19 @@ export class CouchDataStore implements DocumentStore {
     signal?: Cancellation,
   ): Promise<NamespaceSummary[]> {
     await this.#agents.flush();
-    return this.#summaries(user, names, signal);
+    return this.#namespaces.summaries(user, names, signal);
   }
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     await this.#adoption.settle(scope, after === null);
-    const page = await this.#client.find(
-      this.#database,
-      this.#rangeQuery(scope, { prefix: '', after, limit }, [
-        '_id',
-        '_rev',
-        'userId',
-        'namespace',
-        'key',
-        'expiresAt',
-      ]),
-    );
+    const page = await this.#ranges.page(scope, { prefix: '', after, limit }, [
+      '_id',
+      '_rev',
+      'userId',
+      'namespace',
+      'key',
+      'expiresAt',
+    ]);
     const own = page.filter((document) => isOf(scope, document));
     const removed = await this.#writes.settle(
       scope,
@@ -287,7 +227,7 @@ export class CouchDataStore implements DocumentStore {
   }
 
   async restore(documents: readonly DocumentRecord[]): Promise<void> {
-    for (const record of documents) await this.#ensureIndexed(scopeOf(record));
+    for (const record of documents) await this.#namespaces.ensureIndexed(scopeOf(record));
     const scopes = new Map(
       documents.map((record) => [`${record.userId}\n${record.namespace}`, scopeOf(record)]),
     );
@@ -344,165 +284,6 @@ export class CouchDataStore implements DocumentStore {
   #visible(scope: Scope, document: CouchDocument): DocumentRecord | undefined {
     return isOf(scope, document) && isLiveDocument(document, this.#nowMs()) ? fromCouch(document) : undefined;
   }
-
-  /** Live documents in code-point order of their keys. */
-  async #range(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
-    await this.#adoption.settle(scope, false, range.signal);
-    const found: CouchDocument[] = [];
-    for (let { after } = range; ;) {
-      checkWanted(range.signal);
-      const page = await this.#client.find(
-        this.#database,
-        this.#rangeQuery(scope, { ...range, after }, fields),
-        range.signal,
-      );
-      found.push(
-        ...page.filter((document) => isOf(scope, document) && isLiveDocument(document, this.#nowMs())),
-      );
-      if (found.length >= range.limit || page.length < range.limit) return found.slice(0, range.limit);
-      after = String(page.at(-1)?.['key']);
-    }
-  }
-
-  #rangeQuery(
-    scope: Scope,
-    { prefix, after, limit }: KeyRange,
-    fields?: readonly string[],
-  ): Parameters<CouchClient['find']>[1] {
-    const first = orderKey(prefix);
-    const isAfter = after !== null && orderKey(after) >= first;
-    return {
-      // A key has two digits a byte, so that one digit more is just behind it, and "g" behind every key with
-      // the prefix.
-      selector: {
-        userId: scope.user,
-        namespace: scope.namespace,
-        keyHex: { $gte: isAfter ? `${orderKey(after)}0` : first, $lt: `${first}g` },
-      },
-      sort: [{ userId: 'asc' }, { namespace: 'asc' }, { keyHex: 'asc' }],
-      limit,
-      use_index: keyIndex.ddoc,
-      ...(fields !== undefined && { fields }),
-    };
-  }
-
-  #namespaceQuery(user: string, after: string | null): Parameters<CouchClient['find']>[1] {
-    return {
-      selector: { userId: user, namespace: { $gt: after } },
-      sort: [{ userId: 'asc' }, { namespace: 'asc' }],
-      fields: ['userId', 'namespace'],
-      limit: 1,
-      ...(this.#seedDesign !== undefined && { use_index: this.#seedDesign }),
-    };
-  }
-
-  /** The seed ensures its index again on the first write to each namespace. */
-  async #ensureIndexed(scope: Scope): Promise<void> {
-    const id = `${scope.user}\n${scope.namespace}`;
-    if (this.#ensured.get(id) === true) return;
-    this.#seedDesign = await this.#client.createIndex(this.#database, seedIndex);
-    await this.#keepNamespace(scope);
-    this.#ensured.set(id, true);
-  }
-
-  async #keySummaries(scope: Scope, documents: readonly CouchDocument[]): Promise<KeySummary[]> {
-    const unknown = documents
-      .filter((document) => summaryOf(document) === undefined)
-      .map((document) => String(document['key']));
-    const measured = new Map(
-      (await this.getMany(scope, unknown)).flatMap((record) =>
-        record === undefined ? [] : [[record.key, record] as const],
-      ),
-    );
-    return documents.flatMap((document): KeySummary[] => {
-      const summary = summaryOf(document);
-      const record = measured.get(String(document['key']));
-      if (summary !== undefined) return [summary];
-      return record === undefined
-        ? []
-        : [
-            {
-              key: record.key,
-              version: record.version,
-              sizeBytes: sizeOf(record),
-              updatedAt: record.updatedAt,
-            },
-          ];
-    });
-  }
-
-  /**
-   * Of those that have documents: the view adds them up, and the agents are also those whose documents are
-   * gone.
-   */
-  async #summaries(
-    user: string,
-    names: readonly string[],
-    signal: Cancellation | undefined,
-  ): Promise<NamespaceSummary[]> {
-    const totals = await this.#view.totals(user, names, this.#nowMs(), signal);
-    const found = [...totals.keys()];
-    const kept = await this.#client.getAll(
-      this.#namespaces,
-      found.map((namespace) => namespaceId({ user, namespace })),
-    );
-    return [...totals].map(([namespace, { agents, ...total }], index) => ({
-      namespace,
-      ...total,
-      agents: [...new Set([...agents, ...agentsIn(kept[index])])].toSorted(compareCodePoints),
-    }));
-  }
-
-  async #keptNamespaces(user: string): Promise<string[]> {
-    const owner = namespaceId({ user, namespace: '' });
-    const ids = await this.#client.idsBetween(this.#namespaces, owner, `${owner.slice(0, -1)};`);
-    return ids.map((id) => Buffer.from(id.slice(owner.length), 'base64url').toString());
-  }
-
-  /** The name stays when the namespace is cleared. A list checks what is in it. */
-  async #keepNamespace(scope: Scope): Promise<void> {
-    if ((await this.#client.get(this.#namespaces, namespaceId(scope))) !== undefined) return;
-    // Another process may keep it at the same moment, which is as good.
-    await this.#client.bulk(this.#namespaces, [
-      { _id: namespaceId(scope), userId: scope.user, namespace: scope.namespace, agents: [] },
-    ]);
-  }
-
-  async #changeAgents(scope: Scope, change: (kept: readonly string[]) => string[]): Promise<void> {
-    for (let attempts = 1; ; attempts += 1) {
-      const document = await this.#client.get(this.#namespaces, namespaceId(scope));
-      const kept = agentsIn(document);
-      const agents = change(kept);
-      if (agents.length === kept.length) return;
-      const next = {
-        _id: namespaceId(scope),
-        ...(document?._rev !== undefined && { _rev: document._rev }),
-        userId: scope.user,
-        namespace: scope.namespace,
-        agents,
-      };
-      try {
-        const [outcome] = await this.#client.bulk(this.#namespaces, [next]);
-        if (outcome?.error === undefined) return;
-      } catch (error) {
-        // Whether it happened shows at the next look: the same change twice is the change once.
-        if (!isUnanswered(error) || attempts >= this.#limits.backendAttemptsMax) throw error;
-      }
-      if (attempts >= this.#limits.updateAttemptsMax) throw contended(scope.namespace, attempts);
-    }
-  }
-}
-
-/** Namespaces that are remembered as ensured. */
-const rememberedMax = 10_000;
-
-function agentsIn(namespace: CouchDocument | undefined): string[] {
-  const agents = namespace?.['agents'];
-  return Array.isArray(agents) ? agents.map(String) : [];
-}
-
-function namespaceId(scope: Scope): string {
-  return `${Buffer.from(scope.user).toString('base64url')}:${Buffer.from(scope.namespace).toString('base64url')}`;
 }
 
 function deleted(document: CouchDocument): CouchDocument {

@@ -1,9 +1,10 @@
 /** Documents as CouchDB stores them: the seed's fields, and a few that Stoa adds. */
-import { documentId } from '../../datastore/document-id.js';
+import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, KeySummary, Scope } from '../../datastore/model.js';
-import { sizeOf } from '../../datastore/merge-document.js';
-import { fromSeedFields, toSeedFields } from '../../datastore/seed-document.js';
-import { msOf, normaliseTime } from '../../datastore/times.js';
+import { sizeOf } from '../../datastore/documents/merge-document.js';
+import { fromSeedFields, toSeedFields } from '../../datastore/documents/seed-document.js';
+import { msOf, normaliseTime } from '../../datastore/documents/times.js';
+import { scopeOf } from '../owners.js';
 import type { CouchDocument } from './client.js';
 
 /** What a list of keys needs. */
@@ -106,8 +107,4 @@ export function isDocument(document: CouchDocument): boolean {
     typeof document['namespace'] === 'string' &&
     typeof document['key'] === 'string'
   );
-}
-
-export function scopeOf(record: DocumentRecord): Scope {
-  return { user: record.userId, namespace: record.namespace };
 }

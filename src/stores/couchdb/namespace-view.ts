@@ -1,6 +1,6 @@
 /** The totals of a namespace, computed by a CouchDB view, so that Stoa does not read every document. */
 import type { Cancellation } from '../../core/waiting/cancellation.js';
-import { normaliseTime } from '../../datastore/times.js';
+import { normaliseTime } from '../../datastore/documents/times.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { mapInFlight } from '../in-flight.js';
 import type { CouchClient } from './client.js';

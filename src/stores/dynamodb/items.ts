@@ -1,9 +1,11 @@
 /** Documents as items of the table: the seed's attributes, and ours beside them. */
-import { documentId } from '../../datastore/document-id.js';
+import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../datastore/model.js';
-import { fromSeedFields } from '../../datastore/seed-document.js';
-import { msOf, normaliseTime } from '../../datastore/times.js';
+import { fromSeedFields } from '../../datastore/documents/seed-document.js';
+import { msOf, normaliseTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
+import { scopeOf } from '../owners.js';
+import { documentTooLarge } from '../too-large.js';
 import { type WriteIds, earlierThan } from '../write-ids.js';
 import { isNative, itemBytes, nativeJson, toAttribute } from './attributes.js';
 import type { AttributeValue, Item } from './client.js';
@@ -46,10 +48,6 @@ export function idOf(scope: Scope, key: string): string {
     );
   }
   return id;
-}
-
-export function scopeOf(record: DocumentRecord): Scope {
-  return { user: record.userId, namespace: record.namespace };
 }
 
 /** Two owners can meet under one id. */
@@ -97,14 +95,11 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
   };
   const sizeBytes = itemBytes(item);
   if (sizeBytes > itemBytesMax) {
-    throw new StoaError(
-      'too_large',
-      `The document with the key "${record.key}" has ${sizeBytes} bytes, which exceeds the ${itemBytesMax} that DynamoDB allows.`,
-      {
-        fix: 'Split the value over several keys, or use a backend with a higher limit.',
-        details: { field: 'value', sizeBytes, itemBytesMax },
-      },
-    );
+    throw documentTooLarge(record.key, sizeBytes, {
+      database: 'DynamoDB',
+      name: 'itemBytesMax',
+      bytesMax: itemBytesMax,
+    });
   }
   return item;
 }

@@ -1,6 +1,6 @@
 /** Counted reads on Firestore: increments of one field that never touch what a write sets. */
 import type { AccessRead } from '../../datastore/port.js';
-import { laterTime } from '../../datastore/times.js';
+import { laterTime } from '../../datastore/documents/times.js';
 import {
   type Collection,
   type FieldValues,

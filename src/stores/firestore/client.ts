@@ -51,6 +51,15 @@ export interface Firestore {
   terminate(): Promise<void>;
 }
 
+/** A collection of one Firestore. */
+export interface FirestorePlace {
+  firestore: Firestore;
+  values: FieldValues;
+  collection: string;
+  /** What the server takes in one message. */
+  messageBytesMax: number;
+}
+
 /** Values that tell the server what to do with a field. */
 export interface FieldValues {
   increment(by: number): unknown;

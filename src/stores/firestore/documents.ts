@@ -1,10 +1,11 @@
 /** Documents of the collection: the seed's fields, and ours beside them. */
 import { createHash } from 'node:crypto';
-import { documentId } from '../../datastore/document-id.js';
+import { documentId } from '../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject, JsonValue, KeySummary, Scope } from '../../datastore/model.js';
-import { fromSeedFields } from '../../datastore/seed-document.js';
-import { msOf, normaliseTime } from '../../datastore/times.js';
+import { fromSeedFields } from '../../datastore/documents/seed-document.js';
+import { msOf, normaliseTime } from '../../datastore/documents/times.js';
 import { StoaError } from '../../core/errors.js';
+import { documentTooLarge } from '../too-large.js';
 import { earlierThan } from '../write-ids.js';
 import type { Fields } from './client.js';
 
@@ -54,10 +55,6 @@ export function isLegalName(name: string): boolean {
   );
 }
 
-export function scopeOf(record: DocumentRecord): Scope {
-  return { user: record.userId, namespace: record.namespace };
-}
-
 /** Two owners can meet under one id. */
 export function isOf(scope: Scope, fields: Fields): boolean {
   return fields['userId'] === scope.user && fields['namespace'] === scope.namespace;
@@ -95,14 +92,11 @@ export function toFields(record: DocumentRecord, writeId: string, before: Fields
   };
   const sizeBytes = documentBytes(fields);
   if (sizeBytes > documentBytesMax) {
-    throw new StoaError(
-      'too_large',
-      `The document with the key "${record.key}" has ${sizeBytes} bytes, which exceeds the ${documentBytesMax} that Firestore allows.`,
-      {
-        fix: 'Split the value over several keys, or use a backend with a higher limit.',
-        details: { field: 'value', sizeBytes, documentBytesMax },
-      },
-    );
+    throw documentTooLarge(record.key, sizeBytes, {
+      database: 'Firestore',
+      name: 'documentBytesMax',
+      bytesMax: documentBytesMax,
+    });
   }
   return fields;
 }
@@ -131,10 +125,10 @@ export function fromFields(fields: Fields): DocumentRecord {
   }
 }
 
-/** Null where the size is not stored and the value must be measured. */
-export function toSummary(fields: Fields): KeySummary | null {
+/** Undefined where the size is not stored and the value must be measured. */
+export function toSummary(fields: Fields): KeySummary | undefined {
   const { key, version, sizeBytes, updatedAt } = fields;
-  if (!isOurs(fields) || typeof sizeBytes !== 'number' || typeof updatedAt !== 'string') return null;
+  if (!isOurs(fields) || typeof sizeBytes !== 'number' || typeof updatedAt !== 'string') return undefined;
   return {
     key: String(key),
     version: typeof version === 'number' ? version : 1,

@@ -1,6 +1,12 @@
 /** The data store in memory: for tests and for trying things out. It forgets everything. */
-import { compareCodePoints } from '../../datastore/code-point-order.js';
-import { checkVersion, isLive, mergeDocument, resultOf, sizeOf } from '../../datastore/merge-document.js';
+import { compareCodePoints } from '../../datastore/documents/code-point-order.js';
+import {
+  checkVersion,
+  isLive,
+  mergeDocument,
+  resultOf,
+  sizeOf,
+} from '../../datastore/documents/merge-document.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../datastore/model.js';
 import type {
   AccessRead,
@@ -12,7 +18,7 @@ import type {
   KeyRange,
   WriteBatch,
 } from '../../datastore/port.js';
-import { laterTime } from '../../datastore/times.js';
+import { laterTime } from '../../datastore/documents/times.js';
 import type { Limits } from '../../core/settings/limits.js';
 
 interface Namespace {

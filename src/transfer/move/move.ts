@@ -4,7 +4,7 @@
  */
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { globalRoomId } from '../../messaging/uuid.js';
+import { globalRoomId } from '../../messaging/identities/uuid.js';
 import type { RoomLine } from '../kinds.js';
 import type { TransferRecord } from '../model.js';
 import { DependenciesFirst } from './dependencies-first.js';

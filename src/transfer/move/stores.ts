@@ -4,7 +4,7 @@ import { operatorCaller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
 import type { JsonValue, DocumentRecord } from '../../datastore/model.js';
 import type { Documents } from '../../datastore/port.js';
-import { contentHash, sorted } from '../../datastore/transfer.js';
+import { contentHash, sorted } from '../../datastore/transfer/transfer.js';
 import type { MessagingPort } from '../../messaging/port.js';
 import type { TransferRecord } from '../model.js';
 import type { ExportScope, RecordPage, RecordStore } from '../port.js';

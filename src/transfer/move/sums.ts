@@ -1,7 +1,7 @@
 /** What a side of a move holds, by type: a number of records and a hash that does not depend on their order. */
 import type { Limits } from '../../core/settings/limits.js';
 import { Slices } from '../../core/waiting/yielding.js';
-import { SideSum } from '../../datastore/move.js';
+import { SideSum } from '../../datastore/transfer/move.js';
 import type { TransferRecord } from '../model.js';
 import type { RecordPage } from '../port.js';
 import type { MoveSide, MoveStore, MovedType } from './stores.js';

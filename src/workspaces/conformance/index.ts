@@ -1,6 +1,9 @@
 /** The conformance suite of workspaces: what every home must do. */
 import type { TestRunner } from '../../core/test-runner.js';
 import type { OpenBench } from './bench.js';
+import { claimTests } from './claims.js';
+import { deletionTests } from './deletion.js';
+import { dependencyTests } from './dependencies.js';
 import { holderTests } from './holders.js';
 import { secretTests } from './secrets.js';
 import { sessionTests } from './sessions.js';
@@ -15,8 +18,11 @@ export function workspacesConformance(
   { name, open }: { name: string; open: OpenBench },
 ): void {
   holderTests(runner, name, open);
+  deletionTests(runner, name, open);
   secretTests(runner, name, open);
   sessionTests(runner, name, open);
   taskTests(runner, name, open);
+  claimTests(runner, name, open);
+  dependencyTests(runner, name, open);
   writeTests(runner, name, open);
 }

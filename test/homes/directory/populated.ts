@@ -3,14 +3,14 @@ import { kernelOf } from '../../kernel-of.js';
 import { readRoom, restoreMessage } from '../../../src/homes/directory/messaging/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
-import { fileWords, readWaiting } from '../../../src/homes/directory/messaging/words.js';
+import { fileWords, readWaiting } from '../../../src/homes/directory/messaging/search/words.js';
 import { operatorCaller } from '../../../src/core/caller.js';
-import { newUlid } from '../../../src/messaging/ulid.js';
-import { uuidBytes } from '../../../src/messaging/uuid.js';
+import { newUlid } from '../../../src/messaging/messages/ulid.js';
+import { uuidBytes } from '../../../src/messaging/identities/uuid.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import type { Stoa } from '../../../src/index.js';
 import { keepAnswer } from '../../../src/homes/directory/kept-answers.js';
-import { writtenPort } from '../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
 
 /** Not at the end of a step of expiry: messages that follow each other share a timer. */
 export const nowMs = Date.UTC(2026, 4, 1, 12, 0, 5);

@@ -7,7 +7,7 @@ import { operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
 import { openPostgres, query } from '../../../src/homes/postgres/connection.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
-import { globalRoomId } from '../../../src/messaging/uuid.js';
+import { globalRoomId } from '../../../src/messaging/identities/uuid.js';
 import { roomy } from '../../messaging/kit.js';
 import { type Gate, startGate } from '../../servers/gate.js';
 import { type PostgresServer, start as startPostgres } from '../../servers/postgres.js';

@@ -4,10 +4,11 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { DataService } from '../../../src/datastore/service.js';
-import { closePostgres, openPostgres } from '../../../src/homes/postgres/connection.js';
+import { closePostgres, openPostgres, query } from '../../../src/homes/postgres/connection.js';
 import { DatabaseClock } from '../../../src/homes/postgres/database-clock.js';
 import { openPostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
 import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
+import { migrateRegistry } from '../../../src/homes/postgres/registry/schema.js';
 import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/workspaces.js';
 import { PostgresWriter } from '../../../src/homes/postgres/writer.js';
 import { openSecrets } from '../../../src/secrets/secrets.js';
@@ -22,6 +23,7 @@ let trips = 0;
 let data: DataService;
 let workspaces: WorkspacesService;
 let place: Place;
+const tokenId = '0123456789abcdef0123';
 let close: () => Promise<void>;
 
 /** A way to the server that counts requests which come after an answer. */
@@ -70,6 +72,13 @@ beforeAll(async () => {
   });
   await migrateFeed(sql);
   await writer.open();
+  await migrateRegistry(sql);
+  await query(sql, "INSERT INTO registry.owners (id, user_id) VALUES ($1, 'ada')", [`token:${tokenId}`]);
+  await query(
+    sql,
+    "INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, created_at) VALUES ('ada', $1, 'ada', '', '', TRUE, now())",
+    [tokenId],
+  );
   const [users, { sealer }] = [anyUser(limits), await openSecrets({ dataDir: null })];
   const dataPort = await openPostgresDataStore(sql, writer, { limits, nowMs: Date.now, users, onError });
   const port = await openPostgresWorkspaces(sql, writer, {
@@ -108,6 +117,14 @@ it('a set takes two, one without an agent, and a get one', async () => {
   expect(await tripsOf(() => data.set(operatorCaller('ada', 'agent'), 'n', 'k', (value += 1)))).toBe(2);
   expect(await tripsOf(() => data.set(ada, 'n', 'k', (value += 1)))).toBe(1);
   expect(await tripsOf(() => data.get(ada, 'n', 'k'))).toBe(1);
+});
+
+it('the check of a token takes none more', async () => {
+  const bearer = { ...ada, tokenId };
+  let value = 0;
+  expect(await tripsOf(() => data.set(bearer, 'n', 'k', (value += 1)))).toBe(1);
+  await makeTasks(workspaces, ada, place.sessionId, 2);
+  expect(await tripsOf(() => workspaces.claimTask(bearer, place.projectId))).toBeLessThanOrEqual(3);
 });
 
 it('a claim takes three, a heartbeat three, and a completion four', async () => {

@@ -1,5 +1,5 @@
 /** The table route × principal. Every route of the server needs a row here. */
-import { dataRows } from './data.js';
+import { dataRows } from './datastore.js';
 import { mcpRows } from './mcp.js';
 import { messagingRows } from './messaging.js';
 import { platformRows } from './platform.js';

@@ -3,7 +3,7 @@ import { operatorCaller } from '../../../src/core/caller.js';
 import { linkText, sign, signingKeysOf } from '../../../src/identity/signatures.js';
 import type { Running } from '../running.js';
 import { type Row, open, statuses } from './row.js';
-import { writtenPort } from '../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../src/messaging/conformance/kit/written-port.js';
 
 const made = statuses(201, 201, 201, 403, 201, 401);
 const inbox = statuses(200, 200, 200, 200, 200, 401);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { type CouchDataStore, openCouchDataStore } from '../../../src/stores/couchdb/datastore.js';
+import { openCouchDataStore } from '../../../src/stores/couchdb/open.js';
+import { type CouchDataStore } from '../../../src/stores/couchdb/datastore.js';
 import { dataStoreConformance } from '../../../src/datastore/conformance/index.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { type Gate, startGate } from '../../servers/gate.js';

@@ -1,8 +1,8 @@
 /** Stored documents in CouchDB: those of Stoa as other programs read them, and the reverse. */
 import { dataOver } from '../../datastore/data-over.js';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { openCouchDataStore } from '../../../src/stores/couchdb/datastore.js';
-import { documentId } from '../../../src/datastore/document-id.js';
+import { openCouchDataStore } from '../../../src/stores/couchdb/open.js';
+import { documentId } from '../../../src/datastore/documents/document-id.js';
 import type { DataService } from '../../../src/datastore/service.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { openCouchDataStore } from '../../../src/stores/couchdb/datastore.js';
+import { openCouchDataStore } from '../../../src/stores/couchdb/open.js';
 import type { DataService } from '../../../src/datastore/service.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { type DynamodbDataStore, openDynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
+import { openDynamodbDataStore } from '../../../src/stores/dynamodb/open.js';
+import { type DynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
 import { dataStoreConformance } from '../../../src/datastore/conformance/index.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { type Gate, startGate } from '../../servers/gate.js';

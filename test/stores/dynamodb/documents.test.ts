@@ -1,8 +1,9 @@
 /** Stored items in DynamoDB: those of Stoa as other programs read them, and the reverse. */
 import { dataOver } from '../../datastore/data-over.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type DynamodbDataStore, openDynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
-import { documentId } from '../../../src/datastore/document-id.js';
+import { openDynamodbDataStore } from '../../../src/stores/dynamodb/open.js';
+import { type DynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
+import { documentId } from '../../../src/datastore/documents/document-id.js';
 import type { DataService } from '../../../src/datastore/service.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';

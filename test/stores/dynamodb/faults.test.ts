@@ -7,8 +7,9 @@ import {
   DynamoDBClient,
 } from '@aws-sdk/client-dynamodb';
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { type DynamodbDataStore, openDynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
-import { documentId } from '../../../src/datastore/document-id.js';
+import { openDynamodbDataStore } from '../../../src/stores/dynamodb/open.js';
+import { type DynamodbDataStore } from '../../../src/stores/dynamodb/datastore.js';
+import { documentId } from '../../../src/datastore/documents/document-id.js';
 import type { DataService } from '../../../src/datastore/service.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';

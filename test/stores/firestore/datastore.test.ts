@@ -1,7 +1,8 @@
 import { FieldValue } from '@google-cloud/firestore';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { emulatorMessageBytesMax } from '../../../src/stores/firestore/client.js';
-import { FirestoreDataStore, type FirestoreOptions } from '../../../src/stores/firestore/datastore.js';
+import { FirestoreDataStore } from '../../../src/stores/firestore/datastore.js';
+import type { StoreOptions } from '../../../src/stores/options.js';
 import { collectionName } from '../../../src/datastore/model.js';
 import { dataStoreConformance } from '../../../src/datastore/conformance/index.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
@@ -18,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-async function open(options: FirestoreOptions): Promise<FirestoreDataStore> {
+async function open(options: StoreOptions): Promise<FirestoreDataStore> {
   const store = new FirestoreDataStore(
     {
       firestore: faulty.client(),

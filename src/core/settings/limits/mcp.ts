@@ -13,7 +13,7 @@ export const mcpLimits = {
   mcpSessionIdleSeconds: {
     default: 1_800,
     positive: true,
-    about: 'Seconds without a request before the session of an MCP client ends.',
+    about: 'Seconds without a request or an open stream before the session of an MCP client ends.',
   },
   mcpSubscriptionsMax: { default: 1_000, about: 'Resources that one MCP client may subscribe to.' },
   mcpResourceUriCharactersMax: {

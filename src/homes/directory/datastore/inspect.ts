@@ -1,5 +1,5 @@
 /** The rows of the data store as readable JSON, for `stoa inspect`. */
-import { toDocument } from '../../../datastore/seed-document.js';
+import { toDocument } from '../../../datastore/documents/seed-document.js';
 import {
   dataFamilies,
   decodeAccess,
@@ -32,7 +32,7 @@ export function decodeDataEntry(family: string, key: Buffer, value: Buffer): unk
   }
 }
 
-/** Without the value where it has its own row. */
+/** Without the value if it has its own row. */
 function documentOf(key: Buffer, row: Buffer): object {
   if (!isApart(row)) return toDocument(decodeDocument(key, row, inlineValue(row)));
   const { value: _, ...document } = toDocument(decodeDocument(key, row, 'null'));

@@ -2,7 +2,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
-import { expiryOfMs, msOf } from '../../../datastore/times.js';
+import { expiryOfMs, msOf } from '../../../datastore/documents/times.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { LimitName, Limits } from '../../../core/settings/limits.js';
 import { keyBytesMax } from '../kernel/engine.js';
@@ -13,13 +13,13 @@ export const dataFamilies = {
   documents: 'data/agent_data_store',
   /** Document → a large value's JSON text, so that lists need not read it. */
   values: 'data/values',
-  /** Document → reads since it was written there: count, last agent, when. */
+  /** Document → reads since the document was written: count, last agent, time. */
   access: 'data/access',
   /** Namespace → count, size and last write. */
   namespaces: 'data/namespaces',
   /** Namespace ‖ 0 ‖ agent → nothing. */
   agents: 'data/namespace_agents',
-  /** User → documents, bytes and namespaces in all. */
+  /** User → total documents, bytes and namespaces. */
   usage: 'data/usage',
 } as const;
 
@@ -47,10 +47,10 @@ export function namesOf(rowKey: Buffer): { namespace: string; key: string } {
   return { namespace: rowKey.toString('utf8', 32, end), key: rowKey.toString('utf8', end + 1) };
 }
 
-/** Throws where the limits are so high that keys would be too long for the engines. */
+/** Throws if the limits are so high that keys would be too long for the engines. */
 export function checkKeyLimits(limits: Limits): void {
   const names = ['dataKeyBytesMax', 'namespaceBytesMax'] as const satisfies readonly LimitName[];
-  // A timer's key is the longest: time and kind before the document's own.
+  // The key of a timer is the longest: time and kind, then the key of the document.
   const longest = 8 + expiryTimer.length + 1 + 32 + limits.namespaceBytesMax + 1 + limits.dataKeyBytesMax;
   if (longest <= keyBytesMax && 32 + limits.namespaceBytesMax + 1 + limits.agentHeaderBytesMax <= keyBytesMax)
     return;
@@ -80,7 +80,7 @@ type Head = [
   number,
 ];
 
-/** The row of a document; `apart` is the value's own row, when it is large. */
+/** The row of a document; `apart` is the separate row of a large value. */
 export function encodeDocument(record: DocumentRecord): {
   row: Buffer;
   apart: Buffer | undefined;
@@ -98,7 +98,7 @@ export function encodeDocument(record: DocumentRecord): {
   row.writeDoubleBE(record.expiresAt === null ? 0 : Math.max(1, msOf(record.expiresAt)), 2);
   row.writeUInt32BE(headBytes, 10);
   row.write(text, prefixBytes);
-  // With as many bytes as characters the text is ASCII, and latin1 is the faster encoder.
+  // If the text has as many bytes as characters, it is ASCII, and latin1 encodes it faster.
   if (isInline)
     row.write(valueJson, prefixBytes + headBytes, sizeBytes === valueJson.length ? 'latin1' : 'utf8');
   return { row, apart: isInline ? undefined : Buffer.from(valueJson), sizeBytes };
@@ -172,7 +172,7 @@ export function sizeOfRow(row: Buffer): number {
   return headOf(row)[9];
 }
 
-/** Everything about a document but its value. */
+/** Everything of a document except its value. */
 export interface DocumentHead {
   row: Buffer;
   record: DocumentRecord;
@@ -189,10 +189,7 @@ export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
   return { key: namesOf(rowKey).key, version, sizeBytes, updatedAt };
 }
 
-/**
- * `value` is the JSON text, from the row or from its own; the names are those of its row key where they are
- * not at hand.
- */
+/** `value` is the JSON text, from the row or from its own; the names come from its row key if they are not given. */
 export function decodeDocument(
   rowKey: Buffer,
   row: Buffer,
@@ -258,7 +255,7 @@ export function decodeAccess(value: Buffer): AccessRow {
   return JSON.parse(value.toString()) as AccessRow;
 }
 
-// Every write reads and writes these two, so that they are three numbers each and no text.
+// Every write reads and writes these two, so they are three numbers each instead of text.
 
 export function encodeNamespace({ count, sizeBytes, updatedAtMs }: NamespaceRow): Buffer {
   return threeNumbers(count, sizeBytes, updatedAtMs);
@@ -284,7 +281,7 @@ export function decodeUsage(value: Buffer): Usage {
   };
 }
 
-/** What a user's documents come to. */
+/** The usage of a user's documents. */
 export function readUsage(reader: Reader, user: Buffer): Usage {
   const row = reader.get(dataFamilies.usage, user);
   return row === undefined ? noUsage : decodeUsage(row);

@@ -1,11 +1,14 @@
-/** The verbs of the data store inside one transaction, so that a commit can join them with other domains'. */
+/**
+ * The verbs of the data store inside one transaction, so that a commit can combine them with those of other
+ * domains.
+ */
 import {
   documentDeleted,
   documentImported,
   documentSet,
   namespaceCleared,
 } from '../../../datastore/changes.js';
-import { checkVersion, mergeDocument, requireVersion } from '../../../datastore/merge-document.js';
+import { checkVersion, mergeDocument, requireVersion } from '../../../datastore/documents/merge-document.js';
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type {
   AccessRead,
@@ -19,7 +22,7 @@ import type {
 } from '../../../datastore/port.js';
 import { checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { keptBytes } from '../kept-answers.js';
-import { laterTime } from '../../../datastore/times.js';
+import { laterTime } from '../../../datastore/documents/times.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -50,7 +53,7 @@ import {
 
 export interface DataVerbsOptions {
   limits: Limits;
-  /** Makes the user known where it is new: a user exists from its first write. */
+  /** Creates the user if it is new: a user exists from its first write. */
   ensureUser: (tx: Transaction, user: string) => void;
 }
 
@@ -75,8 +78,8 @@ export class DataVerbs {
     const rowKey = documentKey(scope, write.key);
     const row = tx.get(families.documents, rowKey);
     const before = row === undefined ? undefined : decodeHead(scope, write.key, row);
-    // The last reader is in its own row, which matters only to a write without an agent. The count stays
-    // where it is: the document has the count that it was restored with, and that row has the reads since.
+    // The last reader is in its own row, which matters only to a write without an agent. The count is not
+    // moved: the document has the count that it was restored with, and that row has the later reads.
     const current =
       before === undefined || write.agent !== null
         ? before?.record
@@ -125,7 +128,7 @@ export class DataVerbs {
     requireVersion(scope, key, current, version);
   }
 
-  /** The document with all its counted reads, also the ones of writes that wait for the disk. */
+  /** The document with all its counted reads, including those that are not on disk yet. */
   get(reader: Reader & { readonly nowMs: number }, scope: Scope, key: string): DocumentRecord | undefined {
     const rowKey = documentKey(scope, key);
     const row = reader.get(families.documents, rowKey);
@@ -204,7 +207,7 @@ export class DataVerbs {
     tx.change(documentDeleted({ user: userId, namespace }, key, true));
   }
 
-  /** Answers the size of the value. */
+  /** Returns the size of the value. */
   #put(
     tx: Transaction,
     scope: Scope,
@@ -235,7 +238,7 @@ export class DataVerbs {
     this.#reschedule(tx, rowKey, row, undefined);
   }
 
-  /** The reads of a document that is gone must not count for the next one. */
+  /** The reads of a deleted document must not count for the next one. */
   #forgetReads(tx: Transaction, rowKey: Buffer): void {
     if (tx.get(families.access, rowKey) !== undefined) tx.delete(families.access, rowKey);
   }
@@ -250,7 +253,7 @@ export class DataVerbs {
     if (is > 0) tx.schedule({ atMs: is, kind: expiryTimer, reference: rowKey });
   }
 
-  /** Keeps the counts of namespace and user, and refuses what a quota forbids. */
+  /** Updates the counts of namespace and user. Throws if a quota is exceeded. */
   #account(tx: Transaction, scope: Scope, difference: Difference, isCounted = false): void {
     const namespaceRowKey = namespaceKey(scope);
     const storedNamespace = tx.get(families.namespaces, namespaceRowKey);
@@ -259,7 +262,8 @@ export class DataVerbs {
         ? { count: 0, sizeBytes: 0, updatedAtMs: 0 }
         : decodeNamespace(storedNamespace);
     const count = namespace.count + difference.documents;
-    // Writes over values of the same size change no count, and those of one millisecond not even the time.
+    // A write with the same size changes no count, and one in the same millisecond does not change the time
+    // either.
     const isResized = difference.documents !== 0 || difference.sizeBytes !== 0;
     if (count === 0) tx.delete(families.namespaces, namespaceRowKey);
     else if (isResized || namespace.updatedAtMs !== tx.nowMs)

@@ -5,7 +5,7 @@
 import { messageOf } from '../../../core/errors.js';
 import type { DocumentRecord } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
-import { msOf } from '../../../datastore/times.js';
+import { msOf } from '../../../datastore/documents/times.js';
 import { userKey } from '../../../identity/user-key.js';
 import {
   type Check,
@@ -134,7 +134,7 @@ function* inspectDocument(
       'The expiry timer of a document is missing.',
     );
   const namespace = namespaceOf(key);
-  // Told once, with the first document of the namespace.
+  // Reported once, with the first document of the namespace.
   if (
     reader.get(families.namespaces, namespace) === undefined &&
     firstOf(reader, namespace)?.equals(key) === true
@@ -190,7 +190,7 @@ function readAccess(value: Buffer): AccessRow | string {
   }
 }
 
-/** Whoever wrote or read a document is among the agents of its namespace. */
+/** An agent that wrote or read a document must be in the list of agents of its namespace. */
 function* inspectWorked(reader: Reader, document: Buffer, agent: string | null): Generator<Damage> {
   if (agent === null) return;
   const key = Buffer.concat([namespaceOf(document), Buffer.of(0), Buffer.from(agent)]);
@@ -300,7 +300,7 @@ function* counted(reader: Reader, namespace: Buffer): Generator<typeof turn, Nam
   return row;
 }
 
-/** The usage of a user from the rows of its namespaces, which were repaired before. */
+/** The usage of a user, from the rows of its namespaces. Those were repaired before. */
 function* summed(reader: Reader, user: Buffer): Generator<typeof turn, Usage> {
   const usage: Usage = { ...noUsage };
   yield* eachRow(reader, families.namespaces, prefixRange(user), ({ value }) => {

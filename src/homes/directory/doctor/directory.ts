@@ -33,7 +33,7 @@ export function directoryChecks(kernel: Kernel): Check[] {
 function* inspectEntered(kernel: Kernel, family: string, entry: Entry, store: Store): Generator<Damage> {
   if (kernel.stores.length === 1) return;
   const owner = embeddedPlacements[family]?.(entry, store);
-  // Without an owner it belongs to nothing, which its own check says.
+  // Without an owner it belongs to nothing. Its own check reports that.
   if (!Buffer.isBuffer(owner)) return;
   for (const id of directoryIdsOf(family, entry)) {
     const key = Buffer.from(id);

@@ -24,7 +24,7 @@ export function embeddedChecks(kernel: Kernel): Check[] {
   ];
 }
 
-/** Families in which nothing follows from anything else, and why the doctor passes them by. */
+/** Families whose rows depend on no other rows, and the reason why the doctor skips them. */
 export const unexaminedFamilies: Readonly<Record<string, string>> = {
   [kernelFamilies.meta]:
     'Facts about the store that are not stored elsewhere. They are checked when the directory is opened.',

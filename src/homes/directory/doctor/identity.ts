@@ -6,7 +6,7 @@ import type { Entry } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
 import { inspectTimer } from './timers.js';
 import { expiryTimer, tokenFamilies as families, tokenRecords } from '../identity/identity.js';
-import { userKeyBytes } from '../../../registry/keys.js';
+import { userKeyBytes } from '../../../registry/layout/keys.js';
 import { inspectIndexRow, inspectRows } from './indexes.js';
 
 export const identityChecks: readonly Check[] = [
@@ -50,10 +50,10 @@ function* inspectTokenUse(reader: Reader, { key, value }: Entry): Generator<Dama
     yield surplusRow(families.tokenUses, key, 'wrong', 'The time when a token was last used is invalid.');
 }
 
-/** The record, or why it cannot be read. */
+/** The record, or the reason why it cannot be read. */
 function readRecord(value: Buffer): TokenRecord | string {
   try {
-    // The family holds nothing else.
+    // The family contains nothing else.
     return JSON.parse(value.toString()) as TokenRecord;
   } catch (error) {
     return `The record is not JSON: ${messageOf(error)}.`;

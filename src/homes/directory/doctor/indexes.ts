@@ -1,4 +1,4 @@
-/** What `stoa doctor` checks of every declared index: each record has its rows, and no other row is there. */
+/** What `stoa doctor` checks of every declared index: each record has its rows, and there are no other rows. */
 import { type Damage, missingRow, surplusRow, wrongRow } from '../kernel/inspect/doctor.js';
 import type { Entry } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
@@ -16,10 +16,7 @@ export function* inspectRows(reader: Reader, rows: Iterable<IndexRow>, name: str
   }
 }
 
-/**
- * Compares a stored index row with the rows of the record that it names; undefined where the record does not
- * exist.
- */
+/** Compares a stored index row with the rows of the record that it names; undefined if the record does not exist. */
 export function* inspectIndexRow(
   family: string,
   { key }: Entry,

@@ -13,7 +13,7 @@ import { expiryTimers as messagingTimers } from '../messaging/retention-timers.j
 import { activityTimer } from '../registry/agents.js';
 import { leaseTimer } from '../registry/leases.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { leaseTimer as taskTimer } from '../workspaces/task-rows.js';
+import { leaseTimer as taskTimer } from '../workspaces/tasks/rows.js';
 
 const kinds: ReadonlySet<string> = new Set([
   keptAnswerTimer,
@@ -32,7 +32,7 @@ export const kernelChecks: readonly Check[] = [
   { family: families.timers, inspect: inspectTimerRow },
 ];
 
-/** An unreadable answer would refuse its key for ever, although the caller may repeat the request. */
+/** An unreadable answer would refuse its key forever, although the caller may repeat the request. */
 function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage> {
   let expiresAtMs: unknown;
   try {
@@ -54,10 +54,7 @@ function* inspectAnswer(reader: Reader, { key, value }: Entry): Generator<Damage
     );
 }
 
-/**
- * A user's number is the sum of its answers. A missing number does no harm: it counts as 0, and never falls
- * below.
- */
+/** A user's number is the sum of its answers. A missing number is not damage: it counts as 0. */
 function* inspectKeptBytes(reader: Reader): Generator<Damage> {
   const sums = new Map<string, number>();
   for (const { value } of reader.range(families.idempotency, {})) {

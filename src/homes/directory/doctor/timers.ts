@@ -5,7 +5,7 @@ import type { Store } from '../kernel/store.js';
 import { timerKey, timerOf } from '../kernel/timers.js';
 import type { Reader, Timer } from '../kernel/transaction.js';
 
-/** A timer that must be at its very time. */
+/** A timer that must be set for an exact time. */
 export function* inspectTimer(reader: Reader, timer: Timer, problem: string): Generator<Damage> {
   const key = timerKey(timer);
   if (reader.get(kernelFamilies.timers, key) === undefined)
@@ -13,8 +13,8 @@ export function* inspectTimer(reader: Reader, timer: Timer, problem: string): Ge
 }
 
 /**
- * Timers that one of several moments may do for: things that share one, and things whose time has moved
- * since. The exact one is looked for first; only where it is not there are all of them gone through, once.
+ * Timers that may be set for several times: records share a timer, or the time of a record has changed. The
+ * exact timer is looked up first. Only if it is missing, all timers are read, once.
  */
 export class SharedTimers {
   readonly #kinds: ReadonlySet<string>;
@@ -25,8 +25,8 @@ export class SharedTimers {
   }
 
   /**
-   * Damage where no timer of this kind and thing is set: one at that time or later, or any where `orAny` says
-   * so.
+   * Damage if no timer of this kind is set for the record, at that time or later. With `orAny`, any time is
+   * accepted.
    */
   *inspect(
     reader: Reader,
@@ -55,7 +55,7 @@ export class SharedTimers {
   }
 }
 
-/** Time, kind, a zero byte: anything else would stop the sweeper. */
+/** A valid key: time, kind, a zero byte. Any other key would stop the sweeper. */
 export function isTimerKey(key: Buffer): boolean {
   return key.indexOf(0, 8) > 8;
 }

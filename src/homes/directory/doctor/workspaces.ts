@@ -8,7 +8,7 @@ import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
 import type { Entity } from '../../../workspaces/model.js';
 import { sessionDeadline } from '../../../workspaces/sessions.js';
-import { returnTask } from '../../../workspaces/tasks.js';
+import { returnTask } from '../../../workspaces/tasks/tasks.js';
 import { SharedTimers, inspectTimer } from './timers.js';
 import { type BulkKind, bulkKey } from '../workspaces/bulk.js';
 import { projectRecords, sessionRecords, taskRecords, workspaceRecords } from '../workspaces/indexes.js';
@@ -23,7 +23,7 @@ import {
 } from '../workspaces/keys.js';
 import { decodeRecord, openTasks, openTasksKey, readLease, readRecord } from '../workspaces/rows.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { changeHeld, leaseTimer, placedTask } from '../workspaces/task-rows.js';
+import { changeHeld, leaseTimer, placedTask } from '../workspaces/tasks/rows.js';
 import { sessionPath } from '../workspaces/tree.js';
 
 /** Counters come after the records that they count, because repairing a record may change them. */
@@ -111,9 +111,7 @@ function* leaseDamage(reader: Reader, key: Buffer): Generator<Damage> {
     yield surplusRow(buckets.leases, key, 'dangling', `A lease belongs to ${id}, which does not exist.`);
 }
 
-/**
- * A session that has a limit has a timer that ends it; its activity moves the limit, and leaves the timer.
- */
+/** A session with a time limit has a timer that ends it. Activity changes the limit, but not the timer. */
 function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store: Store): Generator<Found> {
   yield* sessionCounterDamage(reader, id);
   const session = readRecord(reader, 'session', id);
@@ -130,7 +128,7 @@ function* sessionDamage(timers: SharedTimers, reader: Reader, id: string, store:
 
 const bulkKinds: ReadonlySet<string> = new Set(['purge', 'dependants', 'reseal'] satisfies BulkKind[]);
 
-/** This family holds counters, marks of bulk work and notes about the layout, and nothing else. */
+/** This family contains only counters, marks of bulk work and the version of the layout. */
 function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {
   const [, kind = '', entity = '', ...rest] = key.toString().split(':').map(unescapePart);
   const id = rest.join(':');
@@ -190,7 +188,7 @@ function* workspaceCounterDamage(reader: Reader, id: string): Generator<Found> {
   );
 }
 
-/** Every index row that a record must have; undefined where the record, or one above it, does not exist. */
+/** Every index row that a record must have; undefined if the record, or one of its parents, does not exist. */
 function expectedRows(reader: Reader, id: string): IndexRow[] | undefined {
   const entity = entityOf(id);
   const record = entity === undefined ? undefined : readRecord(reader, entity, id);
@@ -207,7 +205,7 @@ function expectedRows(reader: Reader, id: string): IndexRow[] | undefined {
   return taskRecords.rowsOf(placedTask(reader, record, home));
 }
 
-/** Records below one that is being purged wait to be removed. That is not damage. */
+/** Records below a record that is being purged will be removed. That is not damage. */
 function isBeingPurged(reader: Reader, id: string): boolean {
   if (reader.get(buckets.metadata, bulkKey('purge', id)) !== undefined) return true;
   const entity = entityOf(id);

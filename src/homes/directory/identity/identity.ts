@@ -17,7 +17,7 @@ export const tokenFamilies = {
   tokens: 'identity/tokens',
   /** User (32 bytes) ‖ token id → nothing. */
   tokensByUser: 'identity/tokens_by_user',
-  /** Token id → time of its last use, apart from the record because it changes without anyone's doing. */
+  /** Token id → time of its last use, separate from the record because it changes often. */
   tokenUses: 'identity/token_uses',
 } as const;
 
@@ -40,10 +40,13 @@ export const tokenRecords = new IndexedFamily<TokenRecord>({
 export class DirectoryIdentity implements IdentityPort {
   readonly #kernel: Kernel;
   readonly #onRemoved: (id: string) => void;
-  /** Users that were found under this very spelling, which never changes again. It saves a read of 1.5 µs, done twice for a document: 5 % of a GET of it. */
+  /**
+   * Users that were found in this exact spelling, which never changes. It saves a read of 1.5 µs, done twice
+   * for a document: 5 % of a GET of it.
+   */
   readonly #knownUsers: LRUCache<string, true>;
 
-  /** `onRemoved` is called with each token that was revoked or has expired, once that is durable. */
+  /** `onRemoved` is called with each token that was revoked or has expired, when that is durable. */
   constructor(kernel: Kernel, onRemoved: (id: string) => void = () => undefined) {
     this.#kernel = kernel;
     this.#onRemoved = onRemoved;
@@ -90,7 +93,7 @@ export class DirectoryIdentity implements IdentityPort {
     });
   }
 
-  /** Nobody else writes into this directory. */
+  /** No other process writes into this directory. */
   hearsRemovals(): boolean {
     return true;
   }
@@ -99,7 +102,7 @@ export class DirectoryIdentity implements IdentityPort {
     return step(this.#kernel.root, (tx) => {
       for (const [id, atMs] of uses) {
         const key = Buffer.from(id, 'hex');
-        // A token that was revoked meanwhile leaves nothing behind.
+        // Nothing is written for a token that was revoked in the meantime.
         if (tx.get(tokenFamilies.tokens, key) !== undefined)
           tx.put(tokenFamilies.tokenUses, key, Buffer.from(String(atMs)));
       }
@@ -145,7 +148,7 @@ function removeToken(tx: Transaction, record: TokenRecord, kind: 'token.revoked'
 
 export function readToken(reader: Reader, id: Buffer): TokenRecord | undefined {
   const stored = reader.get(tokenFamilies.tokens, id);
-  // The family holds nothing else.
+  // The family contains nothing else.
   return stored === undefined ? undefined : (JSON.parse(stored.toString()) as TokenRecord);
 }
 

@@ -1,8 +1,8 @@
-/** The narrow seam between the kernel and a storage engine: ordered bytes, atomic durable commits. */
+/** The interface between the kernel and a storage engine: ordered bytes, atomic durable commits. */
 
 import type { EngineName, StoreConfig } from '../../../core/settings/store-config.js';
 
-/** The same, with the program's own facts about its families. */
+/** The configuration, with the program's facts about its families. */
 export interface EngineConfig extends StoreConfig {
   /**
    * Families whose rows are read one at a time and at random. A block is rarely read again soon, so the
@@ -37,8 +37,8 @@ export interface RangeOptions {
 /** A frozen view of every family, readable over many turns of the event loop. */
 export interface Snapshot {
   /**
-   * The next entries of a family in key order: at most `limit`, and fewer where they are large
-   * (`pageBytesMax`). An empty answer is the end. Each family has its own cursor.
+   * The next entries of a family in key order: at most `limit`, and fewer if they are large (`pageBytesMax`).
+   * An empty list is the end. Each family has its own cursor.
    */
   next(family: string, limit: number): Entry[];
   close(): Promise<void>;
@@ -47,7 +47,7 @@ export interface Snapshot {
 export interface FamilyStats {
   entries: number;
   sizeBytes: number;
-  /** True where the engine only estimates, as RocksDB does. */
+  /** True if the engine only estimates, like RocksDB. */
   estimated: boolean;
 }
 
@@ -58,11 +58,10 @@ export interface EngineStats {
 }
 
 /**
- * An ordered store of bytes in named families. Seven methods are all that the kernel needs.
- *
- * Reads are synchronous and see exactly the commits that have resolved. Keys are 1 to 1,978 bytes
- * (LMDB's bound, kept by all); values may be empty. Buffers that a read returns belong to the
- * caller. An unknown family is a programming error and throws.
+ * An ordered store of bytes in named families. Seven methods are all that the kernel needs. Reads are
+ * synchronous and see exactly the commits that have resolved. Keys have 1 to 1,978 bytes (the limit of LMDB,
+ * which all engines use); values may be empty. Buffers that a read returns belong to the caller. An unknown
+ * family is a programming error and throws.
  */
 export interface Engine {
   readonly name: EngineName;
@@ -71,9 +70,9 @@ export interface Engine {
   /** A lazy scan. It must be consumed without awaiting in between: the view is that of one turn. */
   range(family: string, options: RangeOptions): Iterable<Entry>;
   /**
-   * Applies all operations or none. Resolves only when they are on disk (with `sync_writes`).
-   * A later operation on the same key wins. Rejects with code `disk_full` when nothing was written
-   * for want of space and trying again is safe, and with `engine` when the outcome is not known.
+   * Applies all operations or none. Resolves only when they are on disk (with `sync_writes`). A later operation
+   * on the same key wins. Rejects with code `disk_full` if nothing was written because the disk is full (trying
+   * again is safe), and with `engine` if the outcome is not known.
    */
   commit(operations: readonly WriteOperation[]): Promise<void>;
   snapshot(): Snapshot;
@@ -87,19 +86,19 @@ export interface Engine {
  */
 export const pageBytesMax = 4 * 1024 * 1024;
 
-/** The longest key that every engine takes. */
+/** The longest key that every engine accepts. */
 export const keyBytesMax = 1978;
 
 /** Opens one database. Missing families are created; families on disk that are not named stay unchanged. */
 export type OpenEngine = (config: EngineConfig, families: readonly string[]) => Promise<Engine>;
 
-/** The bounds that hold exactly the keys beginning with `prefix`. */
+/** The bounds of exactly the keys that begin with `prefix`. */
 export function prefixRange(prefix: Buffer): RangeOptions {
   const after = keyAfterPrefix(prefix);
   return after === undefined ? { gte: prefix } : { gte: prefix, lt: after };
 }
 
-/** The first key after every key with this prefix, or undefined when the prefix is all 0xff. */
+/** The first key after every key with this prefix, or undefined if the prefix is all 0xff. */
 export function keyAfterPrefix(prefix: Buffer): Buffer | undefined {
   let end = prefix.length;
   while (end > 0 && prefix[end - 1] === 0xff) end -= 1;

@@ -5,13 +5,13 @@ export const kernelFamilies = {
   redo: 'kernel/redo',
   timers: 'kernel/timers',
   idempotency: 'kernel/idempotency',
-  /** User to the bytes of all answers kept for it. */
+  /** By user: the bytes of all answers stored for the user. */
   idempotencyBytes: 'kernel/idempotency_bytes',
-  /** Id to owner, in shard 00 only: lookups by an id alone. */
+  /** By id: its owner. In shard 00 only, to find a record by its id alone. */
   directory: 'kernel/directory',
-  /** In shard 00: what a write over two shards still has to do in the other. */
+  /** In shard 00: the part of a write over two shards that the other shard still has to write. */
   intents: 'kernel/intents',
-  /** In that other shard: the intents that were carried out there. */
+  /** In the other shard: the intents that it has carried out. */
   finishedIntents: 'kernel/finished_intents',
 } as const;
 

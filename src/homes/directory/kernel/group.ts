@@ -16,11 +16,11 @@ export class Group {
   readonly overlay = new Overlay<PendingWrite>();
   readonly transactions: RedoTransaction[] = [];
   readonly commits: Commit[] = [];
-  /** Each of `commits` as both logs write it. */
+  /** The text of each of `commits`, as both logs contain it. */
   readonly commitTexts: string[] = [];
   /** Groups of another shard that must be durable before this one. */
   readonly earlier: Promise<void>[] = [];
-  /** All of them are: another shard has decided that what this group holds is to be written. */
+  /** True when all of `earlier` are durable: another shard has decided that this group must be written. */
   isDecided = false;
   readonly #waiting: Waiting[] = [];
   #textBytes = 0;
@@ -49,7 +49,8 @@ export class Group {
   }
 
   /**
-   * Resolves with `outcome` once the group is durable: also a refusal may rest on what others wrote in it.
+   * Resolves with `outcome` when the group is durable. A refusal waits too, because it may depend on writes of
+   * the group.
    */
   wait<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
     return new Promise<T>((resolve, reject) => {

@@ -1,45 +1,27 @@
-/** A data directory, opened: its lock, its manifest, its shards, its feed and its sweepers. */
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+/** An open data directory: its lock, its manifest, its shards, its feed and its background work. */
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { ChangeFeed } from './feed/changes.js';
-import {
-  type EngineName,
-  type StoreConfig,
-  storeConfigDefaults,
-} from '../../../core/settings/store-config.js';
+import { type EngineName, type StoreConfig } from '../../../core/settings/store-config.js';
 import { type Engine } from './engine.js';
-import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
-import { DurableNote, refuseLosses } from './directory/durable-note.js';
+import { DurableNote } from './directory/durable-note.js';
 import { freeBytes } from './engines/directory.js';
-import { makePrivateDirectory, removeDrafts } from '../../../core/files.js';
 import type { BackupDescription } from './backup/description.js';
-import { type DirectoryLock, acquireLock, lockPath } from './directory/lock.js';
+import { type DirectoryLock } from './directory/lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
-import {
-  type Manifest,
-  newManifest,
-  readManifest,
-  shardDirectory,
-  shardOf,
-  storeIdKey,
-  storeMark,
-  writeManifest,
-} from './directory/manifest.js';
+import { type Manifest, shardDirectory, shardOf } from './directory/manifest.js';
 import { type Outage } from '../../../core/outages.js';
 import { closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
-import { ShardPairs, finishIntents } from './shard-pairs.js';
+import { ShardPairs } from './shard-pairs.js';
 import { type GroupFacts, Store } from './store.js';
-import { refuseMoreShards, refuseOtherEngine } from './directory/stray-databases.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
 import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './feed/trim.js';
 
 export interface KernelOptions {
   dataDir: string;
-  /** What a new directory is created with; an existing one must have been created with the same. */
+  /** The engine of a new directory. An existing directory must have been created with the same engine. */
   engine?: EngineName | undefined;
   /** Fixed at creation. Undefined uses the number of an existing directory, or one. */
   shards?: number | undefined;
@@ -58,53 +40,10 @@ export interface KernelOptions {
 }
 
 const trimIntervalMs = 60_000;
-/**
- * How often the newest durable transactions are noted beside the databases, and a full disk is looked for.
- */
+/** How often the newest durable transactions are recorded beside the databases, and the free space is checked. */
 const watchIntervalMs = 1_000;
-/** With less free space than this a write is tried, so that a full disk is known before a caller meets it. */
+/** With less free space than this, a test write is made, so that a full disk is detected before a caller writes. */
 const lowSpaceBytes = 2 * 1024 * 1024;
-
-/** Opens a directory, creating it when it is not there. One process at a time; memory keeps nothing. */
-export async function openKernel(options: KernelOptions): Promise<Kernel> {
-  if (options.engine === 'memory')
-    return openShards(
-      options,
-      newManifest('memory', checkShards(options.shards ?? 1, options.limits)),
-      undefined,
-    );
-  await makeDirectory(options.dataDir);
-  const lockTouchedMs = await modifiedMs(lockPath(options.dataDir));
-  let kernel: Kernel | undefined;
-  const lock = await acquireLock(options.dataDir, {}, () => kernel?.loseDirectory());
-  try {
-    await removeDrafts(options.dataDir);
-    const { manifest, isNew } = await manifestOf(options);
-    await (isNew
-      ? refuseOtherEngine(options.dataDir, manifest.engine)
-      : refuseMoreShards(options.dataDir, manifest));
-    kernel = await openShards(options, manifest, lock);
-    try {
-      await markStores(kernel, isNew);
-      if (!isNew) {
-        // Before the first write: that would make a database that has lost something look newer.
-        await refuseLosses(options.dataDir, manifest, kernel.lsns);
-        await finishIntents(kernel.stores);
-        await kernel.recordOutage(lockTouchedMs);
-      }
-      // Last, so that a directory whose making was cut off has none and is made again.
-      if (isNew) await writeManifest(options.dataDir, manifest);
-      await kernel.beginNote();
-    } catch (error) {
-      await kernel.abandon();
-      throw error;
-    }
-    return kernel;
-  } catch (error) {
-    await lock.release();
-    throw error;
-  }
-}
 
 function lockLost(dataDir: string): StoaError {
   return new StoaError(
@@ -116,53 +55,12 @@ function lockLost(dataDir: string): StoaError {
   );
 }
 
-async function openShards(
-  options: KernelOptions,
-  manifest: Manifest,
-  lock: DirectoryLock | undefined,
-): Promise<Kernel> {
-  const families = [...Object.values(kernelFamilies), ...options.families];
-  const stores: Store[] = [];
-  try {
-    for (let shard = 0; shard < manifest.shards; shard += 1) {
-      const config = {
-        ...storeConfigDefaults,
-        ...options.storeConfig,
-        data_dir: shardDirectory(options.dataDir, shard),
-        scattered_families: options.scatteredFamilies,
-      };
-      // The seed gives the cache for the store as a whole; the shards divide it.
-      config.block_cache_bytes = Math.floor(config.block_cache_bytes / manifest.shards);
-      const opened = await openEngine(manifest.engine, config, families);
-      const engine = options.wrapEngine?.(opened, shard) ?? opened;
-      try {
-        stores.push(
-          new Store({
-            engine,
-            families,
-            limits: options.limits,
-            ...(options.clock && { clock: options.clock }),
-            ...(options.onGroup && { onGroup: options.onGroup }),
-          }),
-        );
-      } catch (error) {
-        await engine.close();
-        throw error;
-      }
-    }
-    return new Kernel(options, manifest, stores, lock);
-  } catch (error) {
-    for (const store of stores) await store.close();
-    throw error;
-  }
-}
-
 export class Kernel {
   readonly dataDir: string;
   readonly manifest: Manifest;
   readonly limits: Limits;
   readonly stores: readonly Store[];
-  /** Shard 00, where everything lives that belongs to no single user. */
+  /** Shard 00, which stores everything that does not belong to one user. */
   readonly root: Store;
   readonly feed: ChangeFeed;
   readonly lock: DirectoryLock | undefined;
@@ -205,10 +103,10 @@ export class Kernel {
     this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
   }
 
-  /** Times in which no server ran on this directory, oldest first: leases do not lapse in them. */
+  /** Times in which no server ran on this directory, oldest first: leases do not expire during these times. */
   get outages(): readonly Outage[] {
     const nowMs = this.nowMs();
-    // One that ends in a time to come was noted before the clock was set back: it would keep leases alive
+    // An outage that ends in the future was recorded before the clock was set back. It would keep leases alive
     // until then.
     return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs
       ? this.#outages
@@ -224,7 +122,7 @@ export class Kernel {
     return this.stores[shardOf(userKey, this.stores.length)] as Store;
   }
 
-  /** The store that holds the thing with this id, or undefined where the directory does not know it. */
+  /** The store of the record with this id, or undefined for an unknown id. */
   locate(id: string): Store | undefined {
     if (this.stores.length === 1) return this.root;
     const owner = this.root.get(kernelFamilies.directory, Buffer.from(id));
@@ -252,13 +150,13 @@ export class Kernel {
     return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
   }
 
-  /** Makes an id findable, in the transaction of shard 00 that goes with the write of the thing. */
+  /** Enters an id into the directory of ids, in the transaction of shard 00 that belongs to the write of the record. */
   enterIn(root: Transaction, id: string, userKey: Buffer): void {
     if (this.stores.length > 1 && this.ownerIn(root, id)?.equals(userKey) !== true)
       root.put(kernelFamilies.directory, Buffer.from(id), userKey);
   }
 
-  /** Forgets an id whose thing is removed by the same write. */
+  /** Removes an id whose record is removed by the same write. */
   leaveIn(root: Transaction, id: string): void {
     if (this.stores.length > 1) root.delete(kernelFamilies.directory, Buffer.from(id));
   }
@@ -278,12 +176,12 @@ export class Kernel {
     return this.stores.some((store) => store.full !== undefined) ? 'disk_full' : 'ok';
   }
 
-  /** Notes beside the databases how far they are, from here on. */
+  /** Starts to record the newest durable transactions in a file beside the databases. */
   async beginNote(): Promise<void> {
     this.#note = await DurableNote.begin(this.dataDir, this.manifest, this.lsns);
   }
 
-  /** Another process holds the directory now: two writers would destroy each other's work. */
+  /** Another process has the directory now. Two writers would damage the data. */
   loseDirectory(): void {
     for (const store of this.stores) store.stop(lockLost(this.dataDir));
     const note = this.#note;
@@ -310,7 +208,7 @@ export class Kernel {
       for (const [shard, store] of this.stores.entries())
         if (store.full !== undefined || freeBytes(shardDirectory(this.dataDir, shard)) < lowSpaceBytes)
           await store.tryWriting();
-      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is noted.
+      // Without syncs an acknowledged transaction may not be on disk yet; then only a clean stop is recorded.
       if (this.#syncsWrites) await this.#note?.write(this.lsns);
     } catch (error) {
       this.#onError(error, 'maintaining the data directory');
@@ -339,8 +237,8 @@ export class Kernel {
   }
 
   /**
-   * Remembers a backup, and of an increment how far it reaches: the redo log up to there may go. A store
-   * that takes no writes any more can still be backed up; then the next one has to be a full one.
+   * Records a backup, and the position up to which an increment has the redo log, which may then be trimmed. A
+   * store that refuses writes can still be backed up; then the next backup must be a full one.
    */
   async rememberBackup({ name, kind, shards }: BackupDescription, directory: string): Promise<void> {
     try {
@@ -358,12 +256,12 @@ export class Kernel {
     }
   }
 
-  /** For what goes wrong beside the work that a caller waits for. */
+  /** Reports an error that no caller waits for. */
   reportFault(error: unknown, about: string): void {
     this.#onError(error, about);
   }
 
-  /** Remembers the time between the last sign of life on this directory and now. */
+  /** Records the time since the last sign of life of this directory as an outage. */
   async recordOutage(lockTouchedMs: number): Promise<void> {
     const nowMs = this.nowMs();
     const known = readOutages(this.root);
@@ -390,7 +288,7 @@ export class Kernel {
     await this.abandon();
   }
 
-  /** Closes the databases and lets go of the directory, without a note of the time. */
+  /** Closes the databases and releases the directory, without recording the time. */
   async abandon(): Promise<void> {
     try {
       for (const store of this.stores) await store.close();
@@ -400,7 +298,7 @@ export class Kernel {
     }
   }
 
-  /** A disk that takes no more writes must not keep the directory open. */
+  /** A full disk must not keep the directory open. */
   async #noteClosing(): Promise<void> {
     if (this.root.stopped !== undefined) return;
     try {
@@ -411,98 +309,5 @@ export class Kernel {
     } catch (error) {
       this.#onError(error, 'noting the time of closing');
     }
-  }
-}
-
-function checkShards(shards: number, limits: Limits): number {
-  if (!Number.isInteger(shards) || shards < 1 || shards > limits.shardsMax) {
-    throw new StoaError(
-      'invalid_config',
-      `Invalid number of shards ${shards}. Expected 1 to ${limits.shardsMax} (shardsMax).`,
-    );
-  }
-  return shards;
-}
-
-async function manifestOf(options: KernelOptions): Promise<{ manifest: Manifest; isNew: boolean }> {
-  const found = await readManifest(options.dataDir);
-  if (found === undefined) {
-    return {
-      manifest: newManifest(options.engine ?? 'lmdb', checkShards(options.shards ?? 1, options.limits)),
-      isNew: true,
-    };
-  }
-  if (options.engine !== undefined && options.engine !== found.engine) {
-    throw new StoaError(
-      'invalid_config',
-      `${options.dataDir} was created with the engine ${found.engine}, not ${options.engine}.`,
-      {
-        fix: `Remove the engine setting, or convert the data: run "stoa backup", then "stoa restore --engine ${options.engine}" into a new directory.`,
-      },
-    );
-  }
-  if (options.shards !== undefined && options.shards !== found.shards) {
-    throw new StoaError(
-      'invalid_config',
-      `${options.dataDir} was created with ${found.shards} shard(s), not ${options.shards}.`,
-      {
-        fix: 'Remove the shards setting, or run "stoa reshard", which writes a new directory.',
-      },
-    );
-  }
-  return { manifest: found, isNew: false };
-}
-
-/** Each database stores the id of the manifest, so that an empty or a foreign database is detected. */
-async function markStores(kernel: Kernel, isNew: boolean): Promise<void> {
-  for (const [shard, store] of kernel.stores.entries()) {
-    const marked = store.get(kernelFamilies.meta, storeIdKey)?.toString();
-    const path = shardDirectory(kernel.dataDir, shard);
-    if (isNew) {
-      if (store.sequence > 0) {
-        throw new StoaError(
-          'damaged_data',
-          `${path} contains data, but ${join(kernel.dataDir, 'stoa.json')} is missing.`,
-          { fix: 'Put stoa.json back from a copy, or restore a backup into a new directory.' },
-        );
-      }
-      const { family, key, value } = storeMark(kernel.manifest);
-      await store.transact((tx) => tx.put(family, key, value));
-    } else if (marked !== kernel.manifest.id) {
-      const reason =
-        marked === undefined
-          ? 'its database is empty, but data was stored in it'
-          : 'its database belongs to another data directory';
-      throw new StoaError('damaged_data', `${path} cannot be used: ${reason}.`, {
-        fix: 'Put the right files back, or restore a backup into a new directory.',
-      });
-    }
-  }
-}
-
-async function makeDirectory(path: string): Promise<void> {
-  try {
-    await makePrivateDirectory(path);
-  } catch (error) {
-    throw new StoaError(
-      'invalid_config',
-      `The data directory ${path} cannot be created: ${messageOf(error)}.`,
-      {
-        cause: error,
-        fix: 'Choose another directory with --data, or check the permissions.',
-      },
-    );
-  }
-}
-
-async function modifiedMs(path: string): Promise<number> {
-  try {
-    return (await stat(path)).mtimeMs;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
-    throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
-      cause: error,
-      fix: 'Check the permissions of the data directory.',
-    });
   }
 }

@@ -1,4 +1,4 @@
-/** A transaction while its body runs: it writes among all that is pending, and can be undone. */
+/** A transaction while its body runs. It writes to the overlay of pending writes and can be undone. */
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type Engine, type Entry, type RangeOptions, type WriteOperation, keyBytesMax } from './engine.js';
@@ -10,16 +10,16 @@ import type { Change } from '../../../core/change.js';
 import type { Timer, Transaction } from './transaction.js';
 import { limitError } from '../../../core/settings/exceeds.js';
 
-/** What all transactions of a store read from. */
+/** The state that all transactions of a store read. */
 export interface StoreState {
   readonly familyNumbers: ReadonlyMap<string, number>;
   readonly engine: Engine;
 }
 
-/** A write that is not on disk yet, and how to take it back. */
+/** A write that is not on disk yet, and what is needed to undo it. */
 export interface PendingWrite extends WriteOperation {
   readonly by: OpenTransaction;
-  /** Its place among the writes of that transaction. */
+  /** Its index among the writes of its transaction. */
   readonly place: number;
   /** The write's place in the overlay, and the entry that was there when the transaction began. */
   readonly familyNumber: number;
@@ -29,7 +29,7 @@ export interface PendingWrite extends WriteOperation {
 
 /** Unusable after its body has returned. */
 export class OpenTransaction implements Transaction {
-  /** What it wrote, each key once. */
+  /** The writes of the transaction, each key once. */
   readonly writes: PendingWrite[] = [];
   readonly changes: Change[] = [];
   readonly nowMs: number;
@@ -39,9 +39,9 @@ export class OpenTransaction implements Transaction {
   readonly #undoneListeners: (() => void)[] = [];
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
-  /** The group that it will belong to: its writes stand there at once, beside those of the transactions before it. */
+  /** The group of the transaction. Its writes are visible there at once, with those of earlier transactions. */
   readonly #overlay: Overlay<PendingWrite>;
-  /** The group that is on its way to the disk, below the other. */
+  /** The group that is being committed. */
   #below: Overlay<PendingWrite> | undefined;
   readonly #sizeBytesBefore: number;
   readonly #operationsMax: number;
@@ -93,7 +93,7 @@ export class OpenTransaction implements Transaction {
     for (const listener of this.#undoneListeners) listener();
   }
 
-  /** Takes its writes back: the overlay is as it was before. */
+  /** Undoes its writes in the overlay. */
   undo(): void {
     for (const { familyNumber, name, before } of this.writes)
       this.#overlay.restore(familyNumber, name, before);
@@ -154,8 +154,8 @@ export class OpenTransaction implements Transaction {
   }
 
   /**
-   * Checks all that an engine would refuse: there it would fail the whole group, here it fails this
-   * transaction.
+   * Checks everything that an engine would refuse. In the engine it would fail the whole group; here it fails
+   * only this transaction.
    */
   #write(family: string, key: Buffer, value: Buffer | undefined): void {
     const number = this.#number(family);

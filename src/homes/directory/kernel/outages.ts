@@ -1,4 +1,4 @@
-/** When no server ran: the time that leases must not count against their holders. */
+/** Outages: times in which no server ran, and in which leases must not expire. */
 import type { Outage } from '../../../core/outages.js';
 import type { WriteOperation } from './engine.js';
 import { kernelFamilies } from './families.js';
@@ -6,18 +6,18 @@ import { decodeRedo } from './feed/log.js';
 import type { Store } from './store.js';
 import type { Reader } from './transaction.js';
 
-/** Older outages matter to no lease that could still be alive. */
+/** No lease that can still be alive depends on older outages. */
 const outagesKept = 64;
-/** A restart quicker than this takes nothing from anybody. */
+/** A shorter restart is not an outage. */
 const shortestMs = 100;
 
 const closedAtKey = Buffer.from('closed_at_ms');
 const outagesKey = Buffer.from('outages');
 
-/** The notes that leases need to live through a move to other shards. */
+/** The records that leases need after a move to other shards. */
 export const outageNotes: readonly Buffer[] = [outagesKey, closedAtKey];
 
-/** Notes until when the store was in use. */
+/** Records the time until which the store was in use. */
 export function closedMark(atMs: number): WriteOperation & { value: Buffer } {
   return { family: kernelFamilies.meta, key: closedAtKey, value: Buffer.from(String(atMs)) };
 }

@@ -1,4 +1,4 @@
-/** Writes that are not on disk yet, readable by key and in order as if they were. */
+/** Writes that are not on disk yet. They can be read by key and in order, like rows on disk. */
 import type { WriteOperation } from './engine.js';
 
 /**
@@ -9,7 +9,7 @@ export function overlayKey(key: Buffer): string {
   return key.toString('latin1');
 }
 
-/** The writes of a group, family by family. Families go by their numbers, which are small. */
+/** The writes of a group, family by family. Families are identified by small numbers. */
 export class Overlay<Operation extends WriteOperation = WriteOperation> {
   readonly #families: (FamilyWrites<Operation> | undefined)[] = [];
   sizeBytes = 0;
@@ -23,15 +23,12 @@ export class Overlay<Operation extends WriteOperation = WriteOperation> {
     (this.#families[family] ??= new FamilyWrites()).set(key, operation);
   }
 
-  /**
-   * Puts back what stood under a key before it was set, if anything did. The size is the caller's to put
-   * back.
-   */
+  /** Restores the previous entry of a key, or none. The caller restores the size. */
   restore(family: number, key: string, before: Operation | undefined): void {
     this.#families[family]?.restore(key, before);
   }
 
-  /** The writes of one family, or undefined where there are none. */
+  /** The writes of one family, or undefined if there are none. */
   of(family: number): FamilyWrites<Operation> | undefined {
     return this.#families[family];
   }
@@ -57,7 +54,7 @@ const placedMax = 32;
 export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
   readonly #operations = new Map<string, Operation>();
   /**
-   * Sorted as of the last range. Most families are never scanned and pay nothing. Cursors walk over it, so it
+   * Sorted as of the last range. Most families are never scanned and never sorted. Cursors walk over it, so it
    * is never changed in place.
    */
   #sorted: readonly Write<Operation>[] | undefined;

@@ -5,8 +5,8 @@ import { type FamilyWrites, type OverlayCursor, overlayKey } from './overlay.js'
 export interface MergedRange {
   engine: Engine;
   /**
-   * What is pending of the family when the scan starts. Newest first: the first that has a key decides about
-   * it.
+   * The pending writes of the family when the scan starts, newest layer first. The first layer that has a key
+   * decides.
    */
   layers: () => readonly (FamilyWrites | undefined)[];
   family: string;
@@ -18,7 +18,7 @@ export interface MergedRange {
 /** The state at the moment when the scan starts. Later writes are not seen. */
 export function mergedRange(range: MergedRange): Iterable<Entry> {
   const { engine, family, options } = range;
-  // Also where the scan is never started: wrong bounds fail in the line that names them.
+  // Checked here, not when the scan starts, so that the error points to the call with the wrong bounds.
   const stored = engine.range(family, options);
   return {
     [Symbol.iterator]: () => {
@@ -83,7 +83,7 @@ function* merge(
   }
 }
 
-/** Moves every cursor past `key` and answers what the newest layer says of it. */
+/** Moves every cursor past `key` and returns the value of the newest layer. */
 function takePending(cursors: readonly OverlayCursor[], key: string): WriteOperation | undefined {
   let newest: WriteOperation | undefined;
   for (const cursor of cursors) {
@@ -94,7 +94,7 @@ function takePending(cursors: readonly OverlayCursor[], key: string): WriteOpera
   return newest;
 }
 
-/** The bounds as half-open overlay keys. Appending a zero byte steps just past a key. */
+/** The bounds as half-open overlay keys. A key with a zero byte appended is the next possible key. */
 function overlayBounds({ gte, gt, lt, lte }: RangeOptions): { from: string; to: string | undefined } {
   let from = '';
   if (gte !== undefined) from = overlayKey(gte);

@@ -1,7 +1,4 @@
-/**
- * Moves a closed data directory into a new one with another number of shards, and proves that nothing was
- * lost.
- */
+/** Copies a closed data directory into a new one with another number of shards, and checks that nothing was lost. */
 import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../core/errors.js';
@@ -30,8 +27,8 @@ import { Store } from './store.js';
 import type { Reader } from './transaction.js';
 
 /**
- * Where an entry of a family belongs: with the user of this key, in shard 00, or in every shard
- * (timers and kept answers, which do nothing where their thing is not).
+ * Where an entry of a family belongs: with the user of this key, in shard 00, or in every shard (timers and
+ * stored answers, which have no effect in a shard without their record).
  */
 export type Placement = (entry: Entry, source: Reader) => Buffer | 'root' | 'every';
 
@@ -45,9 +42,7 @@ export interface ReshardOptions {
   placements: Readonly<Record<string, Placement>>;
   /** Files beside the databases that are copied if they exist: keys and tokens. */
   files?: readonly string[];
-  /**
-   * The ids that lookups without a user need, of one entry; called when the new directory has several shards.
-   */
+  /** The ids of one entry that are looked up without a user; called when the new directory has several shards. */
   directoryOf: (family: string, entry: Entry) => readonly string[];
   onProgress?: (progress: { done: number; total: number }) => void;
 }
@@ -171,7 +166,7 @@ function place(
   }
 }
 
-/** Reads the new directory back: the same entries, each in the shard where it is looked for. */
+/** Reads the new directory: it must have the same entries, each in the shard where it is looked up. */
 function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptions): ReshardReport {
   const found = new Tally();
   for (const [shard, target] of targets.entries()) {
@@ -199,10 +194,7 @@ function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptio
   return { shards: targets.length, entries: found.count, hash: found.hash };
 }
 
-/**
- * Counts entries and sums their hashes: the sum does not depend on the order, and the shards have no common
- * one.
- */
+/** Counts entries and sums their hashes: the sum does not depend on the order, which differs between shards. */
 class Tally {
   seen = 0;
   count = 0;
@@ -247,14 +239,14 @@ function notesOf(source: Engine): WriteOperation[] {
   }));
 }
 
-/** The kernel's own families that are carried over. */
+/** The families of the kernel that are copied. */
 export const kernelPlacements: Readonly<Record<string, Placement>> = {
   [kernelFamilies.timers]: () => 'every',
   [kernelFamilies.idempotency]: () => 'every',
   [kernelFamilies.idempotencyBytes]: ({ key }) => key,
 };
 
-/** These files hold secrets, so that only their owner may read the copy too. */
+/** These files contain secrets, so only their owner may read the copies. */
 async function copyFileOf(name: string, from: string, to: string): Promise<void> {
   let content: Buffer;
   try {

@@ -1,18 +1,16 @@
-/** What was made of durable rows lately, dropped as soon as a commit writes one of them. */
+/** A cache of values made from durable rows. An entry is removed when a commit writes one of its rows. */
 import { LRUCache } from 'lru-cache';
 import type { WriteOperation } from './engine.js';
 import type { Store } from './store.js';
 
 /**
- * Fill it from plain reads only. Those see durable rows, and so does the cache, because a commit removes its
- * rows before its callers continue. Values are shared, so nobody may change them.
+ * Fill it from plain reads only, which see durable rows. A commit removes its rows from the cache before its
+ * callers continue. Values are shared, so callers must not change them.
  */
 export class RowCache<T extends NonNullable<unknown>> {
   readonly #entries: LRUCache<string, T>;
 
-  /**
-   * `nameOf` says under which name a row is remembered here; undefined for rows that are of no importance.
-   */
+  /** `nameOf` returns the name of the entry that depends on a row, or undefined for other rows. */
   constructor(
     stores: readonly Store[],
     sizeMax: number,
@@ -26,7 +24,7 @@ export class RowCache<T extends NonNullable<unknown>> {
     return this.#entries.get(name);
   }
 
-  /** Remembers a value; a full cache drops the one that was not asked for the longest. */
+  /** Remembers a value; a full cache removes the least recently used one. */
   set(name: string, value: T): void {
     this.#entries.set(name, value);
   }

@@ -1,18 +1,19 @@
 /**
- * Writes over two shards, atomic through an intent. Shard 00 commits its own writes together with
- * the intent: all that the other shard is to write. That commit decides. The other shard's group
- * waits for it, and notes the intent as finished in the commit that carries it out. A crash in
- * between leaves an intent without that note, which the next start carries out.
+ * Writes over two shards, atomic through an intent. Shard 00 commits its own writes together with the intent:
+ * everything that the other shard must write. That commit decides. The other shard's group waits for it, and
+ * marks the intent as finished in the commit that carries it out. A crash in between leaves an intent without
+ * that mark, which the next start carries out.
  */
 import { randomBytes } from 'node:crypto';
 import type { Change } from '../../../core/change.js';
 import { StoaError } from '../../../core/errors.js';
 import { kernelFamilies as families } from './families.js';
 import type { OpenTransaction } from './open-transaction.js';
-import { type Store, refuseAsynchronous } from './store.js';
+import { refuseAsynchronous } from './refusals.js';
+import { type Store } from './store.js';
 import type { Transaction } from './transaction.js';
 
-/** What the other shard is to write. */
+/** The writes for the other shard. */
 interface Intent {
   shard: number;
   /** Family, key and value; null deletes. Keys and values in base64. */
@@ -79,7 +80,7 @@ export class ShardPairs {
     return this.#stores[0] as Store;
   }
 
-  /** The key of the intent, or undefined where only one of the two wrote. */
+  /** The key of the intent, or undefined if only one of the two wrote. */
   #keep(own: Store, tx: OpenTransaction, rootTx: OpenTransaction): Buffer | undefined {
     const root = this.#root;
     if (tx.writes.length === 0) rootTx.changes.push(...tx.changes.splice(0));
@@ -105,13 +106,13 @@ export class ShardPairs {
     return key;
   }
 
-  /** Removes the intent, then the note of it: in this order a crash in between does no harm. */
+  /** Removes the intent, then its mark. In this order, a crash in between has no effect. */
   #track(done: Promise<unknown>, own: Store, key: Buffer): void {
     const cleared = done
       .then(() => this.#root.transact((tx) => tx.delete(families.intents, key)))
       .then(() => own.transact((tx) => tx.delete(families.finishedIntents, key)))
       .catch((error: unknown) => {
-        // The caller learns why its write failed; an intent that stays is cleared at the next start.
+        // The caller gets the reason of the failure. A remaining intent is removed at the next start.
         if (!(error instanceof StoaError)) this.#onError(error);
       })
       .finally(() => this.#unfinished.delete(cleared));
@@ -124,8 +125,8 @@ export class ShardPairs {
 }
 
 /**
- * Callers continue only when both shards have committed, so that nothing builds on a group that is about to
- * fail.
+ * Callers continue only when both shards have committed, so that no later write depends on a group that may
+ * still fail.
  */
 async function bothSettled<T>(first: Promise<T>, second: Promise<T>): Promise<T> {
   await Promise.allSettled([first, second]);
@@ -133,7 +134,7 @@ async function bothSettled<T>(first: Promise<T>, second: Promise<T>): Promise<T>
   return second;
 }
 
-/** Carries out what a crash has left, once, and forgets it. */
+/** Carries out the intents that a crash has left, once, and removes them. */
 export async function finishIntents(stores: readonly Store[]): Promise<void> {
   const root = stores[0] as Store;
   for (const { key, value } of Array.from(root.range(families.intents, {}))) {

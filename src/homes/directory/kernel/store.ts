@@ -1,26 +1,19 @@
 /** One writer, many readers: serial transactions over one engine, made durable in groups. */
-import { StoaError, messageOf } from '../../../core/errors.js';
+import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './engine.js';
 import { kernelFamilies, logFamilies } from './families.js';
 import { Group } from './group.js';
 import type { Commit } from '../../../feed/port.js';
-import {
-  commitText,
-  decodeFeed,
-  decodeRedo,
-  encodeFeed,
-  encodeRedo,
-  positionKey,
-  positionOf,
-  redoBytesBefore,
-} from './feed/log.js';
+import { commitText } from './feed/log.js';
+import { type GroupRecords, type LogExtent, Logs } from './feed/logs.js';
 import { OpenTransaction, type StoreState } from './open-transaction.js';
+import { commitFailed, isStoreRefusal, overload, pairUnfinished, refuseAsynchronous } from './refusals.js';
 import type { Reader, Transaction } from './transaction.js';
 
 export interface StoreOptions {
   engine: Engine;
-  /** Every family that transactions may name; the order is of no importance. */
+  /** Every family that transactions may name; in any order. */
   families: readonly string[];
   limits: Limits;
   /** Milliseconds since 1970. Tests pass another clock. */
@@ -48,20 +41,6 @@ export type WriteListener = (operations: readonly WriteOperation[]) => void;
  */
 export type TransactListener = () => ((failure?: unknown) => void) | undefined;
 
-/** Where a log begins and ends. Empty when `last` is 0. */
-export interface LogExtent {
-  first: number;
-  last: number;
-  sizeBytes: number;
-}
-
-/** What a group passes to the engine, and the running totals of both logs after it. */
-interface GroupOperations {
-  operations: WriteOperation[];
-  feedBytes: number;
-  redoBytes: number;
-}
-
 /**
  * If callers wait when a group ends, those who just got an answer will probably write again. Waiting a few
  * turns makes one group of both; otherwise there would always be two, each with its own sync and pages.
@@ -73,7 +52,7 @@ const triedKey = Buffer.from('write_tried_at_ms');
 export class Store implements Reader {
   readonly engine: Engine;
   readonly limits: Limits;
-  /** For traces. Without it a transaction makes no further promise. */
+  /** For traces. Without it, a transaction creates no additional promise. */
   onTransact: TransactListener | undefined;
   readonly #clock: () => number;
   readonly #onGroup: ((group: GroupFacts) => void) | undefined;
@@ -88,17 +67,7 @@ export class Store implements Reader {
   #closing = false;
   #stopped: StoaError | undefined;
   #full: StoaError | undefined;
-
-  /**
-   * Assigned to the newest transaction, durable or not; after a failed commit it falls back to the durable
-   * one.
-   */
-  #lastSeq: number;
-  #lastLsn: number;
-  #durableSeq: number;
-  #durableLsn: number;
-  #feedBytes: number;
-  #redoBytes: number;
+  readonly #logs: Logs;
 
   constructor(options: StoreOptions) {
     this.engine = options.engine;
@@ -115,12 +84,7 @@ export class Store implements Reader {
       familyNumbers: this.#familyNumbers,
       engine: options.engine,
     };
-    const feed = this.#lastOf(kernelFamilies.changes);
-    const redo = this.#lastOf(kernelFamilies.redo);
-    this.#lastSeq = this.#durableSeq = feed === undefined ? 0 : positionOf(feed.key);
-    this.#lastLsn = this.#durableLsn = redo === undefined ? 0 : positionOf(redo.key);
-    this.#feedBytes = feed === undefined ? 0 : decodeFeed(feed.value).bytesBefore + feed.value.length;
-    this.#redoBytes = redo === undefined ? 0 : redoBytesBefore(redo.value) + redo.value.length;
+    this.#logs = new Logs(options.engine);
   }
 
   get families(): string[] {
@@ -129,20 +93,20 @@ export class Store implements Reader {
 
   /** The newest sequence number that is on disk. */
   get sequence(): number {
-    return this.#durableSeq;
+    return this.#logs.durableSeq;
   }
 
   /** The newest number of the redo log that is on disk. */
   get lsn(): number {
-    return this.#durableLsn;
+    return this.#logs.durableLsn;
   }
 
   /** The newest number of the redo log, on disk or on its way there. */
   get newestLsn(): number {
-    return this.#lastLsn;
+    return this.#logs.lastLsn;
   }
 
-  /** Why writes are refused, or undefined while they are not. */
+  /** The reason why writes are refused, or undefined if they are accepted. */
   get stopped(): StoaError | undefined {
     return this.#stopped;
   }
@@ -156,7 +120,7 @@ export class Store implements Reader {
     return this.#clock();
   }
 
-  /** A write of a few bytes, to see whether the disk takes any. `full` and `stopped` then say how it is. */
+  /** Writes a few bytes to find out whether the disk has space. Afterwards `full` and `stopped` show the result. */
   async tryWriting(): Promise<void> {
     try {
       await this.transact((tx) => tx.put(kernelFamilies.meta, triedKey, Buffer.from(String(tx.nowMs))));
@@ -179,13 +143,13 @@ export class Store implements Reader {
     return this.engine.range(family, options);
   }
 
-  /** Calls back with the commits of each group once it is durable, in order. Returns the way to stop it. */
+  /** Calls back with the commits of each group once it is durable, in order. Returns a function that stops it. */
   onCommit(listener: CommitListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Calls back with every write of each group once it is durable. Returns the way to stop it. */
+  /** Calls back with every write of each group once it is durable. Returns a function that stops it. */
   onWritten(listener: WriteListener): () => void {
     this.#writeListeners.add(listener);
     return () => this.#writeListeners.delete(listener);
@@ -193,7 +157,7 @@ export class Store implements Reader {
 
   /**
    * Runs `body` at once and alone: it sees every earlier transaction and its own writes. Resolves
-   * with its result when all it wrote is on disk; when it throws, nothing of it is kept. `body`
+   * with its result when all it wrote is on disk; if it throws, none of its writes are kept. `body`
    * must not await: the order of calls is the order of transactions, without locks or retries.
    *
    * @example
@@ -227,11 +191,11 @@ export class Store implements Reader {
     return this.durable(tx, result);
   }
 
-  // The parts of a transaction, for `transactBoth`. Between `begin` and `end` nothing may wait.
+  // The parts of a transaction, for `transactBoth`. Code between `begin` and `end` must not await.
 
   /** Begins a transaction. `announcesIn` is the transaction that announces the changes of both. */
   begin(announcesIn?: OpenTransaction): OpenTransaction {
-    // Thrown at once, so that the outer transaction fails with it and nothing of either is kept.
+    // Thrown at once, so that the outer transaction fails too and neither is kept.
     if (this.#inside) throw new StoaError('internal', 'A transaction was started inside another.');
     this.#inside = true;
     return new OpenTransaction(
@@ -250,16 +214,16 @@ export class Store implements Reader {
     this.#join(tx);
     if (earlier === undefined) return;
     this.#collecting.earlier.push(earlier);
-    // The group itself waits for it, unless it fails before for another reason.
+    // The group waits for it. If the group fails earlier, this failure needs no other handler.
     earlier.catch(() => undefined);
   }
 
-  /** Resolves when everything that was written so far is on disk; throws when that failed. */
+  /** Resolves when everything that was written so far is on disk; throws if that failed. */
   pending(): Promise<void> {
     return this.#afterPending(() => undefined);
   }
 
-  /** Takes it back and throws `reason` once everything that it may have seen is durable. */
+  /** Undoes the transaction, and throws `reason` when everything that it may have seen is durable. */
   undo(tx: OpenTransaction, reason: unknown): Promise<never> {
     tx.undo();
     tx.becameUndone();
@@ -306,62 +270,35 @@ export class Store implements Reader {
     await this.engine.close();
   }
 
-  /** A frozen view with the numbers that belong exactly to it. */
+  /** A snapshot with the log positions that belong to it. */
   snapshot(): Promise<{ snapshot: Snapshot; lsn: number; seq: number; atMs: number }> {
     const take = () => ({
       snapshot: this.engine.snapshot(),
-      lsn: this.#durableLsn,
-      seq: this.#durableSeq,
+      lsn: this.#logs.durableLsn,
+      seq: this.#logs.durableSeq,
       atMs: this.#clock(),
     });
-    // While a group is on its way, the engine may be ahead of the numbers: take it as the group settles.
+    // While a group is being committed, the engine may be ahead of the positions. The snapshot is taken when
+    // the group is durable.
     return this.#committing === undefined ? Promise.resolve(take()) : this.#committing.wait(take);
   }
 
   feedExtent(): LogExtent {
-    const first = this.#firstOf(kernelFamilies.changes);
-    if (first === undefined) return { first: 0, last: this.#durableSeq, sizeBytes: 0 };
-    const record = decodeFeed(first.value);
-    return {
-      first: record.items[0]?.seq ?? positionOf(first.key),
-      last: this.#durableSeq,
-      sizeBytes: this.#feedBytes - record.bytesBefore,
-    };
+    return this.#logs.feedExtent();
   }
 
   redoExtent(): LogExtent {
-    const first = this.#firstOf(kernelFamilies.redo);
-    if (first === undefined) return { first: 0, last: this.#durableLsn, sizeBytes: 0 };
-    const record = decodeRedo(first.value);
-    return {
-      first: record.items[0]?.lsn ?? positionOf(first.key),
-      last: this.#durableLsn,
-      sizeBytes: this.#redoBytes - record.bytesBefore,
-    };
+    return this.#logs.redoExtent();
   }
 
-  /** Why a transaction cannot begin now, or undefined. */
+  /** The reason why a transaction cannot begin now, or undefined. */
   refusal(): StoaError | undefined {
     if (this.#closing) return new StoaError('closed', 'The store is closing.');
     if (this.#stopped !== undefined) return this.#stopped;
-    const { transactionsWaitingMax, transactionBytesWaitingMax } = this.limits;
-    if (
-      this.#collecting.size >= transactionsWaitingMax ||
-      this.#collecting.sizeBytes >= transactionBytesWaitingMax
-    ) {
-      return new StoaError(
-        'overloaded',
-        `${this.#collecting.size} transactions with ${this.#collecting.sizeBytes} bytes wait for the disk. The limits are ${transactionsWaitingMax} (transactionsWaitingMax) and ${transactionBytesWaitingMax} bytes (transactionBytesWaitingMax).`,
-        {
-          fix: 'Try again shortly. If this continues, the disk is too slow for the load.',
-          details: { transactionsWaitingMax, transactionBytesWaitingMax },
-        },
-      );
-    }
-    return undefined;
+    return overload(this.#collecting, this.limits);
   }
 
-  /** An answer waits for all writes before it: those it made, and those it may have seen. */
+  /** A result waits for all earlier writes: its own, and those that it may have seen. */
   #afterPending<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
     const group = this.#collecting.isEmpty ? this.#committing : this.#collecting;
     if (group !== undefined) return group.wait(outcome, onFailed);
@@ -369,16 +306,13 @@ export class Store implements Reader {
   }
 
   #join(tx: OpenTransaction): void {
-    const commit: Commit | null =
-      tx.changes.length === 0 ? null : { seq: this.#lastSeq + 1, atMs: tx.nowMs, changes: tx.changes };
-    // Made here because it can fail, and here it fails this transaction alone.
+    const commit = this.#logs.nextCommit(tx.nowMs, tx.changes);
+    // Encoded here because encoding can fail, and here it fails only this transaction.
     const text = commit === null ? undefined : commitText(commit);
     const operations = tx.writes.some(({ family }) => logFamilies.has(family))
       ? tx.writes.filter(({ family }) => !logFamilies.has(family))
       : tx.writes;
-    if (commit !== null) this.#lastSeq += 1;
-    this.#lastLsn += 1;
-    this.#collecting.add({ lsn: this.#lastLsn, atMs: tx.nowMs, commit, operations }, text);
+    this.#collecting.add({ lsn: this.#logs.assign(commit), atMs: tx.nowMs, commit, operations }, text);
     this.#scheduleCommit(1);
   }
 
@@ -402,25 +336,25 @@ export class Store implements Reader {
     this.#collecting = new Group();
     this.#committing = group;
     const startedMs = performance.now();
-    let written: GroupOperations;
+    let records: GroupRecords;
+    let operations: WriteOperation[];
     try {
       for (const earlier of group.earlier) await earlier;
       group.isDecided = group.earlier.length > 0;
       if (this.#stopped !== undefined) throw this.#stopped;
-      written = this.#operationsOf(group);
-      await this.engine.commit(written.operations);
+      records = this.#logs.recordsOf(group);
+      operations = group.overlay.operations();
+      operations.push(...records.operations);
+      await this.engine.commit(operations);
     } catch (error) {
       this.#failed(group, error);
       return;
     }
     this.#committing = undefined;
     this.#full = undefined;
-    this.#feedBytes = written.feedBytes;
-    this.#redoBytes = written.redoBytes;
-    this.#durableSeq = group.commits.at(-1)?.seq ?? this.#durableSeq;
-    this.#durableLsn = group.transactions.at(-1)?.lsn ?? this.#durableLsn;
+    this.#logs.becameDurable(group, records);
     const commitMs = performance.now() - startedMs;
-    for (const listener of this.#writeListeners) callApart(() => listener(written.operations));
+    for (const listener of this.#writeListeners) callApart(() => listener(operations));
     group.settle();
     if (!this.#collecting.isEmpty) this.#scheduleCommit(turnsForReturning);
     // Promises resolve in a later microtask, so listeners run before the callers who waited for the group.
@@ -429,103 +363,27 @@ export class Store implements Reader {
     callApart(() =>
       this.#onGroup?.({
         transactions: group.transactions.length,
-        operations: written.operations.length,
+        operations: operations.length,
         sizeBytes: group.sizeBytes,
         commitMs,
       }),
     );
   }
 
-  /** The group's writes with the records of both logs, and what the logs then hold in all. */
-  #operationsOf(group: Group): GroupOperations {
-    const operations: WriteOperation[] = group.overlay.operations();
-    let feedBytes = this.#feedBytes;
-    let redoBytes = this.#redoBytes;
-    const lastCommit = group.commits.at(-1);
-    if (lastCommit !== undefined) {
-      const value = encodeFeed(feedBytes, group.commits, group.commitTexts);
-      feedBytes += value.length;
-      operations.push({ family: kernelFamilies.changes, key: positionKey(lastCommit.seq), value });
-    }
-    const lastTransaction = group.transactions.at(-1);
-    if (lastTransaction !== undefined) {
-      const value = encodeRedo(redoBytes, group.transactions, group.commitTexts);
-      redoBytes += value.length;
-      operations.push({ family: kernelFamilies.redo, key: positionKey(lastTransaction.lsn), value });
-    }
-    return { operations, feedBytes, redoBytes };
-  }
-
-  /**
-   * Shard 00 has the intent of a write that this shard could not make: later writes here must not come before
-   * it.
-   */
-  #stopUntilFinished(cause: unknown): void {
-    this.#stopped ??= new StoaError(
-      'writes_stopped',
-      `A write over two shards is unfinished in this one (${messageOf(cause)}). Writes are refused until it is finished.`,
-      { fix: 'Check the disk, then restart the server. It finishes the write when it starts.', cause },
-    );
-  }
-
   /** Nothing of the group becomes visible. Transactions that ran on top of it are refused too. */
   #failed(group: Group, cause: unknown): void {
     const diskFull = cause instanceof StoaError && cause.code === 'disk_full';
-    if (!diskFull) {
-      this.#stopped ??= new StoaError(
-        'writes_stopped',
-        `A commit failed (${messageOf(cause)}). Writes are refused until the server restarts.`,
-        {
-          fix: 'Check the disk and the system log, then restart the server. Reads still work.',
-          cause,
-        },
-      );
-    }
     if (diskFull) this.#full = cause;
+    else this.#stopped ??= commitFailed(cause);
     const later = this.#collecting;
-    if (group.isDecided || later.earlier.length > 0) this.#stopUntilFinished(cause);
+    if (group.isDecided || later.earlier.length > 0) this.#stopped ??= pairUnfinished(cause);
     const error = diskFull ? cause : (this.#stopped as StoaError);
     this.#collecting = new Group();
     this.#committing = undefined;
-    this.#lastSeq = this.#durableSeq;
-    this.#lastLsn = this.#durableLsn;
+    this.#logs.fallBack();
     group.fail(error);
     later.fail(error);
   }
-
-  #firstOf(family: string): Entry | undefined {
-    for (const entry of this.engine.range(family, { limit: 1 })) return entry;
-    return undefined;
-  }
-
-  #lastOf(family: string): Entry | undefined {
-    for (const entry of this.engine.range(family, { reverse: true, limit: 1 })) return entry;
-    return undefined;
-  }
-}
-
-const refusals: ReadonlySet<string> = new Set(['overloaded', 'writes_stopped', 'disk_full', 'closed']);
-
-/** Whether the store itself said no, or its disk: not the fault of a body. */
-export function isStoreRefusal(error: unknown): boolean {
-  return error instanceof StoaError && refusals.has(error.code);
-}
-
-export function refuseAsynchronous(result: unknown): void {
-  if (
-    typeof result !== 'object' ||
-    result === null ||
-    !('then' in result) ||
-    typeof result.then !== 'function'
-  )
-    return;
-  const refusal = new StoaError(
-    'internal',
-    'The body of a transaction returned a promise. It must be synchronous.',
-  );
-  // The body continues without its transaction and fails. That failure follows from this one.
-  void Promise.resolve(result).catch(() => refusal);
-  throw refusal;
 }
 
 /**

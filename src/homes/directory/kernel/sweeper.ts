@@ -1,7 +1,8 @@
-/** Fires due timers in order of time, in small steps. */
+/** Runs due timers in order of time, in small steps. */
 import { StoaError } from '../../../core/errors.js';
 import { kernelFamilies } from './families.js';
-import { type Store, isStoreRefusal } from './store.js';
+import { isStoreRefusal } from './refusals.js';
+import { type Store } from './store.js';
 import { timerKey, timerOf } from './timers.js';
 import type { Timer, Transaction } from './transaction.js';
 
@@ -37,7 +38,7 @@ export class Sweeper {
     this.#onError = options.onError;
   }
 
-  /** Registers what timers of a kind do. */
+  /** Registers the handler of a kind of timers. */
   handle(kind: string, handler: TimerHandler): void {
     this.#handlers.set(kind, handler);
   }
@@ -50,7 +51,7 @@ export class Sweeper {
     this.#timeout.unref();
   }
 
-  /** Finishes the step that is under way, not all that is due. */
+  /** Finishes the current step, but not everything that is due. */
   async stop(): Promise<void> {
     this.#stopping = true;
     clearTimeout(this.#timeout);
@@ -58,14 +59,14 @@ export class Sweeper {
     await this.#running;
   }
 
-  /** Handles all that is due by now, step by step; returns how many timers that were. */
+  /** Handles all timers that are due, step by step, and returns their number. */
   async sweep(): Promise<number> {
     const end = timerKey({ atMs: this.#store.nowMs() + 1, kind: '', reference: Buffer.alloc(0) });
     let handled = 0;
     let done: Buffer | undefined;
     do {
       const step = this.#between(done, end);
-      // Always onwards: a handler that sets a timer in the past would otherwise hold the sweeper for ever.
+      // Only forwards: a handler that sets a timer in the past would otherwise keep the sweeper busy forever.
       done = step.at(-1);
       if (done === undefined) return handled;
       await this.#handleStep(step);

@@ -5,7 +5,7 @@ import type { Timer } from './transaction.js';
 export function timerKey({ atMs, kind, reference }: Timer): Buffer {
   const key = Buffer.allocUnsafe(8 + kind.length + 1 + reference.length);
   const time = Math.max(0, Math.floor(atMs));
-  // Two halves: a BigInt would be an allocation for each timer, and every time is below 2^53.
+  // Written as two halves: a BigInt would need an allocation for each timer, and every time is below 2^53.
   key.writeUInt32BE(Math.floor(time / 0x1_0000_0000), 0);
   key.writeUInt32BE(time >>> 0, 4);
   key.write(kind, 8, 'latin1');

@@ -1,4 +1,7 @@
-/** What the body of a transaction may do: read through every earlier write, write, announce, set timers. */
+/**
+ * What the body of a transaction may do: read, including every earlier write, write, announce changes and set
+ * timers.
+ */
 import type { Change } from '../../../core/change.js';
 import type { Entry, RangeOptions } from './engine.js';
 
@@ -10,11 +13,11 @@ export interface Reader {
   range(family: string, options: RangeOptions): Iterable<Entry>;
 }
 
-/** Something to do at a time: the sweeper calls the handler registered for `kind`. */
+/** A timer. The sweeper calls the handler registered for `kind`. */
 export interface Timer {
   atMs: number;
   kind: string;
-  /** Identifies the thing the timer is about; the handler decodes it. */
+  /** Identifies the record of the timer; the handler decodes it. */
   reference: Buffer;
 }
 
@@ -23,12 +26,12 @@ export interface Transaction extends Reader {
   readonly nowMs: number;
   put(family: string, key: Buffer, value: Buffer): void;
   delete(family: string, key: Buffer): void;
-  /** Adds to what this transaction announces in the change feed. Without any, it takes no sequence number. */
+  /** Announces changes in the feed. A transaction without changes gets no sequence number. */
   change(change: Change): void;
   schedule(timer: Timer): void;
   unschedule(timer: Timer): void;
-  /** Called once its writes are on disk, before anybody who waited for the same group continues. */
+  /** Called when its writes are on disk, before callers who waited for the same group continue. */
   onDurable(listener: () => void): void;
-  /** Called when nothing of it is kept: at once when its body throws, later when its group fails on disk. */
+  /** Called when its writes are lost: at once if its body throws, later if its group fails on disk. */
   onUndone(listener: () => void): void;
 }

@@ -1,9 +1,9 @@
-/** What a message was prepared with, compared again in the transaction that writes it. */
+/** Compares the state that a message was prepared with again, in the transaction that writes the message. */
 import { Outdated } from '../../../core/write.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { MessageBasis, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { keptBy, readIdentity } from './identities.js';
 import { families } from './rows.js';
 

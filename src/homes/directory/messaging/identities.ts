@@ -1,4 +1,4 @@
-/** Identities in the embedded store: registered once a key, renamed, rotated, linked. */
+/** Identities in the data directory: registered once for each key, renamed, rotated, linked. */
 import { type IdentityEvent, identityChanged } from '../../../messaging/changes.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { refuseMoreKeys } from '../../../messaging/refusals.js';
@@ -14,7 +14,7 @@ import type {
   ProfileUpdate,
   SealedIdentity,
 } from '../../../messaging/port.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { identityKeyRecords, keyBytes } from './indexes.js';
 import {
   type IdentityKeyRow,
@@ -121,7 +121,7 @@ export function updateProfile(tx: Transaction, id: string, profile: ProfileUpdat
   return update(tx, id, 'updated', (current) => ({ ...current, ...profile }));
 }
 
-/** Links an identity whose key and link are still what the link was checked against. */
+/** Links an identity if its key and its link are the same as when the link was checked. */
 export function link(tx: Transaction, before: Identity, given: IdentityLink | null): Identity {
   const current = readIdentity(tx, uuidBytes(before.id));
   if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))

@@ -5,9 +5,9 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { type DirectMessage, isExpired } from '../../../messaging/model.js';
 import type { NewDirectMessage, Page, Span } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { nextTsMs } from '../../../messaging/room-clock.js';
-import { newUlid, ulidBytes } from '../../../messaging/ulid.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { nextTsMs } from '../../../messaging/rooms/clock.js';
+import { newUlid, ulidBytes } from '../../../messaging/messages/ulid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { directRecords } from './indexes.js';
 import { placesOf } from './places.js';
 import { scheduleExpiry } from './retention-timers.js';
@@ -45,7 +45,7 @@ export function moveDirect(tx: Transaction, limits: Limits, message: DirectMessa
   announceDirectImported(tx, message);
 }
 
-/** A message of a time that readers may have passed already: they look at the inbox again. */
+/** Readers may have passed the time of this message, so they read the inbox again. */
 export function announceDirectImported(tx: Transaction, { id, to }: Pick<DirectMessage, 'id' | 'to'>): void {
   tx.change({
     domain: 'messaging',

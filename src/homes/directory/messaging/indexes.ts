@@ -1,11 +1,11 @@
 /**
- * Which index rows follow from the keys of an identity, a room, a message and a direct message. The index of
- * words is not declared: it is filed later.
+ * The index rows of the keys of an identity, of a room, a message and a direct message. The index of words is
+ * not declared here, because it is written later.
  */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
-import { ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { placeKey } from './places.js';
 import {
   type RoomRow,
@@ -17,9 +17,9 @@ import {
   nothing,
   timedKey,
 } from './rows.js';
-import { timeOf } from './words.js';
+import { timeOf } from './search/words.js';
 
-/** A key of an identity's history. Retired keys stay in the index, so that nobody can register them again. */
+/** A key of an identity's history. Retired keys stay in the index and cannot be registered again. */
 export interface IdentityKeyRecord {
   agent: Buffer;
   publicKey: string;
@@ -59,7 +59,7 @@ export const roomRecords = new IndexedFamily<RoomRow>({
   ],
 });
 
-/** A message with its id in bytes, which a post has at hand. */
+/** A message with its id in bytes, which a post has already computed. */
 export interface PlacedMessage {
   message: Message;
   id: Buffer;
@@ -100,7 +100,7 @@ function directKey({ to, tsMs }: DirectMessage): Buffer {
   return timedKey(uuidBytes(to), tsMs);
 }
 
-/** A message whose id holds another time than its own is found by its id through a row of this index. */
+/** This index finds a message by its id if the id contains another time than the message. */
 function placeIndex<Placed>(
   placeOf: (placed: Placed) => { owner: string; id: Buffer | undefined; tsMs: number },
 ): Index<Placed> {

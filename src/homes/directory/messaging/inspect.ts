@@ -1,20 +1,18 @@
 /** The rows of messaging as readable JSON, for `stoa inspect`. */
-import { ulidOfBytes } from '../../../messaging/ulid.js';
-import { uuidOfBytes } from '../../../messaging/uuid.js';
-import { nonceBucketOf, nonceOfKey } from './guards.js';
+import { ulidOfBytes } from '../../../messaging/messages/ulid.js';
+import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
+import { nonceBucketOf, nonceOfKey } from './guards/nonces.js';
 import { decode, decodeDirect, decodeMessage, families, roomOfActivityKey, timeOfKey } from './rows.js';
-import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './words.js';
+import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './search/words.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
-/**
- * What a row says, or undefined for a family that is not messaging's. Throws for a row that cannot be read.
- */
+/** The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read. */
 export function decodeMessagingEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }
 
-/** The hash of a room's key is for checking keys, and for nothing else. */
+/** The hash of a room's key is only used to check keys. */
 export function hidesMessagingValues(family: string): boolean {
   return family === families.roomKeys;
 }
@@ -76,7 +74,7 @@ function json(_key: Buffer, value: Buffer): object {
   return decode<object>(value);
 }
 
-/** The word of a list and its oldest message, by which it is named. */
+/** The word of a list, and its oldest message, whose id is part of the key. */
 function listOf(key: Buffer): object {
   const end = key.length - idBytes - 1;
   return {

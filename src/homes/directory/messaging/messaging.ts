@@ -1,11 +1,9 @@
-/** Messaging in the embedded store: everything in shard 00, each write a step. */
+/** Messaging in the data directory. Everything is in shard 00, and each write is a step. */
 import { messageOf } from '../../../core/errors.js';
 import { type DirectoryStep, type Now, step } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Commit } from '../../../feed/port.js';
-import { deliveryOwner, findAnswer, keepAnswer } from '../kept-answers.js';
-import { importNotice } from '../../../messaging/imports.js';
-import type { Reader, Transaction } from '../kernel/transaction.js';
+import type { Transaction } from '../kernel/transaction.js';
 import type {
   Block,
   DirectMessage,
@@ -41,26 +39,25 @@ import type {
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { everyEndpoint } from '../../../messaging/rate-limits.js';
-import { type RateDecision, SlidingWindows } from '../../../messaging/sliding-windows.js';
-import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/uuid.js';
+import { type RateDecision } from '../../../messaging/gate/sliding-windows.js';
+import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/identities/uuid.js';
 import { requireBasis } from './basis.js';
-import { Nonces } from './guards.js';
+import { Blocks } from './guards/blocks.js';
+import { deliver } from './deliveries.js';
+import { noticesOf } from './notices.js';
+import { Rates } from './guards/rates.js';
+import { Nonces } from './guards/nonces.js';
 import * as identities from './identities.js';
 import * as inboxes from './inboxes.js';
-import { KeptWindows } from './kept-windows.js';
 import { handleExpiry } from './retention.js';
-import { expiryTimers } from './retention-timers.js';
 import * as rooms from './rooms.js';
-import { type RoomRow, decode, decodeOrUndefined, encode, families } from './rows.js';
-import { searchMessages } from './search.js';
-import { WaitingIndex } from './waiting-words.js';
+import { type RoomRow, decode, families } from './rows.js';
+import { searchMessages } from './search/search.js';
+import { WaitingIndex } from './search/waiting-words.js';
 import { readCounts, readTotals } from './totals.js';
 import { RoomRevisions } from './revisions.js';
 
 export { messagingFamilies } from './rows.js';
-
-const hourMs = 3_600_000;
 
 /** Faults that no caller waits for. */
 type OnError = (error: unknown, about: string) => void;
@@ -83,14 +80,6 @@ export async function openDirectoryMessaging(
   return messaging;
 }
 
-/** Without those that cannot be read: a damaged row must not keep the server from starting. */
-function readBlocks(reader: Reader): Map<string, Block> {
-  const blocks = Array.from(reader.range(families.blocks, {}), ({ value }) =>
-    decodeOrUndefined<Block>(value),
-  );
-  return new Map(blocks.flatMap((block) => (block === undefined ? [] : [[block.address, block]])));
-}
-
 export class DirectoryMessaging implements MessagingPort {
   readonly capabilities: MessagingCapabilities = {
     oneCommit: true,
@@ -101,13 +90,8 @@ export class DirectoryMessaging implements MessagingPort {
       'A message, its index rows, its counters and its change are one commit on disk. Rate-limit windows are kept in memory and written every few seconds: a crash loses the last seconds.',
   };
   readonly #kernel: Kernel;
-  readonly #windows = new SlidingWindows({ isKept: true });
-  readonly #violations = new SlidingWindows({ isKept: true });
-  /** Counters of all requests from an address. They shed load, so a restart may forget them. */
-  readonly #loads = new SlidingWindows();
-  readonly #keptWindows: KeptWindows;
-  /** Few, and asked for with every request. */
-  readonly #blocks: Map<string, Block>;
+  readonly #rates: Rates;
+  readonly #blocks: Blocks;
   readonly #revisions = new RoomRevisions();
   readonly #waitingWords: WaitingIndex;
   readonly #nonces: Nonces;
@@ -116,24 +100,20 @@ export class DirectoryMessaging implements MessagingPort {
 
   constructor(kernel: Kernel, onError: OnError) {
     this.#kernel = kernel;
-    this.#blocks = readBlocks(kernel.root);
+    this.#blocks = new Blocks(kernel.root);
+    this.#rates = new Rates(kernel, onError);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
     this.#waitingWords = new WaitingIndex(kernel.root, {
       retentionSeconds: kernel.limits.messageRetentionSeconds,
       onError,
     });
-    this.#keptWindows = new KeptWindows({
-      kernel,
-      kinds: { rates: this.#windows, violations: this.#violations },
-      onError,
-    });
     this.#stopFeed = kernel.root.onCommit((commits) => this.#notice(commits));
-    handleExpiry(kernel, (address) => this.#blocks.delete(address));
+    handleExpiry(kernel, (address) => this.#blocks.forget(address));
   }
 
-  /** Goes on with the rate windows of the last time. */
+  /** Loads the rate windows that were written down before the last stop. */
   takeUp(): Promise<void> {
-    return this.#keptWindows.start();
+    return this.#rates.start();
   }
 
   nowMs(): number {
@@ -292,30 +272,10 @@ export class DirectoryMessaging implements MessagingPort {
     return this.#step((tx) => inboxes.acknowledge(tx, this.#kernel.limits, agentId, ids));
   }
 
-  // What commits in other databases have promised
+  // Messages of commits in other databases
 
-  deliver({ id: key, message }: Delivery): Promise<Delivered> {
-    const { limits } = this.#kernel;
-    // Twice the time for which a delivery is tried: no attempt comes after the first answer is forgotten.
-    const idempotency = {
-      scope: 'commit deliveries',
-      key,
-      fingerprint: key,
-      seconds: 2 * limits.commitDeliverySecondsMax,
-    };
-    const unbounded = { ...limits, messageBytesPerMinuteMax: Infinity };
-    return this.#kernel.root.transact((tx) => {
-      const [before] = findAnswer(tx, idempotency, tx.nowMs) ?? [];
-      // It was kept below.
-      if (before !== undefined) return before as Delivered;
-      const { id, tsMs } =
-        'roomId' in message
-          ? rooms.postMessage(tx, unbounded, message)
-          : inboxes.sendDirect(tx, limits, message);
-      const delivered = { id, tsMs };
-      keepAnswer(tx, deliveryOwner, idempotency, [delivered], limits);
-      return delivered;
-    });
+  deliver(delivery: Delivery): Promise<Delivered> {
+    return this.#kernel.root.transact((tx) => deliver(tx, this.#kernel.limits, delivery));
   }
 
   async bytesLeft(agentId: string): Promise<number> {
@@ -335,8 +295,8 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   /**
-   * The body of a transaction runs at once, so that whether the nonce is new is known before it is
-   * on disk; work that starts now commits with it or after it, never before it.
+   * The body of a transaction runs at once, so it is known whether the nonce is new before the nonce is on
+   * disk. Work that starts now commits with the nonce or after it, never before it.
    */
   async claimNonce(agentId: string, nonce: string): Promise<NonceClaim> {
     const { root } = this.#kernel;
@@ -347,7 +307,7 @@ export class DirectoryMessaging implements MessagingPort {
     const inserted = key;
     // A refusal by the store (stopped, overloaded) comes before the body has run.
     if (inserted === undefined) await durable;
-    // The answer to the request waits for it; a request that is refused meanwhile does not.
+    // The answer to the request waits for it. A request that is refused in the meantime does not.
     durable.catch(() => undefined);
     return {
       fresh: inserted !== undefined,
@@ -358,68 +318,37 @@ export class DirectoryMessaging implements MessagingPort {
     };
   }
 
-  async takeRate(
-    { endpoint, scope, subject }: RateKey,
-    limit: number,
-    windowSeconds: number,
-  ): Promise<RateDecision> {
-    const windows = endpoint === everyEndpoint ? this.#loads : this.#windows;
-    return windows.take(`${endpoint} ${scope} ${subject}`, limit, windowSeconds * 1000, this.nowMs());
+  async takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision> {
+    return this.#rates.take(key, limit, windowSeconds);
   }
 
-  async returnRate({ endpoint, scope, subject }: RateKey): Promise<void> {
-    this.#windows.giveBack(`${endpoint} ${scope} ${subject}`);
+  async returnRate(key: RateKey): Promise<void> {
+    this.#rates.giveBack(key);
   }
 
   async recordViolation(address: string): Promise<boolean> {
-    const { violationsPerHourMax } = this.#kernel.limits;
-    this.#violations.take(address, violationsPerHourMax, hourMs, this.nowMs());
-    if (this.#violations.count(address, hourMs, this.nowMs()) < violationsPerHourMax) return false;
-    this.#violations.drop(address);
-    return true;
+    return this.#rates.recordViolation(address);
   }
 
   async block(block: Block): Promise<void> {
-    const key = Buffer.from(block.address);
-    this.#blocks.set(block.address, block);
-    await this.#kernel.root.transact((tx) => {
-      tx.put(families.blocks, key, encode(block));
-      tx.schedule({ atMs: block.expiresAtMs, kind: expiryTimers.block, reference: key });
-    });
+    await this.#blocks.put(block);
     for (const listener of this.#listeners) listener({ topic: 'block', address: block.address });
   }
 
   async blockOf(address: string): Promise<Block | undefined> {
-    const block = this.#blocks.get(address);
-    return block !== undefined && block.expiresAtMs > this.nowMs() ? block : undefined;
+    return this.#blocks.of(address);
   }
 
   async blocks(after: string | null, limit: number): Promise<BlockPage> {
-    const from = after === null ? {} : { gt: Buffer.from(after) };
-    const rows = Array.from(this.#kernel.root.range(families.blocks, { ...from, limit }));
-    const last = rows.length < limit ? undefined : rows.at(-1);
-    return {
-      items: rows
-        .flatMap(({ value }) => decodeOrUndefined<Block>(value) ?? [])
-        .filter(({ expiresAtMs }) => expiresAtMs > this.nowMs()),
-      next: last?.key.toString() ?? null,
-    };
+    return this.#blocks.page(after, limit);
   }
 
   async countBlocks(): Promise<number> {
-    return this.#blocks.size;
+    return this.#blocks.count;
   }
 
-  async unblock(address: string): Promise<boolean> {
-    const blocked = (await this.blockOf(address)) !== undefined;
-    await this.#kernel.root.transact((tx) => {
-      tx.delete(families.blocks, Buffer.from(address));
-      tx.onDurable(() => {
-        this.#blocks.delete(address);
-        this.#violations.drop(address);
-      });
-    });
-    return blocked;
+  unblock(address: string): Promise<boolean> {
+    return this.#blocks.remove(address, () => this.#rates.forgetViolations(address));
   }
 
   // News and health
@@ -430,28 +359,8 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   #notice(commits: readonly Commit[]): void {
-    const fresh = new Map<string, Notice>();
-    for (const { changes } of commits) {
-      for (const change of changes) {
-        const { domain, kind, recipient, facts } = change;
-        if (domain !== 'messaging') continue;
-        const imported = importNotice(change);
-        if (imported !== undefined) fresh.set(`imported ${imported.id}`, imported);
-        const room = String(facts?.['room']);
-        if (kind === 'message.posted') fresh.set(`room ${room}`, { topic: 'room', id: room, kind: 'new' });
-        if (kind === 'message.deleted')
-          fresh.set(`gone ${String(facts?.['message'])}`, {
-            topic: 'room',
-            id: room,
-            kind: 'deleted',
-            messageId: String(facts?.['message']),
-          });
-        if (kind === 'direct.received' && recipient !== undefined)
-          fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
-        if (kind.startsWith('message.')) this.#revisions.change(room);
-      }
-    }
-    for (const notice of fresh.values()) for (const listener of this.#listeners) listener(notice);
+    for (const notice of noticesOf(commits, (room) => this.#revisions.change(room)))
+      for (const listener of this.#listeners) listener(notice);
   }
 
   async health(): Promise<Readonly<Record<string, HealthCheck>>> {
@@ -468,7 +377,7 @@ export class DirectoryMessaging implements MessagingPort {
   async close(): Promise<void> {
     this.#stopFeed();
     this.#waitingWords.close();
-    await this.#keptWindows.close();
+    await this.#rates.close();
     this.#listeners.clear();
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Where a message is stored if its id contains another time: an import brought it from a server that reads
- * the clock twice, or `stoa doctor` repaired its time. All others are stored at the time of their id.
+ * Finds a message whose id contains another time than its key: it was imported from a server that reads the
+ * clock twice, or `stoa doctor` repaired its time. All other messages are stored at the time of their id.
  */
 import type { Reader } from '../kernel/transaction.js';
 import { families, timeOfKey } from './rows.js';
-import { timeOf } from './words.js';
+import { timeOf } from './search/words.js';
 
 export function placeKey(owner: Buffer, id: Buffer): Buffer {
   return Buffer.concat([owner, id]);

@@ -21,7 +21,7 @@ export function scheduleExpiry(
   expiresAtMs: number,
 ): void {
   const timer = { atMs: roundedExpiryMs(expiresAtMs), kind: expiryTimers[kind], reference };
-  // Nearly always it is there: to look is cheaper than to write it again, and again into the log.
+  // The timer usually exists. Checking is cheaper than writing it again, also into the log.
   if (tx.get(kernelFamilies.timers, timerKey(timer)) === undefined) tx.schedule(timer);
 }
 

@@ -1,14 +1,14 @@
-/** What has outlived its time leaves the embedded store, in small steps. */
+/** Removes expired messages, nonces and word lists in small steps. */
 import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Block } from '../../../messaging/model.js';
-import { dropNonces } from './guards.js';
+import { dropNonces } from './guards/nonces.js';
 import { expiryTimers } from './retention-timers.js';
 import { oldestLivingMs, removeMessage } from './rooms.js';
 import { directRecords } from './indexes.js';
 import { decode, decodeDirect, decodeMessage, families, timedKey } from './rows.js';
-import { expireLists } from './words.js';
+import { expireLists } from './search/words.js';
 
 /** One step of the sweeper. */
 const messagesPerStep = 256;

@@ -2,14 +2,17 @@
 
 import { LRUCache } from 'lru-cache';
 
-/** Rooms that are told apart; one that is forgotten counts as changed, with all that were not known. */
+/**
+ * Rooms with their own number. A room that is removed from the cache counts as changed, like all rooms that are
+ * not in it.
+ */
 const roomsMax = 10_000;
 
 export class RoomRevisions {
   readonly #byRoom: LRUCache<string, number>;
-  /** Grows with every change, so that no room ever has a number twice. */
+  /** Grows with every change, so that a room never has the same number twice. */
   #last = 0;
-  /** The number of every room that is not known. */
+  /** The number of every room that is not in the cache. */
   #unknown = 0;
 
   constructor(max: number = roomsMax) {

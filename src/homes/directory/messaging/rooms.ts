@@ -8,9 +8,9 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { type Message, type Room, isExpired } from '../../../messaging/model.js';
 import type { NewMessage, NewRoom, Page, Span } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../../messaging/room-clock.js';
-import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/ulid.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../../messaging/rooms/clock.js';
+import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { scheduleExpiry } from './retention-timers.js';
 import { messageRecords, roomRecords } from './indexes.js';
@@ -25,7 +25,7 @@ import {
   timeOfKey,
   timedKey,
 } from './rows.js';
-import { forgetMessage, indexMessage, indexedId } from './words.js';
+import { forgetMessage, indexMessage, indexedId } from './search/words.js';
 import { placesOf } from './places.js';
 import { countMessage, countRoom, newestRoom, rankRoom } from './totals.js';
 
@@ -104,7 +104,7 @@ export function postMessage(tx: Transaction, limits: Limits, input: NewMessage):
   return message;
 }
 
-/** A message with all that leads to it, and the timer that ends its life. */
+/** Writes a message, its index rows, and the timer that expires it. */
 function storeMessage(
   tx: Transaction,
   limits: Limits,
@@ -119,7 +119,7 @@ function storeMessage(
   scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
 }
 
-/** Writes a message as an export had it; the room's own counters come with the room. */
+/** Writes a message of an import. The room of the import brings its own counters. */
 export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, message: Message): void {
   storeMessage(tx, limits, room, message, idBytesOf(message));
   // The room's clock only goes forward.
@@ -139,7 +139,7 @@ export function moveMessage(
   announceImported(tx, room, message.id);
 }
 
-/** A message of a time that readers may have passed already: they look at the room again. */
+/** Readers may have passed the time of this message, so they read the room again. */
 export function announceImported(tx: Transaction, room: Room, messageId: string): void {
   tx.change({
     domain: 'messaging',
@@ -163,10 +163,13 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
   else rankRoom(tx, room);
 }
 
-/** The first room stays the first with each post in it; its time in the list is renewed now and then. */
+/**
+ * A post in the first room of the list does not change the order, so the room's time in the list is updated
+ * only sometimes.
+ */
 const listedMs = 1_000;
 
-/** The room's counters, and its place among the active ones. */
+/** Writes the room's counters and its position among the active rooms. */
 function moveRoom(tx: Transaction, room: RoomRow, tsMs: number): void {
   const { nowMs } = tx;
   const listedAtMs = room.listedAtMs ?? room.lastActiveAtMs;
@@ -228,7 +231,7 @@ export function findMessage(
   return undefined;
 }
 
-/** Takes a message and all that leads to it out of the store. The room's total stays. */
+/** Removes a message and its index rows. The total of the room stays. */
 export function removeMessage(tx: Transaction, message: Message): void {
   const id = idBytesOf(message);
   messageRecords.remove(tx, { message, id });
@@ -244,7 +247,7 @@ export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, m
   return true;
 }
 
-/** A page of what lives under `id` in a family that is ordered by time. */
+/** A page of the rows under `id`, in a family that is ordered by time. */
 export function readSpan(
   reader: Reader,
   family: string,
@@ -313,7 +316,7 @@ export function readThread(
   const keys = entries.map(({ key }) => timedKey(roomKey, timeOfKey(key)));
   for (const [index, value] of reader.getMany(families.messages, keys).entries()) {
     const message = value === undefined ? undefined : decodeMessage(keys[index] as Buffer, value);
-    // Two first messages whose ids hold one time share these rows.
+    // Two first messages whose ids contain the same time share these rows.
     if (message?.rootId === rootId) items.push(message);
   }
   return { items, hasMore };

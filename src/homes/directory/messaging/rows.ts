@@ -1,20 +1,20 @@
 /** The families of messaging in the embedded store, and the bytes of their keys and values. */
 import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../../messaging/model.js';
-import { latestTimeMs } from '../../../messaging/ulid.js';
-import { uuidOfBytes } from '../../../messaging/uuid.js';
+import { latestTimeMs } from '../../../messaging/messages/ulid.js';
+import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
 
 export const families = {
-  /** Agent id → identity. The seed's `agents`, by another name because the registry has that one. */
+  /** Agent id → identity. The seed's `agents`, renamed because the registry has a family of that name. */
   agents: 'messaging/identities',
   /** Public key, past or present → agent id. */
   agentsByKey: 'messaging/identities_by_key',
-  /** Agent id, time → a key that was in force from then on. */
+  /** Agent id, time → a key, and the time from which it was the current key. */
   agentKeys: 'messaging/identity_keys',
   /** Hash of the owner → agent id and sealed seed of a server-kept identity. */
   keptAgents: 'messaging/kept_identities',
   /** Room id → room. */
   rooms: 'messaging/rooms',
-  /** Room id → bcrypt hash; apart, so that no list of rooms can show it. */
+  /** Room id → bcrypt hash. A separate family, so that no list of rooms can show it. */
   roomKeys: 'messaging/room_keys',
   /** Time of activity, room id → nothing; public rooms only, and in the order of their last activity. */
   roomsByActivity: 'messaging/rooms_by_activity',
@@ -54,19 +54,19 @@ export const messagingFamilies: readonly string[] = Object.values(families);
 
 const timeBytes = 6;
 export const nothing = Buffer.alloc(0);
-/** Greater than any time of six bytes that a clock will show. */
+/** Greater than any time that fits into six bytes. */
 export const endOfTimeMs = latestTimeMs;
 
 export function encode(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
 }
 
-/** This backend reads only what it wrote to the family: the cast is the boundary. */
+/** Only this backend writes the family, so the cast is safe here. */
 export function decode<T>(value: Buffer): T {
   return JSON.parse(value.toString()) as T;
 }
 
-/** Undefined where the row cannot be read, for code that continues without it. `stoa doctor` reports it. */
+/** Undefined if the row cannot be read, for code that continues without it. `stoa doctor` reports it. */
 export function decodeOrUndefined<T extends object>(value: Buffer): T | undefined {
   try {
     const row = decode<T | null>(value);

@@ -1,8 +1,8 @@
 /** The totals of `/stats`, changed in the same commit as the rows that they count. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Room, Totals } from '../../../messaging/model.js';
-import { byRank, topRoomsMax } from '../../../messaging/totals.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { byRank, topRoomsMax } from '../../../messaging/rooms/totals.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { type RoomRow, decode, encode, families } from './rows.js';
 
 export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined };
@@ -39,7 +39,7 @@ export function readCounts(reader: Reader): CountsRow {
     : decode<CountsRow>(value);
 }
 
-/** The public room that came or was posted to last. */
+/** The public room that was created or posted to last. */
 export function newestRoom(reader: Reader): string | undefined {
   return readCounts(reader).newestRoom;
 }
@@ -76,7 +76,7 @@ function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>
   tx.put(families.totals, countsKey, encode({ ...counts, ...next(counts) }));
 }
 
-/** After the room itself is written: makes it one of the busiest if it has become that. */
+/** Called after the room is written. Adds the room to the busiest rooms if it belongs there. */
 export function rankRoom(tx: Transaction, room: Room): void {
   if (room.isPrivate) return;
   const { ids, floor } = readTop(tx);

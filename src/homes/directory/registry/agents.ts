@@ -1,12 +1,17 @@
-/** Agents in the data directory: made, changed, moved through their table, deleted. */
+/** Agents in the data directory: created, changed, moved between states, deleted. */
 import type { Outage } from '../../../core/outages.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { agentChange } from '../../../registry/announcements.js';
-import { type AgentChange, checkAgentQuota, checkVersion, newAgent } from '../../../registry/changes.js';
+import {
+  type AgentChange,
+  checkAgentQuota,
+  checkVersion,
+  newAgent,
+} from '../../../registry/lifecycle/changes.js';
 import { idBytes, sessionIdOf } from '../../../registry/ids.js';
-import { agentCountKey, sessionByAgentKey } from '../../../registry/keys.js';
+import { agentCountKey, sessionByAgentKey } from '../../../registry/layout/keys.js';
 import {
   type AgentOutcome,
   type RestoredAgent,
@@ -19,7 +24,7 @@ import {
   opened,
   putChange,
   restored,
-} from '../../../registry/lifecycle.js';
+} from '../../../registry/lifecycle/lifecycle.js';
 import {
   type Lease,
   type SessionRecord,
@@ -28,9 +33,9 @@ import {
   stateOf,
 } from '../../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
-import { firstLease } from '../../../registry/presence.js';
+import { firstLease } from '../../../registry/lifecycle/presence.js';
 import { agentExists, agentNotFound } from '../../../registry/refusals.js';
-import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
+import { type AgentVerb, checkDeletable } from '../../../registry/lifecycle/transitions.js';
 import { registryFamilies as families } from './families.js';
 import { sessionRecords } from './indexes.js';
 import { type LeaseVerbs, leaseTimer } from './leases.js';
@@ -63,7 +68,7 @@ export class AgentVerbs {
     this.#leases = leases;
   }
 
-  /** The agent. Throws `not_found` where it does not exist or belongs to another user. */
+  /** The agent. Throws `not_found` if it does not exist or belongs to another user. */
   require(reader: Reader, user: Buffer | null, agentId: string): StoredAgent {
     const agent = findAgent(reader, user, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
@@ -130,8 +135,8 @@ export class AgentVerbs {
   }
 
   /**
-   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Answers the
-   * ids of the sessions and of the identities that spoke for it.
+   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Returns the ids
+   * of its sessions and of its linked identities.
    */
   delete(
     tx: Transaction,
@@ -153,8 +158,8 @@ export class AgentVerbs {
   }
 
   /**
-   * Removes some sessions of an agent that is about to be deleted, where there are more than one
-   * commit should hold. Answers their ids; none when the rest can go with the agent.
+   * Removes some sessions of an agent that is about to be deleted, if there are too many for one commit.
+   * Returns their ids, or none if the rest can be deleted with the agent.
    */
   thinSessions(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
     const agent = this.#guarded(tx, user, agentId, guard);
@@ -167,7 +172,7 @@ export class AgentVerbs {
     return found.map(sessionIdOf);
   }
 
-  /** Makes a change that has passed every guard, and announces it. */
+  /** Makes a change that has passed every check, and announces it. */
   apply(tx: Transaction, before: StoredAgent, change: AgentChange): StoredAgent {
     return this.store(tx, before, applied(before, change, this.#times(tx)));
   }
@@ -195,7 +200,7 @@ export class AgentVerbs {
     return outcome?.session ?? null;
   }
 
-  /** The timer of idleness rang: the agent becomes idle or hibernates, unless something happened since it was set. */
+  /** The idle timer is due: the agent becomes idle or hibernates, unless it was active since the timer was set. */
   onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
     const outcome = agent === undefined ? null : onActivityTimer(agent, this.#times(tx));
@@ -234,7 +239,7 @@ function sessionsOf(reader: Reader, agent: Buffer, limit?: number): Buffer[] {
   return Array.from(reader.range(families.sessionsByAgent, range), ({ key }) => key.subarray(agent.length));
 }
 
-/** Answers how many of them were active. */
+/** Returns the number of active ones. */
 function removeSessions(tx: Transaction, agent: Buffer, sessions: readonly Buffer[]): number {
   let active = 0;
   for (const key of sessions) {

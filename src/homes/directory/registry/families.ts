@@ -1,4 +1,4 @@
-/** The families of the registry: the seed's five as it lays them out, and Stoa's own beside them. */
+/** The families of the registry: the seed's five families, and those that Stoa adds. */
 export const registryFamilies = {
   // The seed's.
   agents: 'registry/agents',

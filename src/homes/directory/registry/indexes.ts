@@ -1,5 +1,5 @@
-/** Which index rows follow from each agent, session and identity link of the registry. */
-import { encodeAgent, encodeSession } from '../../../registry/codec.js';
+/** The index rows of each agent, session and identity link of the registry. */
+import { encodeAgent, encodeSession } from '../../../registry/layout/codec.js';
 import { idBytes, sessionBytes } from '../../../registry/ids.js';
 import {
   labelKey,
@@ -9,7 +9,7 @@ import {
   sessionByAgentKey,
   sessionByStatusKey,
   statusKey,
-} from '../../../registry/keys.js';
+} from '../../../registry/layout/keys.js';
 import {
   type AgentRecord,
   type SessionRecord,
@@ -74,7 +74,7 @@ export const sessionRecords = new IndexedFamily<SessionRecord>({
     {
       family: families.sessionsByStatus,
       keysOf: ({ agent_id, session_id, status }) =>
-        // The codec lets no other byte through.
+        // The codec has refused every other byte.
         sessionByStatusKey(
           sessionStatusOf(status) as SessionStatus,
           idBytes(agent_id),

@@ -1,17 +1,14 @@
 /** The rows of the registry as readable JSON, for `stoa inspect`. */
-import { decodeAgent, decodeSession, decodeUser } from '../../../registry/codec.js';
+import { decodeAgent, decodeSession, decodeUser } from '../../../registry/layout/codec.js';
 import { sessionIdOf } from '../../../registry/ids.js';
-import { countKinds, linkKinds } from '../../../registry/keys.js';
+import { countKinds, linkKinds } from '../../../registry/layout/keys.js';
 import { agentStateOf, sessionStatusOf } from '../../../registry/model.js';
 import { registryFamilies as families } from './families.js';
 import { decodeJson, decodeMeta } from './rows.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
-/**
- * What a row says, or undefined for a family that is not the registry's. Throws for a row that cannot be
- * read.
- */
+/** The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read. */
 export function decodeRegistryEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }

@@ -1,11 +1,16 @@
-/** Leases in the embedded store: heartbeats, releases, and what follows when a holder falls silent. */
+/** Leases in the data directory: heartbeats, releases, and the end of a lease without heartbeats. */
 import type { Outage } from '../../../core/outages.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type LeaseTimes, checkFence, leaseTimesOf } from '../../../registry/lease.js';
+import { type LeaseTimes, checkFence, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
 import type { Lease, StoredAgent } from '../../../registry/model.js';
 import type { WriteGuard } from '../../../registry/port.js';
-import { type PresenceOutcome, heartbeat, onLeaseTimer, release } from '../../../registry/presence.js';
+import {
+  type PresenceOutcome,
+  heartbeat,
+  onLeaseTimer,
+  release,
+} from '../../../registry/lifecycle/presence.js';
 import { agentRecords } from './indexes.js';
 import { findAgent, writeLease } from './rows.js';
 import { setTimer } from './timers.js';
@@ -18,7 +23,7 @@ export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
 export const leaseTimer = 'registry.lease';
 
 export class LeaseVerbs {
-  /** What else happens when an agent's presence ends: lost, released or deleted. */
+  /** Called when an agent's presence ends: lost, released or deleted. */
   readonly onPresenceLost: PresenceLostHook[] = [];
   readonly #limits: Limits;
   readonly #outages: () => readonly Outage[];
@@ -32,7 +37,7 @@ export class LeaseVerbs {
     return leaseTimesOf(this.#limits, this.#outages());
   }
 
-  /** Throws where the fencing number of a writer is out of date. */
+  /** Throws if the fencing number of a writer is outdated. */
   checkFence(tx: Transaction, agent: StoredAgent, fence: number | null): void {
     checkFence(agent.lease, fence, this.times(), tx.nowMs);
   }
@@ -48,7 +53,7 @@ export class LeaseVerbs {
     if (outcome !== null) this.#store(tx, agent, outcome);
   }
 
-  /** For an agent that is being deleted; its row goes with it. */
+  /** For an agent that is being deleted, together with its row. */
   end(tx: Transaction, agent: StoredAgent): void {
     if (agent.lease === null) return;
     setTimer(tx, leaseTimer, agent, agent.lease.timerAtMs, null);

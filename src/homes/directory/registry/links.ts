@@ -1,21 +1,21 @@
-/** Which messaging identity speaks for which agent of the registry. */
+/** The links between messaging identities and agents of the registry. */
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { agentChange } from '../../../registry/announcements.js';
 import { idBytes } from '../../../registry/ids.js';
-import { linkByIdentityKey, linkPrefix } from '../../../registry/keys.js';
+import { linkByIdentityKey, linkPrefix } from '../../../registry/layout/keys.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import { identityTaken } from '../../../registry/refusals.js';
 import { registryFamilies as families } from './families.js';
 import { linkRecords } from './indexes.js';
 import { findAgent } from './rows.js';
 
-/** The name under which the directory knows an identity. */
+/** The name of an identity in the directory of ids. */
 export function linkDirectoryId(identity: string): string {
   return `identity:${identity}`;
 }
 
-/** Linking again to the same agent is no error; an identity speaks for one agent. */
+/** Linking again to the same agent is not an error. An identity speaks for one agent. */
 export function linkIdentity(tx: Transaction, agent: StoredAgent, identity: string): void {
   const id = idBytes(agent.record.agent_id);
   const linked = tx.get(families.identityLinks, linkByIdentityKey(identity));
@@ -47,7 +47,7 @@ export function* linkedIdentities(
   for (const { key } of reader.range(families.identityLinks, bounds)) yield key.subarray(prefix.length);
 }
 
-/** Removes every link of an agent that is deleted; answers the identities. */
+/** Removes every link of an agent that is deleted, and returns the identities. */
 export function removeLinks(tx: Transaction, agent: Buffer): string[] {
   const identities = Array.from(linkedIdentities(tx, agent, null), String);
   for (const identity of identities) linkRecords.remove(tx, { agent, identity });

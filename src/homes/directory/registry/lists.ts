@@ -2,7 +2,7 @@
 import { type RangeOptions, keyAfterPrefix } from '../kernel/engine.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
-import { labelPrefix, namePrefix, statusPrefix } from '../../../registry/keys.js';
+import { labelPrefix, namePrefix, statusPrefix } from '../../../registry/layout/keys.js';
 import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
 import { Slices } from '../../../core/waiting/yielding.js';
 import { registryFamilies as families } from './families.js';
@@ -13,13 +13,11 @@ interface AgentIndex {
   prefix: Buffer;
 }
 
-/**
- * A key in the order of a list. A key without a match only says how far the search got in its share of work.
- */
+/** A key in the order of a list. A key without a match only shows how far the search has come. */
 export interface ListKey {
   key: Buffer;
   isMatch: boolean;
-  /** The record itself, where the list goes over the records and not over an index of them. */
+  /** The record itself, if the list reads the records and not an index. */
   value?: Buffer;
 }
 
@@ -74,7 +72,7 @@ function keyOf(after: string | null, keyText: KeyText): Buffer | null {
 /** The keys of a list in one store, those after a key. */
 export type KeysOf = (store: Store, after: Buffer | null) => Iterable<ListKey>;
 
-/** Items that are read before other requests may have a turn. */
+/** Items that are read before other requests can run. */
 const itemsPerStep = 100;
 
 /** One page over all stores: their ordered keys merged, so that the cursor means the same in each. */
@@ -93,7 +91,7 @@ export async function mergedPage<T>(
     const step = mergedStep(stores, (store) => keysOf(store, from), read, stepLimit, keyText);
     items.push(...step.items);
     ({ nextKey } = step);
-    // A short step with more behind it has done its share of work.
+    // A short step that is not the end has done its share of work.
     if (nextKey === null || items.length === limit || step.items.length < stepLimit)
       return { items, nextKey };
     await slices.pause();
@@ -113,7 +111,7 @@ function mergedStep<T>(
   let waiting: FoundKey[] = [];
   const readWaiting = (): void => {
     for (const { key, item } of readAll(waiting, read)) {
-      // A row of an index that leads nowhere.
+      // An index row without its record.
       if (item === undefined) continue;
       items.push(item);
       lastKey = key.toString(keyText);
@@ -170,7 +168,7 @@ function* keysFrom(
 function boundsFrom(prefix: Buffer, user: Buffer | null, from: Buffer): RangeOptions {
   const lt = keyAfterPrefix(user === null ? prefix : Buffer.concat([prefix, user]));
   const gte = Buffer.concat([prefix, from]);
-  // Engines take no empty key, also not as a bound.
+  // Engines do not accept an empty key, also not as a bound.
   return { ...(gte.length > 0 && { gte }), ...(lt !== undefined && { lt }) };
 }
 
@@ -195,7 +193,7 @@ function* intersection(
     const isMatch = agreeing >= indexes.length;
     if (isMatch) yield { key: candidate, isMatch };
     if (isMatch || seeks >= seeksMax) {
-      // Before the candidate is given up, every index must have been asked for it.
+      // A candidate is a match only if every index has it.
       if (
         !isMatch &&
         indexes.every((index) => firstOf(keysFrom(reader, index, user, candidate))?.equals(candidate))

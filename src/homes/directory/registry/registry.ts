@@ -1,8 +1,7 @@
 /**
- * The registry in the directory: reads of the user's shard, and steps there, with shard 00 where an id is
+ * The registry in the directory: reads of the user's shard, and steps there, together with shard 00 if an id is
  * entered.
  */
-import { LRUCache } from 'lru-cache';
 import { versionFailure } from '../../../core/version-failure.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -11,10 +10,10 @@ import type { Kernel } from '../kernel/kernel.js';
 import { RowCache } from '../kernel/row-cache.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import type { AgentChange } from '../../../registry/changes.js';
-import { NanosecondClock, idBytes, isAgentId, makeAgentId, makeSessionId } from '../../../registry/ids.js';
-import { agentCountKey, linkByIdentityKey, nameKey, sessionStatusPrefix } from '../../../registry/keys.js';
-import { type CountedLease, checkFence, counted, settled } from '../../../registry/lease.js';
+import type { AgentChange } from '../../../registry/lifecycle/changes.js';
+import { NanosecondClock, idBytes, makeAgentId, makeSessionId } from '../../../registry/ids.js';
+import { agentCountKey, linkByIdentityKey, sessionStatusPrefix } from '../../../registry/layout/keys.js';
+import { type CountedLease, checkFence, counted, settled } from '../../../registry/lifecycle/lease.js';
 import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
 import type {
   AgentFilter,
@@ -35,22 +34,20 @@ import {
   linkNotFound,
   sessionExists,
 } from '../../../registry/refusals.js';
-import type { AgentVerb } from '../../../registry/transitions.js';
+import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { registryFamilies as families } from './families.js';
+import { IdentityNames } from './identity-names.js';
 import { linkDirectoryId, linkIdentity, linkedAgent, linkedIdentities, unlinkIdentity } from './links.js';
 import { each, matches, matchingAgents, mergedPage } from './lists.js';
 import { agentIdOfRow, findAgent, readAgents, readCount, readSession } from './rows.js';
 import { keyOfUser } from './users.js';
 import { RegistryVerbs } from './verbs.js';
 
-const noBytes = Buffer.alloc(0);
-const agentIdBytes = 32;
-
 export { registryFamilies } from './families.js';
 export { decodeRegistryEntry } from './inspect.js';
 export type { PresenceLostHook } from './leases.js';
 
-/** A scope's store and key: where to look, and whose things count. */
+/** The store to read, and the key of the user whose records are visible. */
 interface Place {
   store: Store;
   user: Buffer | null;
@@ -62,22 +59,12 @@ export class DirectoryRegistry implements RegistryPort {
   readonly #clock = new NanosecondClock();
   /** By id. An agent is three rows: it saves 16 µs, a quarter of a GET of the agent. */
   readonly #agents: RowCache<AgentView>;
-  /** By user and agent name; emptied when a commit writes a link or a name. It saves 5 to 9 µs, 10 % of a GET that names an agent. */
-  readonly #identityNames: LRUCache<string, readonly string[]>;
+  readonly #identityNames: IdentityNames;
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
     this.#agents = new RowCache(kernel.stores, kernel.limits.agentsCachedMax, agentIdOfRow);
-    this.#identityNames = new LRUCache({ max: kernel.limits.agentsCachedMax });
-    for (const store of kernel.stores)
-      store.onWritten((operations) => {
-        if (
-          operations.some(
-            ({ family }) => family === families.identityLinks || family === families.agentsByName,
-          )
-        )
-          this.#identityNames.clear();
-      });
+    this.#identityNames = new IdentityNames(kernel);
     this.verbs = new RegistryVerbs(kernel);
   }
 
@@ -105,7 +92,7 @@ export class DirectoryRegistry implements RegistryPort {
 
   async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
     const known = this.#agents.get(agentId);
-    // Of another user, or of this user in another spelling: the rows decide.
+    // The agent belongs to another user, or to this user in another spelling: the rows decide.
     if (known !== undefined && (scope === null || scope === known.meta.user)) return known;
     const { store, user } = this.#place(scope, agentId);
     const found = findAgent(store, user, agentId);
@@ -205,7 +192,7 @@ export class DirectoryRegistry implements RegistryPort {
   requireLease(scope: UserScope, agentId: string, fence: number): DirectoryStep<void> {
     return this.#step(scope, agentId, (tx, user) => {
       const lease = findAgent(tx, user, agentId)?.lease ?? null;
-      // As it is by now: the sweeper may not have reached a lease that is over.
+      // The lease as of now: the sweeper may not have ended it yet.
       const current = lease === null ? 0 : settled(lease, this.verbs.leases.times(), tx.nowMs).fence;
       if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
     });
@@ -361,19 +348,7 @@ export class DirectoryRegistry implements RegistryPort {
   }
 
   identitiesOf(user: string, agent: string): readonly string[] {
-    const name = `${user}\0${agent}`;
-    const known = this.#identityNames.get(name);
-    if (known !== undefined) return known;
-    const key = userKey(user);
-    const store = this.#kernel.storeOf(key);
-    const named = Array.from(
-      store.range(families.agentsByName, prefixRange(nameKey(agent, key, noBytes))),
-      (row) => row.key.subarray(-agentIdBytes),
-    );
-    const byId = isAgentId(agent) && findAgent(store, key, agent) !== undefined ? [idBytes(agent)] : [];
-    const found = [...named, ...byId].flatMap((id) => Array.from(linkedIdentities(store, id, null), String));
-    this.#identityNames.set(name, found);
-    return found;
+    return this.#identityNames.of(user, agent);
   }
 
   #storeOfAgent(scope: UserScope, agentId: string): Store {

@@ -1,14 +1,11 @@
-/**
- * The rows of the registry: reading an agent whole, and writing it with its index rows, its meta and the
- * counts.
- */
+/** The rows of the registry: reads a whole agent, and writes it with its index rows, its meta row and the counts. */
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { WriteOperation } from '../kernel/engine.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { decodeAgent, decodeSession } from '../../../registry/codec.js';
+import { decodeAgent, decodeSession } from '../../../registry/layout/codec.js';
 import { idBytes } from '../../../registry/ids.js';
-import { agentCountKey, agentKey, deletedFenceKey, userKeyBytes } from '../../../registry/keys.js';
+import { agentCountKey, agentKey, deletedFenceKey, userKeyBytes } from '../../../registry/layout/keys.js';
 import type { AgentMeta, AgentRecord, Lease, SessionRecord, StoredAgent } from '../../../registry/model.js';
 import { registryFamilies as families } from './families.js';
 import { agentRecords, keyOfAgent } from './indexes.js';
@@ -29,7 +26,7 @@ export function decodeJson<T>(bytes: Buffer, what: string): T {
   }
 }
 
-/** What the row of `agent_meta` holds: the number of sessions changes where the rest of it does. */
+/** What the row of `agent_meta` holds: the number of sessions changes together with the rest. */
 export interface MetaRow extends AgentMeta {
   activeSessions: number;
 }
@@ -42,10 +39,7 @@ export function readAgent(reader: Reader, key: Buffer): StoredAgent | undefined 
     : agentOfRows(key, stored, reader.get(families.agentMeta, key), reader.get(families.leases, key));
 }
 
-/**
- * Many agents at once, with their records where those are known: neighbouring rows are stored together in
- * each family.
- */
+/** Many agents at once, with their records if those are known: neighbouring rows are stored together in each family. */
 export function readAgents(
   reader: Reader,
   found: readonly { key: Buffer; value?: Buffer }[],
@@ -103,10 +97,10 @@ export function agentIdOfRow({ family, key }: WriteOperation): string | undefine
   }
 }
 
-/** The agent with this id, or undefined where it does not exist or (with a user) belongs to another user. */
+/** The agent with this id, or undefined if it does not exist or (with a user) belongs to another user. */
 export function findAgent(reader: Reader, user: Buffer | null, agentId: string): StoredAgent | undefined {
   const agent = idBytes(agentId);
-  // With its owner the agent's own row is found at once; the index is for those who know only the id.
+  // With the owner, the agent's row is found directly. Without it, the index by id is used.
   const owner = user ?? reader.get(families.agentsById, agent);
   return owner === undefined ? undefined : readAgent(reader, agentKey(owner, agent));
 }
@@ -173,7 +167,7 @@ export function addToCount(tx: Transaction, key: Buffer, by: number): number {
   return count;
 }
 
-/** A count of nothing has no row. */
+/** A count of 0 has no row. */
 export function writeCount(tx: Transaction, key: Buffer, count: number): void {
   if (count === 0) {
     tx.delete(families.counts, key);

@@ -18,7 +18,7 @@ export class SessionVerbs {
     this.#leases = leases;
   }
 
-  /** The session, or undefined where it does not exist or belongs to another user. */
+  /** The session, or undefined if it does not exist or belongs to another user. */
   find(reader: Reader, user: Buffer | null, sessionId: string): SessionRecord | undefined {
     const session = readSession(reader, sessionBytes(sessionId));
     if (session === undefined || (user !== null && session.user_id !== user.toString('hex')))

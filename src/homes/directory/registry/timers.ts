@@ -1,4 +1,4 @@
-/** The timers of an agent: one of each kind at most, set for the time that the agent's rows say. */
+/** The timers of an agent: at most one of each kind, set to the time in the agent's rows. */
 import { idBytes } from '../../../registry/ids.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import type { Transaction } from '../kernel/transaction.js';

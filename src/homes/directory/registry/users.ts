@@ -1,12 +1,12 @@
-/** The users of the registry: who is known, under which name, with which quota. */
+/** The users of the registry: their names and quotas. */
 import { StoaError } from '../../../core/errors.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { decodeUser, encodeUser } from '../../../registry/codec.js';
+import { decodeUser, encodeUser } from '../../../registry/layout/codec.js';
 import { userChange } from '../../../registry/announcements.js';
-import { agentCountKey } from '../../../registry/keys.js';
-import { changedUser, isSeenLately, newUser } from '../../../registry/user-changes.js';
+import { agentCountKey } from '../../../registry/layout/keys.js';
+import { changedUser, isSeenLately, newUser } from '../../../registry/lifecycle/user-changes.js';
 import type { StoredUser, UserRecord } from '../../../registry/model.js';
 import type { UserChange } from '../../../registry/port.js';
 import { secondSpelling } from '../../../registry/refusals.js';
@@ -25,8 +25,8 @@ export class UserVerbs {
   }
 
   /**
-   * The user's 32 bytes; makes the user where it is new. Every write on behalf of a user goes through
-   * here, in any domain: a user exists from its first write.
+   * The user's 32 bytes. Creates the user if it is new. Every write on behalf of a user goes through here, in
+   * any domain: a user exists from its first write.
    */
   ensure(tx: Transaction, user: string): Buffer {
     const key = keyOfUser(tx, user);
@@ -66,7 +66,7 @@ export class UserVerbs {
     tx.change(userChange('user.imported', user));
   }
 
-  /** Notes a call of the user, unless one was noted lately. */
+  /** Records a call of the user, unless one was recorded recently. */
   saw(tx: Transaction, user: string): void {
     const stored = tx.get(families.users, keyOfUser(tx, user));
     if (stored === undefined) return;

@@ -29,8 +29,8 @@ export function fileMark(dataDir: string): MoveMark {
       try {
         return await readFile(path, 'utf8');
       } catch (error) {
-        // A node:fs error has a code. Without the file no move is under way.
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+        // A node:fs error has a code. Without the file, or without a directory, no move is under way.
+        if (/^(ENOENT|ENOTDIR)$/.test((error as NodeJS.ErrnoException).code ?? '')) return undefined;
         throw error;
       }
     },

@@ -1,4 +1,4 @@
-/** Records of one family, paged out over all shards and written back in one transaction a shard. */
+/** Records of one family: read in pages over all shards, and written in one transaction for each shard. */
 import { userKey } from '../../../identity/user-key.js';
 import type { Entry } from '../kernel/engine.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -27,7 +27,7 @@ export interface FamilyKind<Kind extends TransferRecord> {
   stored(reader: Reader, record: Kind): Kind | undefined;
   /** A conflict other than a record with the same id. `coming` is undefined right before the write. */
   obstacle?(reader: Reader, record: Kind, coming: Coming | undefined): Conflict | null;
-  /** The part of a record that two must have in common to be the same. */
+  /** The part that two records must have in common to be the same record. */
   essence?(record: Kind): unknown;
   put(tx: Transaction, record: Kind): void;
   /** Ids by which it is looked up without a user. */
@@ -106,7 +106,7 @@ export class FamilyRecords<Kind extends TransferRecord> implements RecordStore<K
     return this.#kind.obstacle?.(reader, record, coming) ?? verdictOf(record, stored);
   }
 
-  /** An id of the record that shard 00 knows as another user's. */
+  /** An id of the record that belongs to another user, according to shard 00. */
   #idOfAnother(root: Reader, record: Kind): string | undefined {
     const user = this.#kind.userOf(record);
     if (user === null) return undefined;

@@ -3,9 +3,9 @@ import { userKey } from '../../../identity/user-key.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { sessionChange } from '../../../registry/announcements.js';
-import { decodeSession } from '../../../registry/codec.js';
+import { decodeSession } from '../../../registry/layout/codec.js';
 import { idBytes, sessionBytes } from '../../../registry/ids.js';
-import { agentCountKey, linkKinds } from '../../../registry/keys.js';
+import { agentCountKey, linkKinds } from '../../../registry/layout/keys.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
 import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
@@ -141,7 +141,7 @@ function addActiveSessions(tx: Transaction, agent: StoredAgent, by: number): voi
   writeMeta(tx, { ...agent, activeSessions: agent.activeSessions + by });
 }
 
-/** A user without a name is not exported: nobody could be given its things. */
+/** A user without a name is not exported, because an import could not assign its records to a user. */
 function findUserLine(
   users: UserVerbs,
   reader: Reader,

@@ -3,7 +3,7 @@ import type { Sealer } from '../../../secrets/sealer.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { uuidBytes } from '../../../messaging/uuid.js';
+import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { readToken, restoreToken, tokenFamilies } from '../identity/identity.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader } from '../kernel/transaction.js';

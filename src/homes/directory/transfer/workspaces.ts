@@ -15,13 +15,13 @@ import {
   workspaceOf,
 } from '../../../transfer/workspace-lines.js';
 import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../../workspaces/model.js';
-import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import type { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import { holderOfName } from '../workspaces/holders.js';
 import { buckets } from '../workspaces/keys.js';
 import { projectRecords, sessionRecords, workspaceRecords } from '../workspaces/indexes.js';
 import { decodeRecord, openTasks, readLease, readRecord } from '../workspaces/rows.js';
 import { activeSession, scheduleDeadline } from '../workspaces/sessions.js';
-import { addTask, removeTask, storeLease } from '../workspaces/task-rows.js';
+import { addTask, removeTask, storeLease } from '../workspaces/tasks/rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from '../workspaces/tree.js';
 import { FamilyRecords } from './records.js';
 
@@ -173,7 +173,7 @@ function putTask(
   if (isReady) tx.onDurable(() => waiters.wake(home.projectId));
 }
 
-/** With the same facts as other changes of the thing: readers of a project find it by them. */
+/** With the same facts as other changes of the record, so that readers of a project find it. */
 function announce(
   tx: Transaction,
   noun: string,
@@ -210,7 +210,7 @@ function withLine<Stored, Line>(
   return stored === undefined ? undefined : lineOf(stored);
 }
 
-/** A record that is being purged has no parents any more, and is not exported. */
+/** A record that is being purged has no parents and is not exported. */
 function ownedProject(reader: Reader, project: Project, sealer: Sealer | null): ProjectLine | undefined {
   const user = readRecord(reader, 'workspace', project.workspace_id)?.owner_id;
   return user === undefined ? undefined : projectLine(project, user, sealer);

@@ -10,8 +10,8 @@ import { buckets, metaKey } from './keys.js';
 export type BulkKind = 'purge' | 'dependants' | 'reseal';
 
 /**
- * One bounded step of what the mark's value says. Answers the value for the next step, or null when all is
- * done.
+ * One bounded step of the work in the mark's value. Returns the value for the next step, or null when
+ * everything is done.
  */
 export type BulkStep = (tx: Transaction, value: string) => string | null;
 
@@ -45,7 +45,7 @@ export class BulkWork {
     this.#options = options;
   }
 
-  /** Looks for marks once the transaction that left them is on disk. */
+  /** Looks for marks when the transaction that wrote them is on disk. */
   kickAfter(tx: Transaction): void {
     tx.onDurable(() => this.kick());
   }
@@ -84,7 +84,7 @@ export class BulkWork {
     }
   }
 
-  /** False when there was nothing to do. */
+  /** False if there was nothing to do. */
   #step(tx: Transaction): boolean {
     for (const { key, value } of tx.range(buckets.metadata, { ...prefixRange(prefix), limit: 1 })) {
       const [, , kind] = key.toString().split(':');

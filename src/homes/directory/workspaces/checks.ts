@@ -1,12 +1,12 @@
 /** Checks of a commit on tasks: each refuses the write by throwing. */
-import { claimFailure } from '../../../workspaces/claim-failure.js';
+import { claimFailure } from '../../../workspaces/tasks/claim-failure.js';
 import { versionFailure } from '../../../core/version-failure.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Outage, extendedByOutages } from '../../../core/outages.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Task } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
-import { readHeld } from './task-rows.js';
+import { readHeld } from './tasks/rows.js';
 import { findTask } from './tree.js';
 
 /** Zero is the version of a task that does not exist. */

@@ -1,4 +1,4 @@
-/** Workspaces and projects in the embedded store: verbs over a transaction. */
+/** Workspaces and projects in the data directory: verbs over a transaction. */
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Project, Workspace } from '../../../workspaces/model.js';
@@ -118,7 +118,7 @@ export function updateProject(
   checkVersion(before, ifVersion);
   const after = changeProject(before, patch, tx.nowMs);
   const moves = after.workspace_id !== before.workspace_id;
-  // Only the owner's own workspaces are found, also when the operator moves it.
+  // Only workspaces of the owner are found, also if the operator moves the project.
   if (moves) findWorkspace(tx, workspace.owner_id, after.workspace_id);
   if (moves || after.name !== before.name) checkNameFree(tx, 'project', after.workspace_id, after.name, id);
   if (moves) {

@@ -1,7 +1,4 @@
-/**
- * Which index rows follow from each record of workspaces. Their value is always the record's id: a reader of
- * the seed finds it there.
- */
+/** The index rows of each record of workspaces. Their value is always the record's id, as in the seed. */
 import { type Index, IndexedFamily } from '../indexed-family.js';
 import {
   type Entity,

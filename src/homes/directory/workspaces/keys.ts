@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Entity, Task } from '../../../workspaces/model.js';
 
-/** Each is a bucket of the seed, but for the leases, which it does not have. */
+/** Each is a bucket of the seed, except the leases, which the seed does not have. */
 export const buckets = {
   workspaces: 'workspaces/workspaces',
   projects: 'workspaces/projects',
@@ -42,7 +42,7 @@ const entityOfPrefix: Readonly<Record<string, Entity>> = {
   task: 'task',
 };
 
-/** What kind of record has this id; undefined where it has the id of no kind. */
+/** The kind of the record with this id, or undefined if the id has no known kind. */
 export function entityOf(id: string): Entity | undefined {
   return entityOfPrefix[id.slice(0, id.indexOf('_'))];
 }
@@ -62,7 +62,7 @@ export function indexKey(entity: Entity, type: string, ...parts: string[]): stri
   return key;
 }
 
-/** What every key of such an index begins with. */
+/** The beginning of every key of such an index. */
 export function indexPrefix(entity: Entity, type: string, ...parts: string[]): Buffer {
   return Buffer.from(`${indexKey(entity, type, ...parts)}:`);
 }
@@ -78,7 +78,7 @@ export function unescapePart(part: string): string {
   return part.replaceAll('%3A', ':').replaceAll('%25', '%');
 }
 
-/** A text as part of an index key: itself, or its hash where it is too long. */
+/** A text as part of an index key: itself, or its hash if it is too long. */
 export function indexedText(text: string): string {
   if (Buffer.byteLength(escapePart(text)) <= indexedPartBytesMax) return text;
   return `#${createHash('sha256').update(text).digest('hex')}`;

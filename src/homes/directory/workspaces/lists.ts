@@ -74,7 +74,7 @@ export function listReadyOf(
   );
 }
 
-/** Every owner's, shard after shard: for the operator. */
+/** Records of every owner, shard after shard, for the operator. */
 export function listAllWorkspaces(readers: readonly Reader[], request: NamedListRequest): Listed<Workspace> {
   const prefix = Buffer.from(request.deleted ? 'idx:workspace:deleted:' : 'idx:workspace:owner:');
   const [shardText, after] = splitOnce(request.after ?? '0 ');
@@ -156,7 +156,7 @@ function listRecords<Kind extends Entity>(
   return { items, next: null };
 }
 
-/** A cursor can be forged; no key is longer than the engines take. */
+/** A cursor can be forged; no key is longer than the engines accept. */
 function keyAfter(prefix: Buffer, after: string): Buffer {
   const key = Buffer.concat([prefix, Buffer.from(after)]);
   if (key.length > keyBytesMax) throw invalidCursor();

@@ -1,6 +1,4 @@
-/**
- * Versions of the stored layout: ordered, recorded with the change itself, refused when the data is newer.
- */
+/** Versions of the stored layout: ordered, recorded together with the change, refused if the data is newer. */
 import { StoaError } from '../../../core/errors.js';
 import type { Store } from '../kernel/store.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -11,8 +9,8 @@ export interface Migration {
   /** `001_initial` and so on: what `meta:last_migration` holds afterwards. */
   name: string;
   /**
-   * One bounded step from where the one before ended (null at first). Answers where the next
-   * begins, or null when all is done; the version is recorded in the transaction of that last step.
+   * One bounded step from the end of the previous one (null at first). Returns where the next step begins, or
+   * null when everything is done; the version is recorded in the transaction of that last step.
    */
   step(tx: Transaction, from: string | null): string | null;
 }

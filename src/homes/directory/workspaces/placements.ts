@@ -1,4 +1,4 @@
-/** In which shard each entry of workspaces belongs: with the owner of the workspace above it. */
+/** The shard of each entry of workspaces: the shard of the owner of its workspace. */
 import { userKey } from '../../../identity/user-key.js';
 import type { Placement } from '../kernel/reshard.js';
 import type { Reader } from '../kernel/transaction.js';
@@ -22,14 +22,14 @@ export const workspacesPlacements: Readonly<Record<string, Placement>> = {
   [buckets.metadata]: ({ key }, source) => {
     const [, kind, ...rest] = key.toString().split(':').map(unescapePart);
     const id = rest.at(-1) ?? '';
-    // The version of the layout, and a re-keying that is under way, are the matter of every shard.
+    // The version of the layout, and the marks of a re-keying, are in every shard.
     return (kind === 'open_tasks' || kind === 'work') && entityOf(id) !== undefined
       ? placeOf(source, id)
       : 'every';
   },
 };
 
-/** The ids of workspaces are looked for without knowing their user. */
+/** The ids of workspaces are looked up without their user. */
 export function workspaceDirectoryIds(family: string, key: Buffer): readonly string[] {
   const isRecord =
     family === buckets.workspaces ||
@@ -57,7 +57,7 @@ function ownerOf(source: Reader, id: string): string | undefined {
   return ownerOf(source, 'project_id' in record ? record.project_id : record.session_id);
 }
 
-/** Whose it was, while a purge is under way. */
+/** The owner, while a purge is running. */
 function purgedOwner(source: Reader, id: string): string | undefined {
   const mark = source.get(buckets.metadata, bulkKey('purge', id));
   // Only startPurge writes such marks.

@@ -5,17 +5,17 @@
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { type Entity, isOpen } from '../../../workspaces/model.js';
-import { type DependantsContext, settleDependants } from './dependants.js';
+import { type DependantsContext, settleDependants } from './tasks/dependants.js';
 import { markBulk } from './bulk.js';
 import { projectRecords, sessionRecords } from './indexes.js';
 import { buckets, indexPrefix } from './keys.js';
 import { forgetOpenTasks, readRecord } from './rows.js';
-import { removeTask } from './task-rows.js';
+import { removeTask } from './tasks/rows.js';
 
 /** Each removed task updates this many dependants in the step. Further steps update the rest. */
 const dependantsEachMax = 10;
 
-/** What is being removed. Its own record is gone already; the mark stays until all below it is, too. */
+/** What is being removed. The record itself is already gone. The mark stays until everything below it is gone too. */
 export interface PurgeMark {
   entity: Exclude<Entity, 'task'>;
   id: string;
@@ -28,18 +28,18 @@ export function startPurge(tx: Transaction, mark: PurgeMark): void {
   markBulk(tx, 'purge', mark.id, JSON.stringify(mark));
 }
 
-/** One step: at most `rowsMax` records go. */
+/** One step: removes at most `rowsMax` records. */
 export function purgeStep(tx: Transaction, context: DependantsContext, value: string): string | null {
   // Only startPurge makes such marks.
   const mark = JSON.parse(value) as PurgeMark;
   return removeBelow(tx, context, mark) < context.rowsMax ? null : value;
 }
 
-/** Answers how many records it removed; fewer than `rowsMax` means that nothing is left. */
+/** Returns the number of removed records. Fewer than `rowsMax` means that nothing is left. */
 function removeBelow(tx: Transaction, context: DependantsContext, mark: PurgeMark): number {
   if (mark.entity === 'project') return removeSessions(tx, mark, context.rowsMax);
   if (mark.entity === 'workspace') return removeProjects(tx, mark, context.rowsMax);
-  // The project lives on: tasks of its other sessions may depend on those that go.
+  // The project still exists: tasks of its other sessions may depend on the removed ones.
   return removeTasks(tx, mark, mark.id, context.rowsMax, (id) =>
     settleDependants(tx, { ...context, rowsMax: dependantsEachMax }, id, 'never'),
   );

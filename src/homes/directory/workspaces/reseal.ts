@@ -1,4 +1,4 @@
-/** Re-keying in the embedded store: records go under the current key in steps that survive a restart. */
+/** Re-keying in the data directory: records are encrypted with the current key, in steps that survive a restart. */
 import type { Transaction } from '../kernel/transaction.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import { resealConfig } from '../../../workspaces/config-secrets.js';
@@ -11,7 +11,7 @@ export function startReseal(tx: Transaction): void {
   markBulk(tx, 'reseal', 'all', 'workspace:');
 }
 
-/** One step from the key `from` on. Neither version nor updated_at move. */
+/** One step from the key `from` on. Version and updated_at do not change. */
 export function resealStep(
   tx: Transaction,
   sealer: Sealer,

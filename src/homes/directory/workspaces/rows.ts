@@ -10,7 +10,7 @@ export interface Records {
   task: Task;
 }
 
-/** A lease with the timer that will look after it. A heartbeat leaves the timer where it is. */
+/** A lease with its timer. A heartbeat does not change the timer. */
 export interface StoredLease extends TaskLease {
   timerAtMs: number;
 }
@@ -25,7 +25,7 @@ export function readRecord<Kind extends Entity>(
 }
 
 export function decodeRecord<Kind extends Entity>(_entity: Kind, value: Buffer): Records[Kind] {
-  // The bucket holds nothing but what the families of `indexes.ts` put there.
+  // Only the families of `indexes.ts` write into this bucket.
   return JSON.parse(value.toString()) as Records[Kind];
 }
 
@@ -39,7 +39,7 @@ export function dropIndex(tx: Transaction, key: string): void {
 
 export function readLease(reader: Reader, taskId: string): StoredLease | undefined {
   const value = reader.get(buckets.leases, leaseKey(taskId));
-  // The family holds nothing but what writeLease put there.
+  // Only writeLease writes into this family.
   return value === undefined ? undefined : (JSON.parse(value.toString()) as StoredLease);
 }
 
@@ -51,7 +51,7 @@ export function removeLease(tx: Transaction, taskId: string): void {
   tx.delete(buckets.leases, leaseKey(taskId));
 }
 
-/** How many open tasks a project or session has: kept, not counted. */
+/** The number of open tasks of a project or session. It is stored, not counted each time. */
 export function openTasks(reader: Reader, entity: 'project' | 'session', id: string): number {
   return Number(reader.get(buckets.metadata, openTasksKey(entity, id)) ?? 0);
 }

@@ -1,4 +1,4 @@
-/** Work sessions in the embedded store: verbs over a transaction, and the limits that a sweeper keeps. */
+/** Work sessions in the data directory: verbs over a transaction, and the time limits that the sweeper enforces. */
 import { type Outage, extendedByOutages } from '../../../core/outages.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -66,7 +66,7 @@ export function updateSession(
   return after;
 }
 
-/** The session goes at once, its tasks in steps. */
+/** The session is removed at once, its tasks in steps. */
 export function deleteSession(
   tx: Transaction,
   owner: Owner,

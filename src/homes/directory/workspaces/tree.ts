@@ -1,4 +1,4 @@
-/** From a record up to the workspace that says whose it is. */
+/** Finds the workspace of a record, and with it the owner. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Project, Task, WorkSession, Workspace } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
@@ -19,7 +19,7 @@ export interface TaskPath extends SessionPath {
   task: Task;
 }
 
-/** With `deleted`, a deleted one is found too. */
+/** With `deleted`, a deleted record is found too. */
 export function findWorkspace(reader: Reader, owner: Owner, id: string, deleted = false): Workspace {
   const workspace = readRecord(reader, 'workspace', id);
   if (workspace === undefined || !isOwner(owner, workspace) || (workspace.deleted_at !== null && !deleted))
@@ -27,7 +27,7 @@ export function findWorkspace(reader: Reader, owner: Owner, id: string, deleted 
   return workspace;
 }
 
-/** A project of a deleted workspace is hidden with it, whatever is asked. */
+/** A project of a deleted workspace is always hidden. */
 export function findProject(reader: Reader, owner: Owner, id: string, deleted = false): ProjectPath {
   const project = readRecord(reader, 'project', id);
   const workspace = project === undefined ? undefined : readRecord(reader, 'workspace', project.workspace_id);
@@ -52,7 +52,7 @@ export function findTask(reader: Reader, owner: Owner, id: string): TaskPath {
   return { ...path, task };
 }
 
-/** What stands above a session, hidden or not; undefined while it is being purged. */
+/** The project and workspace of a session, hidden or not. Undefined while it is being purged. */
 export function sessionPath(reader: Reader, id: string): SessionPath | undefined {
   const session = readRecord(reader, 'session', id);
   const project = session === undefined ? undefined : readRecord(reader, 'project', session.project_id);
@@ -77,7 +77,7 @@ export function countOpenTasks(
   if (path.project.deleted_at === null) writeActiveTasks(tx, path.workspace, difference);
 }
 
-/** Derived: it changes neither the version nor updated_at. */
+/** The count is derived, so the version and updated_at do not change. */
 export function countActiveTasks(tx: Transaction, workspaceId: string, difference: number): void {
   const workspace = difference === 0 ? undefined : readRecord(tx, 'workspace', workspaceId);
   if (workspace !== undefined) writeActiveTasks(tx, workspace, difference);

@@ -24,7 +24,7 @@ import type {
   Reporter,
   WorkspacesPort,
 } from '../../../workspaces/port.js';
-import { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
   CompleteRequest,
   FailRequest,
@@ -39,17 +39,17 @@ import type {
 } from '../../../workspaces/schemas.js';
 import { notFound } from '../../../workspaces/workspaces.js';
 import { BulkWork } from './bulk.js';
-import { type DependantsContext, dependantsStep } from './dependants.js';
+import { type DependantsContext, dependantsStep } from './tasks/dependants.js';
 import * as holders from './holders.js';
 import * as lists from './lists.js';
 import { type Migration, migrateWorkspaces } from './migrations.js';
 import { purgeStep } from './purge.js';
-import { ReadyLines } from './ready-line.js';
+import { ReadyLines } from './tasks/ready-line.js';
 import { resealStep, startReseal } from './reseal.js';
 import * as sessions from './sessions.js';
-import { leaseTimer } from './task-rows.js';
+import { leaseTimer } from './tasks/rows.js';
 import { requireClaim, requireTaskVersion } from './checks.js';
-import { TaskVerbs } from './tasks.js';
+import { TaskVerbs } from './tasks/tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './tree.js';
 
 export { workspacesFamilies } from './keys.js';
@@ -207,7 +207,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     ifVersion: number | undefined,
   ): DirectoryStep<Project> {
     return step(this.#store(owner, 'project', id), (tx) => {
-      // Claims that waited before it was deleted may find something now.
+      // Claims that waited before the deletion may find a task now.
       tx.onDurable(() => this.waiters.wake(id, Infinity));
       return holders.restoreProject(tx, owner, id, name, ifVersion);
     });
@@ -371,21 +371,21 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   }
 
   /**
-   * Makes an id findable in the write that makes its record. The owner is looked up only where there are
+   * Enters an id into the directory of ids, in the write of its record. The owner is looked up only with
    * several shards.
    */
   #enter(root: Transaction, id: string, ownerOf: () => string): void {
     if (this.#kernel.stores.length > 1) this.#kernel.enterIn(root, id, userKey(ownerOf()));
   }
 
-  /** The shard of the owner; for the operator, who names none, the directory knows it. */
+  /** The shard of the owner. For the operator, who names no owner, it comes from the directory of ids. */
   #store(owner: Owner, entity: string, id: string): Store {
     const store = owner === null ? this.#kernel.locate(id) : this.#kernel.storeOf(userKey(owner));
     if (store === undefined) throw notFound(entity, id);
     return store;
   }
 
-  /** A check of a task that does not exist fails in its turn, in any shard. */
+  /** A check of a task that does not exist fails later, in any shard. */
   #checkedStore(owner: Owner, id: string): Store {
     return owner === null
       ? (this.#kernel.locate(id) ?? this.#kernel.root)

@@ -6,7 +6,7 @@
  */
 import type { NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
-import { normaliseTime } from '../../../datastore/times.js';
+import { normaliseTime } from '../../../datastore/documents/times.js';
 import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
 
 export const countsTables = `

@@ -20,7 +20,7 @@ import {
   succeeded,
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
-import { timeOfMs } from '../../../datastore/times.js';
+import { timeOfMs } from '../../../datastore/documents/times.js';
 import { wholeUsage } from '../kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
 import { PostgresStep, type RowName } from '../step.js';

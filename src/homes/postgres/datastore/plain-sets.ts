@@ -3,12 +3,12 @@
  * one row of the feed.
  */
 import { documentSet } from '../../../datastore/changes.js';
-import { compareCodePoints } from '../../../datastore/code-point-order.js';
-import { documentId } from '../../../datastore/document-id.js';
-import { sizeOf } from '../../../datastore/merge-document.js';
+import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
+import { documentId } from '../../../datastore/documents/document-id.js';
+import { sizeOf } from '../../../datastore/documents/merge-document.js';
 import type { Scope } from '../../../datastore/model.js';
 import type { DocumentWrite, WriteResult } from '../../../datastore/port.js';
-import { timeOfMs } from '../../../datastore/times.js';
+import { timeOfMs } from '../../../datastore/documents/times.js';
 import { StoaError } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';

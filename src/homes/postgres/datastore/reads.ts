@@ -4,10 +4,10 @@
  */
 import { invalidCursor } from '../../../core/paging.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
-import { afterPrefix } from '../../../datastore/code-point-order.js';
+import { afterPrefix } from '../../../datastore/documents/code-point-order.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { ExportPage, KeyRange } from '../../../datastore/port.js';
-import { normaliseTime, timeOfMs } from '../../../datastore/times.js';
+import { normaliseTime, timeOfMs } from '../../../datastore/documents/times.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
 import { type CountedNamespace, countedNamespaces, mergeCounts } from './counts.js';
 import { type DocumentRow, columnsRead, recordOf, valuesList } from './sql.js';

@@ -2,9 +2,9 @@
  * The tables of the data store in PostgreSQL, and the conversion of rows. Columns have the seed's field
  * names.
  */
-import { documentId } from '../../../datastore/document-id.js';
+import { documentId } from '../../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject } from '../../../datastore/model.js';
-import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/times.js';
+import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/documents/times.js';
 import type { Parameter } from '../connection.js';
 import { countsTables } from './counts.js';
 

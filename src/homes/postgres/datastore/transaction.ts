@@ -3,7 +3,7 @@
  */
 import type { TransactionSql } from 'postgres';
 import { documentDeleted, documentImported, documentSet } from '../../../datastore/changes.js';
-import { compareCodePoints } from '../../../datastore/code-point-order.js';
+import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import {
   checkVersion,
   isLive,
@@ -11,7 +11,7 @@ import {
   requireVersion,
   resultOf,
   sizeOf,
-} from '../../../datastore/merge-document.js';
+} from '../../../datastore/documents/merge-document.js';
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';

@@ -1,5 +1,5 @@
 /** Messaging: the port. Identities and rooms are in PostgreSQL, everything that expires is in Redis. */
-import { importNotice } from '../../../messaging/imports.js';
+import { importNotice } from '../../../messaging/messages/imports.js';
 import type {
   Block,
   DirectMessage,
@@ -34,7 +34,7 @@ import type {
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import type { RateDecision } from '../../../messaging/sliding-windows.js';
+import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { checkCallerToken } from '../identity/token-check.js';
 import { PostgresStep } from '../step.js';

@@ -3,7 +3,7 @@
  * server made them too; what the seed has no column for lies beside them in the schema `messaging`.
  */
 import { StoaError } from '../../../core/errors.js';
-import { globalRoomAlias, globalRoomId } from '../../../messaging/uuid.js';
+import { globalRoomAlias, globalRoomId } from '../../../messaging/identities/uuid.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';
 import { type Migration, migrate } from '../migrate.js';
 import { totalsTables } from './totals.js';

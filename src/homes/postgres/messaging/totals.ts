@@ -3,7 +3,7 @@
  * and rows of other programs are counted too. They have their own tables, because the seed's tables have no
  * columns for them.
  */
-import { topRoomsMax } from '../../../messaging/totals.js';
+import { topRoomsMax } from '../../../messaging/rooms/totals.js';
 
 /**
  * The totals are the sum of this many rows, so that writers on different connections rarely wait for each

@@ -1,14 +1,30 @@
 /** Agents and their leases in PostgreSQL: create, update, change state, delete. */
 import { versionFailure } from '../../../core/version-failure.js';
 import { agentChange } from '../../../registry/announcements.js';
-import { type AgentChange, checkAgentQuota, checkVersion, newAgent } from '../../../registry/changes.js';
-import { checkFence, settled } from '../../../registry/lease.js';
-import { applied, checkNewPut, moved, onActivityTimer, putChange } from '../../../registry/lifecycle.js';
+import {
+  type AgentChange,
+  checkAgentQuota,
+  checkVersion,
+  newAgent,
+} from '../../../registry/lifecycle/changes.js';
+import { checkFence, settled } from '../../../registry/lifecycle/lease.js';
+import {
+  applied,
+  checkNewPut,
+  moved,
+  onActivityTimer,
+  putChange,
+} from '../../../registry/lifecycle/lifecycle.js';
 import { type Lease, type StoredAgent, sessionStatusBytes, stateOf } from '../../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
-import { firstLease, heartbeat as beat, onLeaseTimer, release } from '../../../registry/presence.js';
+import {
+  firstLease,
+  heartbeat as beat,
+  onLeaseTimer,
+  release,
+} from '../../../registry/lifecycle/presence.js';
 import { agentExists, agentNotFound, leaseNumberDiffers } from '../../../registry/refusals.js';
-import { type AgentVerb, checkDeletable } from '../../../registry/transitions.js';
+import { type AgentVerb, checkDeletable } from '../../../registry/lifecycle/transitions.js';
 import { linkOwnerId } from './links.js';
 import { number, text } from './rows.js';
 import { type LockedUser, ensureUser, lockUser } from './users.js';

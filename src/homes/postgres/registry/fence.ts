@@ -1,7 +1,7 @@
 /** Checks fencing numbers inside the transactions of every domain. */
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
-import { checkFence, leaseTimesOf } from '../../../registry/lease.js';
+import { checkFence, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
 import type { Work } from '../work.js';
 import { type Row, agentOf, nowColumn, number, selectAgents } from './rows.js';
 import { userIdOf } from './users.js';

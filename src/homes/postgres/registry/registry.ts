@@ -6,9 +6,9 @@ import { type Caller, operatorCaller } from '../../../core/caller.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type Writer, writeOne } from '../../../core/write.js';
 import { userKey } from '../../../identity/user-key.js';
-import type { AgentChange } from '../../../registry/changes.js';
+import type { AgentChange } from '../../../registry/lifecycle/changes.js';
 import { NanosecondClock, makeAgentId, makeSessionId } from '../../../registry/ids.js';
-import { type CountedLease, checkFence, counted, leaseTimesOf } from '../../../registry/lease.js';
+import { type CountedLease, checkFence, counted, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
 import type { SessionRecord, SessionStatus, StoredAgent, StoredUser } from '../../../registry/model.js';
 import type {
   AgentFilter,
@@ -23,7 +23,7 @@ import type {
   WriteGuard,
 } from '../../../registry/port.js';
 import { agentNotFound } from '../../../registry/refusals.js';
-import type { AgentVerb } from '../../../registry/transitions.js';
+import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';
 import { DatabaseClock } from '../database-clock.js';
 import { PostgresStep, type RowName } from '../step.js';

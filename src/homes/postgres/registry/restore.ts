@@ -4,7 +4,7 @@
  * new comparison.
  */
 import { sessionChange, userChange } from '../../../registry/announcements.js';
-import { restored } from '../../../registry/lifecycle.js';
+import { restored } from '../../../registry/lifecycle/lifecycle.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import { secondSpelling } from '../../../registry/refusals.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';

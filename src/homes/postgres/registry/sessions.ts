@@ -1,5 +1,5 @@
 /** Sessions of agents in PostgreSQL. Opening and closing a session can also change the state of its agent. */
-import { closed, opened } from '../../../registry/lifecycle.js';
+import { closed, opened } from '../../../registry/lifecycle/lifecycle.js';
 import { type SessionRecord, type SessionStatus, sessionStatusBytes } from '../../../registry/model.js';
 import type { KeyedPage, KeyedPageRequest, WriteGuard } from '../../../registry/port.js';
 import { sessionBytes, sessionIdOf } from '../../../registry/ids.js';

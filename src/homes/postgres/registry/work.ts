@@ -1,10 +1,10 @@
 /** The registry's part of a transaction: locked rows, and the time when they were locked. */
 import type { Change } from '../../../core/change.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type LeaseTimes, leaseTimesOf } from '../../../registry/lease.js';
-import type { AgentOutcome, Times } from '../../../registry/lifecycle.js';
+import { type LeaseTimes, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
+import type { AgentOutcome, Times } from '../../../registry/lifecycle/lifecycle.js';
 import type { StoredAgent } from '../../../registry/model.js';
-import type { PresenceOutcome } from '../../../registry/presence.js';
+import type { PresenceOutcome } from '../../../registry/lifecycle/presence.js';
 import { agentNotFound } from '../../../registry/refusals.js';
 import type { Parameter, Queryable } from '../connection.js';
 import type { Work } from '../work.js';

@@ -23,7 +23,9 @@ export async function hasStoa(
     const [found] = await query<{ stoa: boolean; others: boolean }>(
       sql,
       `SELECT to_regclass('cluster.facts') IS NOT NULL AS stoa,
-        coalesce(to_regclass('agents'), to_regclass('rooms'), to_regclass('agent_data_store')) IS NOT NULL AS others`,
+        -- Tables without this one are not of a move that was ended while it made them.
+        to_regclass('stoa_migrations') IS NULL
+          AND coalesce(to_regclass('agents'), to_regclass('rooms'), to_regclass('agent_data_store')) IS NOT NULL AS others`,
     );
     if (found?.stoa === true) return true;
     if (found?.others === true)

@@ -1,7 +1,7 @@
 /** Identities, rooms, messages and direct messages in PostgreSQL and Redis, as exports have them. */
 import type { Change } from '../../../core/change.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
-import { globalRoomId } from '../../../messaging/uuid.js';
+import { globalRoomId } from '../../../messaging/identities/uuid.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';

@@ -14,7 +14,7 @@ import {
   workspaceOf,
 } from '../../../transfer/workspace-lines.js';
 import { type Task, holdsSlot, isOpen } from '../../../workspaces/model.js';
-import { satisfies } from '../../../workspaces/tasks.js';
+import { satisfies } from '../../../workspaces/tasks/tasks.js';
 import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
 import { addTasks } from './new-tasks.js';
 import { type TableAccess, TableRecords } from './records.js';

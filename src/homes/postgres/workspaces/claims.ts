@@ -1,9 +1,9 @@
 /** Claims of tasks in PostgreSQL: claim, renew, and every way in which a claim or a task ends. */
-import { claimFailure } from '../../../workspaces/claim-failure.js';
+import { claimFailure } from '../../../workspaces/tasks/claim-failure.js';
 import { type Task, type TaskLease, isOpen } from '../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../workspaces/port.js';
 import type { CompleteRequest, FailRequest } from '../../../workspaces/schemas.js';
-import * as rules from '../../../workspaces/tasks.js';
+import * as rules from '../../../workspaces/tasks/tasks.js';
 import { updateCounters } from './counters.js';
 import { clockColumn } from '../database-clock.js';
 import { deleteDependencies, settleDependants } from './dependants.js';

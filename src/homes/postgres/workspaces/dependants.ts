@@ -1,5 +1,5 @@
 /** Unblocks or cancels the tasks that depend on a task that has ended. */
-import { blockedForever, cancelTask } from '../../../workspaces/tasks.js';
+import { blockedForever, cancelTask } from '../../../workspaces/tasks/tasks.js';
 import { updateCounters } from './counters.js';
 import { recordOf, selected, taskTable, updateRecord } from './rows.js';
 import type { WorkspacesWork } from './work.js';

@@ -4,7 +4,7 @@
  * notice is made up for by a poll: each server polls the projects of its own waiting claims.
  */
 import { randomUUID } from 'node:crypto';
-import type { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import type { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import { type PostgresSql, listen, query } from '../connection.js';
 
 const channel = 'stoa_tasks_ready';

@@ -5,7 +5,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Task, TaskLease } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
-import type * as rules from '../../../workspaces/tasks.js';
+import type * as rules from '../../../workspaces/tasks/tasks.js';
 import { notFound } from '../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../connection.js';
 import { clockColumn } from '../database-clock.js';

@@ -5,7 +5,7 @@ import { type Task, isOpen } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
 import type { NewTask, TaskPatch } from '../../../workspaces/schemas.js';
 import { checkTakesTasks } from '../../../workspaces/sessions.js';
-import * as rules from '../../../workspaces/tasks.js';
+import * as rules from '../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
 import { updateCounters } from './counters.js';
 import { insertDependencies, settleDependants } from './dependants.js';

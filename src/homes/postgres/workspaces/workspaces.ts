@@ -25,7 +25,7 @@ import type {
   Reporter,
   WorkspacesPort,
 } from '../../../workspaces/port.js';
-import { ReadyWaiters } from '../../../workspaces/ready-waiters.js';
+import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
   CompleteRequest,
   FailRequest,

@@ -9,7 +9,8 @@ import { DataService } from '../../../../src/datastore/service.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 
 const directories: string[] = [];

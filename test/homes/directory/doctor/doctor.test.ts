@@ -19,7 +19,7 @@ import { examineAll } from '../../../../src/homes/directory/kernel/inspect/docto
 import type { Finding } from '../../../../src/operations/model.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const families = [

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { embeddedChecks } from '../../../../src/homes/directory/doctor/doctor.js';
-import { fileWords, readWaiting } from '../../../../src/homes/directory/messaging/words.js';
+import { fileWords, readWaiting } from '../../../../src/homes/directory/messaging/search/words.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
 import { examineAll } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const rounds = 40;

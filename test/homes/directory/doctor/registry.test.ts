@@ -17,7 +17,7 @@ import {
   sessionByAgentKey,
   sessionByStatusKey,
   statusKey,
-} from '../../../../src/registry/keys.js';
+} from '../../../../src/registry/layout/keys.js';
 import { timerKey } from '../../../../src/homes/directory/kernel/timers.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import type { Transaction } from '../../../../src/homes/directory/kernel/transaction.js';

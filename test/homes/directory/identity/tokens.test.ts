@@ -2,7 +2,7 @@
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
 import { DirectoryIdentity } from '../../../../src/homes/directory/identity/identity.js';
-import { openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { IdentityService } from '../../../../src/identity/service.js';
 import { hashToken, newOperatorToken } from '../../../../src/identity/tokens.js';

@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs';
 
 const [compiled, engine, dataDir] = process.argv.slice(2);
-const { openKernel } = await import(`${compiled}/homes/directory/kernel/kernel.js`);
+const { openKernel } = await import(`${compiled}/homes/directory/kernel/open-kernel.js`);
 const { limitsWith } = await import(`${compiled}/core/settings/limits.js`);
 
 const [accounts, transfers, counters] = ['crash/accounts', 'crash/transfers', 'crash/counters'];

@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { kernelFamilies, logFamilies } from '../../../../src/homes/directory/kernel/families.js';
-import { openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { decodeFeed, decodeRedo } from '../../../../src/homes/directory/kernel/feed/log.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';

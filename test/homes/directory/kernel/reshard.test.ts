@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { userKey } from '../../../../src/identity/user-key.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { type Placement, kernelPlacements, reshard } from '../../../../src/homes/directory/kernel/reshard.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 

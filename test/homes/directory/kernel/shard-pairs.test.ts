@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoaError } from '../../../../src/core/errors.js';
 import type { Engine, WriteOperation } from '../../../../src/homes/directory/kernel/engine.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import type { Store } from '../../../../src/homes/directory/kernel/store.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 

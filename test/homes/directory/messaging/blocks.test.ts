@@ -1,7 +1,8 @@
 import { afterEach, expect, it } from 'vitest';
 import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
 import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { FaultyEngine } from '../kernel/faulty-engine.js';
 

@@ -1,14 +1,15 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
-import { Nonces } from '../../../../src/homes/directory/messaging/guards.js';
-import { nonceHash } from '../../../../src/homes/directory/messaging/nonce-hash.js';
+import { Nonces } from '../../../../src/homes/directory/messaging/guards/nonces.js';
+import { nonceHash } from '../../../../src/homes/directory/messaging/guards/nonce-hash.js';
 import { families, nothing } from '../../../../src/homes/directory/messaging/rows.js';
 import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { HashSet } from '../../../../src/core/hash-set.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
-import { uuidBytes } from '../../../../src/messaging/uuid.js';
+import { uuidBytes } from '../../../../src/messaging/identities/uuid.js';
 import { FaultyEngine } from '../kernel/faulty-engine.js';
 
 const agent = '7d3f1c52-0b1e-4c55-9f6e-3a4b5c6d7e8f';

@@ -13,11 +13,12 @@ import { messageOf } from '../../../../src/core/errors.js';
 import type { Entry, RangeOptions, WriteOperation } from '../../../../src/homes/directory/kernel/engine.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { examine } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Message } from '../../../../src/messaging/model.js';
 import { FaultyEngine } from '../kernel/faulty-engine.js';
-import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const hourMs = 3_600_000;
 const unlimited: Partial<Limits> = { messageBytesPerMinuteMax: 1e15, messageClockAheadSecondsMax: 1e9 };

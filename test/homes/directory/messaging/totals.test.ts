@@ -4,10 +4,11 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
 import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Identity } from '../../../../src/messaging/model.js';
-import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { type WrittenPort, writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 let nowMs: number;
 let kernel: Kernel;

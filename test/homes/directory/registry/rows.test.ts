@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { registryFamilies } from '../../../../src/homes/directory/registry/registry.js';
 import { userKey } from '../../../../src/identity/user-key.js';
-import { decodeAgent } from '../../../../src/registry/codec.js';
+import { decodeAgent } from '../../../../src/registry/layout/codec.js';
 import {
   agentIn,
   alice,

@@ -10,7 +10,8 @@ import {
 import { dataFamilies } from '../../../../src/homes/directory/datastore/rows.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
-import { type Kernel, openKernel } from '../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import { openSecrets } from '../../../../src/secrets/secrets.js';
 import type { Bench } from '../../../../src/workspaces/conformance/bench.js';

@@ -16,13 +16,13 @@ import { aicqSignedText, sign, signingKeysOf } from '../../../../src/identity/si
 import { type Stoa, type StoaOptions, openStoa } from '../../../../src/index.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import type { Delivery } from '../../../../src/messaging/port.js';
-import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { createApp, stopApp } from '../../../../src/server/app.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
 const bob = operatorCaller('bob');

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
-import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { type RunningServer, useProgram } from '../../../cli/program.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import * as vitest from 'vitest';
 import { Cluster } from 'ioredis';
-import { newUlid } from '../../../../src/messaging/ulid.js';
-import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import { newUlid } from '../../../../src/messaging/messages/ulid.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';

@@ -9,8 +9,8 @@ import { start as startPostgres } from '../../../servers/postgres.js';
 import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
-import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 
 let redis: HaltingServer;
 

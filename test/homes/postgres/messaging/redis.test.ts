@@ -8,13 +8,13 @@ import {
   totalsStatement,
 } from '../../../../src/homes/postgres/messaging/totals.js';
 import { migrateMessaging } from '../../../../src/homes/postgres/messaging/schema.js';
-import { newUlid } from '../../../../src/messaging/ulid.js';
+import { newUlid } from '../../../../src/messaging/messages/ulid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
 import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { Desk, Stream, roomy } from '../../../messaging/kit.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 let redis: TestServer;
 

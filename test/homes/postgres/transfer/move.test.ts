@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type Stoa, type StoaOptions, openStoa } from '../../../../src/index.js';
+import { type Stoa, openStoa } from '../../../../src/index.js';
 import type { TaskLine } from '../../../../src/transfer/kinds.js';
 import type { RecordStore } from '../../../../src/transfer/port.js';
 import type { MoveStep } from '../../../../src/transfer/move/move.js';
@@ -25,8 +25,11 @@ const target: Opening = { secretKeys: sharedKeys };
 const back: Opening = {};
 const opened: Stoa[] = [];
 
-async function open(place: Opening, more: Partial<StoaOptions> = {}): Promise<Stoa> {
-  const stoa = await openStoa({ ...place, onError: () => undefined, sweepIntervalMs: 3_600_000, ...more });
+/** Time stands still, so that no lease ends between two looks. */
+const nowMs = Date.now();
+
+async function open(place: Opening): Promise<Stoa> {
+  const stoa = await openStoa({ ...place, onError: () => undefined, clock: () => nowMs });
   opened.push(stoa);
   return stoa;
 }

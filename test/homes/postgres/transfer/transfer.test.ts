@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
-import { globalRoomId } from '../../../../src/messaging/uuid.js';
+import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from '../../../transfer/kit.js';
-import { writtenPort } from '../../../../src/messaging/conformance/written-port.js';
+import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 let directory: string;
 let redis: TestServer;
@@ -25,6 +25,10 @@ async function save(lines: readonly string[], name: string): Promise<string> {
   return path;
 }
 
+/** Time stands still, so that no claim ends between two looks. */
+const nowMs = Date.now();
+const clock = (): number => nowMs;
+
 /** A Stoa on PostgreSQL and Redis. */
 async function openPostgres(): Promise<Stoa> {
   const { url } = await sharedPostgres();
@@ -34,6 +38,7 @@ async function openPostgres(): Promise<Stoa> {
     secretKeys: sharedKeys,
     redis: redis.url,
     onError: () => undefined,
+    clock,
   });
   opened.push(stoa);
   return stoa;
@@ -46,7 +51,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'stoa-transfer-postgres-'));
   redis = await startRedis();
   await noteServer(redis.describe);
-  source = await openStoa({ data: '', engine: 'memory', sweepIntervalMs: 3_600_000 });
+  source = await openStoa({ data: '', engine: 'memory', clock });
   await fill(source);
   // A message in the name that the server keeps, so that there is an identity of that kind.
   await source.messaging.rooms.post(
@@ -95,6 +100,7 @@ describe('an import into PostgreSQL and Redis', () => {
         secretKeys: sharedKeys,
         redis: cluster.url,
         onError: () => undefined,
+        clock,
       });
       await run(stoa, whole);
       expect(comparable(await linesOf(stoa, { withSecrets: true }))).toEqual(
@@ -238,7 +244,7 @@ describe('an import into PostgreSQL and Redis', () => {
 
   it('and back into a data directory is the same again', async () => {
     await run(target, whole);
-    const home = await openStoa({ data: '', engine: 'memory', sweepIntervalMs: 3_600_000 });
+    const home = await openStoa({ data: '', engine: 'memory', clock });
     opened.push(home);
     await run(home, await save(await linesOf(target, { withSecrets: true }), `${randomUUID()}.ndjson`));
     expect(comparable(await linesOf(home, { withSecrets: true }))).toEqual(

@@ -8,9 +8,9 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Block } from '../../../../messaging/model.js';
-import type { ByteWindow } from '../../../../messaging/room-clock.js';
+import type { ByteWindow } from '../../../../messaging/rooms/clock.js';
 import type { SharedTimers } from '../timers.js';
-import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards.js';
+import { isNonceKey, nonceBucketAt, nonceBucketOf, nonceTimer } from '../../messaging/guards/nonces.js';
 import { expiryTimers } from '../../messaging/retention-timers.js';
 import { decodeOrUndefined, families } from '../../messaging/rows.js';
 
@@ -41,7 +41,7 @@ function* inspectNonce(
     return;
   }
   const bucket = nonceBucketOf(key);
-  // Told once, with the first nonce of the bucket. One of the time to come was made under another setting.
+  // Reported once, with the first nonce of the bucket. A bucket in the future was made with another setting.
   for (const before of reader.range(families.nonces, { lt: key, reverse: true, limit: 1 }))
     if (isNonceKey(before.key) && nonceBucketOf(before.key) === bucket) return;
   if (bucket > nonceBucketAt(limits, store.nowMs())) return;

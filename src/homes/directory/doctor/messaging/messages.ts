@@ -15,7 +15,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { type DirectMessage, type Message, isExpired } from '../../../../messaging/model.js';
-import { ulidBytes } from '../../../../messaging/ulid.js';
+import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './times.js';
 import type { TotalsDoctor } from './totals.js';
@@ -25,7 +25,7 @@ import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.
 import { directRecords, messageRecords } from '../../messaging/indexes.js';
 import { readRoom } from '../../messaging/rooms.js';
 import { decodeDirect, decodeMessage, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
-import { indexedId } from '../../messaging/words.js';
+import { indexedId } from '../../messaging/search/words.js';
 
 const idBytes = 16;
 const timeBytes = 6;
@@ -58,7 +58,7 @@ export function messageChecks(doctors: MessageDoctors): Check[] {
   ];
 }
 
-/** The timer that takes the newest message away takes all older ones with it. */
+/** The timer that removes the newest message also removes all older ones. */
 export function* inspectExpiry(
   timers: SharedTimers,
   reader: Reader,
@@ -99,7 +99,7 @@ function* inspectMessage(
   if (room !== undefined) {
     const ahead = [...inspectMessageTime(limits, key, message, store.nowMs())];
     yield* ahead;
-    // What leads to it is made with its new time.
+    // Its index rows are written with its new time.
     if (ahead.length > 0) return;
   }
   yield* inspectRows(reader, messageRecords.rowsOf({ message, id }), `the message ${message.id}`);
@@ -241,7 +241,7 @@ function isFirst(reader: Reader, family: string, prefix: Buffer, key: Buffer): b
   return false;
 }
 
-/** What a row says, or undefined where it says nothing that can be read. */
+/** The content of a row, or undefined if it cannot be read. */
 function readable<Row>(decode: () => Row): Row | undefined {
   try {
     return decode();

@@ -15,7 +15,7 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
-import { uuidBytes, uuidOfBytes } from '../../../../messaging/uuid.js';
+import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { guardChecks } from './guards.js';
 import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js';
@@ -179,7 +179,7 @@ function* inspectActivity(reader: Reader, entry: Entry): Generator<Damage> {
   yield* inspectIndexRow(families.roomsByActivity, entry, rows, 'room');
 }
 
-/** What a row says, or why it cannot be read. */
+/** The content of a row, or the reason why it cannot be read. */
 function readRow<Row extends object>(value: Buffer): Row | string {
   return decodeOrUndefined<Row>(value) ?? 'The row cannot be read: it is not a JSON object.';
 }

@@ -1,15 +1,15 @@
 /**
- * What `stoa doctor` does about messages of the time to come: a clock that was ahead has given them. They
- * would outlive the others, and everything posted after them follows their time. Each gets the next time
- * after those before it, oldest first, so that their order stays; its id stays too.
+ * Repairs messages with a time in the future, which come from a clock that was ahead. They would be kept longer
+ * than others, and every later message would get a time after them. Each gets the next time after those before
+ * it, oldest first, so that their order stays; its id stays too.
  */
 import { type Damage, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { DirectMessage, Message } from '../../../../messaging/model.js';
-import { nextTsMs } from '../../../../messaging/room-clock.js';
-import { uuidBytes } from '../../../../messaging/uuid.js';
+import { nextTsMs } from '../../../../messaging/rooms/clock.js';
+import { uuidBytes } from '../../../../messaging/identities/uuid.js';
 import { moveDirect } from '../../messaging/inboxes.js';
 import { roomRecords } from '../../messaging/indexes.js';
 import { moveMessage, readRoom } from '../../messaging/rooms.js';
@@ -20,7 +20,7 @@ export function latestTsMs({ messageClockAheadSecondsMax }: Limits, nowMs: numbe
   return nowMs + messageClockAheadSecondsMax * 1000;
 }
 
-/** The time of the newest message under a room or an agent, not after `untilMs`; 0 where there is none. */
+/** The time of the newest message under a room or an agent, not after `untilMs`; 0 if there is none. */
 export function newestTsMs(reader: Reader, family: string, id: Buffer, untilMs?: number): number {
   const bounds = untilMs === undefined ? prefixRange(id) : { gte: id, lte: timedKey(id, untilMs) };
   for (const { key } of reader.range(family, { ...bounds, reverse: true, limit: 1 })) return timeOfKey(key);
@@ -76,7 +76,7 @@ export function* inspectDirectTime(
   };
 }
 
-/** A room that was last active in the time to come would lead the list of rooms until then. */
+/** A room whose last activity is in the future would be first in the list of rooms until then. */
 export function* inspectActivityTime(
   limits: Limits,
   key: Buffer,

@@ -1,4 +1,4 @@
-/** What `stoa doctor` checks of the totals of `/stats`: each against the rows that it counts. */
+/** What `stoa doctor` checks of the totals of `/stats`: each is compared with the rows that it counts. */
 import {
   type Check,
   type Damage,
@@ -11,8 +11,8 @@ import {
 } from '../../kernel/inspect/doctor.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { byRank, topRoomsMax } from '../../../../messaging/totals.js';
-import { uuidBytes } from '../../../../messaging/uuid.js';
+import { byRank, topRoomsMax } from '../../../../messaging/rooms/totals.js';
+import { uuidBytes } from '../../../../messaging/identities/uuid.js';
 import { type RoomRow, decodeOrUndefined, encode, families } from '../../messaging/rows.js';
 import { type CountsRow, type TopRow, countsKey, topKey } from '../../messaging/totals.js';
 
@@ -123,8 +123,8 @@ function* countAll(reader: Reader): Generator<typeof turn, Counted> {
 }
 
 /**
- * Totals of nothing have no row. The number of messages is a running total: it never falls, and nothing but the messages
- * that are left bounds it. The last activity is by the clock of then, which may have been set back since.
+ * Totals of 0 have no row. The number of messages never falls, so it is only compared with the messages that
+ * are left. The clock of the last activity may have been set back since.
  */
 function isRight(
   counts: CountsRow | undefined,

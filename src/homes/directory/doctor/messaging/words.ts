@@ -11,8 +11,8 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { type Message, isExpired } from '../../../../messaging/model.js';
-import { indexWords } from '../../../../messaging/tokenizer.js';
-import { ulidBytes } from '../../../../messaging/ulid.js';
+import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { latestTsMs } from './times.js';
 import type { SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
@@ -35,7 +35,7 @@ import {
   timeOf,
   WaitingWords,
   wordPrefix,
-} from '../../messaging/words.js';
+} from '../../messaging/search/words.js';
 
 const batchBytes = 2 * idBytes;
 /** Messages whose words are remembered: the lists of a segment name the same ones again and again. It saves 36 % of a run over 2,600 messages. */
@@ -109,7 +109,7 @@ export class WordDoctor {
     return false;
   }
 
-  /** Read again where a filing has added one. */
+  /** Read again if a new segment was added. */
   #segmentsOf(reader: Reader): readonly number[] {
     let newest: number | undefined;
     for (const { key } of reader.range(families.wordSegments, { reverse: true, limit: 1 }))
@@ -164,7 +164,7 @@ export class WordDoctor {
       };
       return;
     }
-    // The next segment begins after the newest message that was filed.
+    // The next segment begins after the newest indexed message.
     if (timeOf(key) > latestTsMs(this.#limits, store.nowMs())) {
       yield surplusRow(
         families.wordBatches,
@@ -240,7 +240,7 @@ export class WordDoctor {
       if (at > 0 && Buffer.compare(value.subarray(at - entryBytes, at - entryBytes + idBytes), id) >= 0)
         return 'The list is not in order.';
       const words = this.#wordsOfMessage(reader, id, value.subarray(at + idBytes, at + entryBytes));
-      // A message that is gone stays in its lists until they go.
+      // A deleted message stays in its lists until they are removed.
       if (words !== 'gone' && !words.has(word))
         return `The list contains a message without the word "${word}".`;
     }
@@ -273,7 +273,7 @@ export class WordDoctor {
   }
 }
 
-/** Which lists some batch will drop. Batches are read as the walk comes to their segment, not all at once. */
+/** The lists that a batch will remove. Batches are read as the walk comes to their segment, not all at once. */
 class ListsInBatches {
   #segment: number | undefined;
   #own = new Set<string>();
@@ -312,7 +312,7 @@ function lateLists(reader: Reader): Set<string> {
   return late;
 }
 
-/** The message with this id, or undefined where another one, or none, has its place. */
+/** The message with this id, or undefined if another message, or none, is at its key. */
 function readMessage(reader: Reader, id: Buffer, room: Buffer): Message | undefined {
   const key = timedKey(room, timeOf(id));
   const value = reader.get(families.messages, key);

@@ -1,12 +1,12 @@
-/** What several checks of the registry ask: whether an agent is there, and whether a kept count is right. */
+/** Questions of several checks of the registry: whether an agent exists, and whether a stored count is correct. */
 import { type Found, eachRow, type turn, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { agentCountKey, agentKey } from '../../../../registry/keys.js';
+import { agentCountKey, agentKey } from '../../../../registry/layout/keys.js';
 import { registryFamilies as families } from '../../registry/families.js';
 import { readCount, writeCount } from '../../registry/rows.js';
 
-/** Knows agents by their id alone, for one examination. */
+/** Finds agents by their id alone, for one examination. */
 export class AgentOwners {
   /**
    * Existing agents that their row by id does not lead to. That row is repaired or reported; rows that name

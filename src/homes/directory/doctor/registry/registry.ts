@@ -16,8 +16,13 @@ import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import { timerKey } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { decodeAgent, encodeUser } from '../../../../registry/codec.js';
-import { agentKey, agentKeyBytes, sessionStatusPrefix, userKeyBytes } from '../../../../registry/keys.js';
+import { decodeAgent, encodeUser } from '../../../../registry/layout/codec.js';
+import {
+  agentKey,
+  agentKeyBytes,
+  sessionStatusPrefix,
+  userKeyBytes,
+} from '../../../../registry/layout/keys.js';
 import type { AgentMeta, AgentRecord, Lease } from '../../../../registry/model.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { AgentOwners, countRows, inspectAgentCount } from './owner.js';
@@ -127,7 +132,7 @@ function* inspectMeta(reader: Reader, record: AgentRecord, agentKey: Buffer): Ge
       (tx) => {
         const known =
           tx.get(families.userNames, agentKey.subarray(0, userKeyBytes))?.toString() ?? record.user_id;
-        // A version that no reader has seen: an old one must not match again.
+        // A new version number, so that an old one does not match again.
         const meta: AgentMeta = {
           version: tx.nowMs,
           user: known,
@@ -192,7 +197,7 @@ function* inspectOwner(
   }
 }
 
-/** With a user's first agent, the count of all of them. */
+/** The first agent of a user also checks the count of the user's agents. */
 function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Found> {
   const [first] = [...reader.range(families.agents, { ...prefixRange(user), limit: 1 })];
   if (first?.key.equals(key) === true) yield* inspectAgentCount(reader, user);

@@ -14,9 +14,9 @@ import { kernelFamilies } from '../../kernel/families.js';
 import type { Kernel } from '../../kernel/kernel.js';
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { decodeUser, encodeUser } from '../../../../registry/codec.js';
+import { decodeUser, encodeUser } from '../../../../registry/layout/codec.js';
 import { sessionBytes } from '../../../../registry/ids.js';
-import { countKinds, linkByIdentityKey, linkKinds } from '../../../../registry/keys.js';
+import { countKinds, linkByIdentityKey, linkKinds } from '../../../../registry/layout/keys.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { type AgentOwners, inspectAgentCount } from './owner.js';
 import { registryFamilies as families } from '../../registry/families.js';
@@ -104,7 +104,7 @@ function* inspectUserSettings(reader: Reader, { key, value }: Entry): Generator<
   }
 }
 
-/** Both directions of a link lead to an agent that is there, and to each other. */
+/** Both directions of a link must match, and the agent must exist. */
 function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry): Generator<Damage> {
   const byAgent = key[0] === linkKinds.byAgent;
   const agent = byAgent ? key.subarray(1, 33) : value;
@@ -143,8 +143,8 @@ const agentId = /^[0-9a-f]{64}$/;
 const sessionId = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * Only agents and sessions are taken out of the directory when they go; an id of anything else may lead
- * nowhere.
+ * Only agents and sessions are removed from the directory of ids when they are deleted. Ids of other records
+ * may have no record.
  */
 function* inspectDirectory(kernel: Kernel, { key, value }: Entry, store: Store): Generator<Damage> {
   if (store !== kernel.root) return;

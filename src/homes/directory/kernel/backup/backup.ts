@@ -42,7 +42,7 @@ export interface BackupOptions {
 /** Entries read and framed before other work gets a turn. */
 const entriesPerFrame = 500;
 
-/** Writes a backup and describes it. It appears under its name only when it is whole and on disk. */
+/** Writes a backup and its description. The backup gets its name only when it is complete and on disk. */
 export async function backup(kernel: Kernel, options: BackupOptions): Promise<BackupDescription> {
   try {
     await makeTarget(kernel, options.directory);
@@ -166,7 +166,7 @@ async function copyShards(kernel: Kernel, partial: string, options: BackupOption
   const views = await kernel.betweenPairs(() => Promise.all(kernel.stores.map((store) => store.snapshot())));
   try {
     for (const [shard, store] of kernel.stores.entries()) {
-      // There is a view of each store.
+      // Every store has a snapshot.
       const view = views[shard] as StoreView;
       shards[shard] = await copyShard(store, view, partial, shardFile(shard, 'full'), options, (entries) => {
         done += entries;
@@ -174,7 +174,7 @@ async function copyShards(kernel: Kernel, partial: string, options: BackupOption
       });
     }
   } finally {
-    // Also where no file could be made: a snapshot that stays open keeps all that is deleted from then on.
+    // Closed even if no file could be created: an open snapshot keeps all rows that are deleted later.
     for (const { snapshot } of views) await snapshot.close();
   }
   return shards;

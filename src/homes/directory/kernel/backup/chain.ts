@@ -5,11 +5,11 @@ import { type BackupDescription, type ShardBackup, readDescription } from './des
 import { fileFailure } from '../../../../core/files.js';
 import type { BackupSummaries, BackupSummary } from '../../../../operations/model.js';
 
-/** A directory of backups, looked into. */
+/** The content of a directory of backups. */
 export interface BackupDirectory {
   /** Complete backups, oldest first by their positions, because clocks may be set back. */
   backups: BackupDescription[];
-  /** What has a description that cannot be used. The others do not suffer from it. */
+  /** Backups whose description cannot be used. The other backups can still be used. */
   unreadable: { name: string; error: StoaError }[];
 }
 
@@ -48,12 +48,12 @@ export async function listBackups(directory: string): Promise<BackupDescription[
   return (await readBackups(directory)).backups;
 }
 
-/** How much of a store's history a backup reaches over. */
+/** The part of a store's history that a backup contains. */
 export function transactionsIn({ shards }: BackupDescription): number {
   return shards.reduce((sum, { lsn }) => sum + lsn, 0);
 }
 
-/** The latest moment that a backup holds, by the store's clock. */
+/** The latest time in a backup, by the store's clock. */
 export function newestAtMs({ shards }: BackupDescription): number {
   return Math.max(...shards.map(({ atMs }) => atMs));
 }
@@ -83,7 +83,7 @@ export function summaryOf(
   };
 }
 
-/** Every backup of a directory, oldest first, and what looks like one and cannot be read. */
+/** Every backup of a directory, oldest first, and directories that look like backups and cannot be read. */
 export async function summariesIn(directory: string): Promise<BackupSummaries> {
   const { backups, unreadable } = await readBackups(directory);
   const items = backups.map((backup) => {
@@ -94,8 +94,8 @@ export async function summariesIn(directory: string): Promise<BackupSummaries> {
 }
 
 /**
- * The backups that lead to `name`: a full one first, then increments in order. Refuses a broken chain with
- * the reason.
+ * The backups that lead to `name`: a full one first, then increments in order. Throws with the reason if the
+ * chain is broken.
  */
 export function chainTo(
   backups: readonly BackupDescription[],
@@ -157,9 +157,7 @@ export function chainBytes(chain: readonly BackupDescription[]): number {
   );
 }
 
-/**
- * Every chain of a directory, the one with the newest backup last. A backup whose chain is broken is in none.
- */
+/** Every chain of a directory, the one with the newest backup last. A backup with a broken chain is left out. */
 export function chainsOf(backups: readonly BackupDescription[]): BackupDescription[][] {
   const chains = new Map<BackupDescription, BackupDescription[]>();
   for (const backup of backups) {
@@ -174,7 +172,7 @@ export function chainsOf(backups: readonly BackupDescription[]): BackupDescripti
   return [...chains.values()];
 }
 
-/** The same, but returns the error where the chain is broken. */
+/** Like `chainTo`, but returns the error if the chain is broken. */
 export function chainOrRefusal(
   backups: readonly BackupDescription[],
   name: string,

@@ -1,11 +1,11 @@
-/** `backup.json`: what a backup says of itself, believed only where it can be true. */
+/** `backup.json`: the description of a backup. Every field is checked. */
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
 import { type FileFacts, readSmallFile } from './file.js';
 import { dataFormat, shardDirectory } from '../directory/manifest.js';
 
-/** What one shard was like at the moment of the backup. */
+/** The state of one shard at the moment of the backup. */
 export interface ShardBackup {
   file: FileFacts;
   /** Increments only: they hold the transactions after this one. */
@@ -13,7 +13,7 @@ export interface ShardBackup {
   /** The newest transaction in it, and the newest sequence number of the feed. */
   lsn: number;
   seq: number;
-  /** When that was, by the store's clock. */
+  /** The time of that transaction, by the store's clock. */
   atMs: number;
   /** Entries of a full backup, transactions of an increment. */
   entries: number;
@@ -37,7 +37,7 @@ export interface BackupDescription {
 
 export const descriptionFile = 'backup.json';
 export const backupKeyFile = 'secret.keys';
-/** Far more than the description of any number of shards takes. */
+/** Much larger than the description of the largest number of shards. */
 const descriptionBytesMax = 16 * 1024 * 1024;
 
 const backupName = /^\d{8}T\d{6}-\d{3}Z-(full|incremental)$/;
@@ -46,7 +46,7 @@ export function isBackupName(name: string): boolean {
   return backupName.test(name);
 }
 
-/** By the time, so that names are in the order in which backups were taken. */
+/** Made from the time, so that sorting the names sorts the backups. */
 export function backupNameAt(takenAt: Date, kind: BackupDescription['kind']): string {
   return `${takenAt.toISOString().replaceAll(/[-:]/g, '').replace('.', '-')}-${kind}`;
 }

@@ -1,6 +1,6 @@
 /**
- * Checks a directory before a backup is written to it. Old backups are deleted there, so it may hold nothing
- * else.
+ * Checks a directory before a backup is written to it. Old backups are deleted there, so it must not contain
+ * other files.
  */
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ async function whyForeign(directory: string, name: string, store: string): Promi
       ? undefined
       : `belongs to a different store (${description.store}; this store is ${store})`;
   } catch (error) {
-    // A damaged backup may be one of this store's: it must not stop the ones that come after it.
+    // A damaged backup may belong to this store. It must not prevent later backups.
     if (error instanceof StoaError && (error.code === 'damaged_backup' || error.code === 'newer_data'))
       return undefined;
     throw error;
@@ -47,8 +47,8 @@ async function whyForeign(directory: string, name: string, store: string): Promi
 }
 
 /**
- * False for a link to a directory, because a delete through it would reach elsewhere. True if the path is
- * gone by now.
+ * False for a link to a directory, because deleting through it would delete other files. True if the path no
+ * longer exists.
  */
 export async function isDirectory(path: string): Promise<boolean> {
   try {

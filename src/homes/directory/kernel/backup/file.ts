@@ -1,4 +1,4 @@
-/** The files of a backup: frames of bytes, each with its own checksum, under one hash for the whole. */
+/** The files of a backup: frames of bytes, each with a checksum, and one hash for the whole file. */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
@@ -17,10 +17,10 @@ const headerBytes = 8;
 const flushBytes = 1024 * 1024;
 /** Windows has neither. */
 const noFollow = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
-/** No frame is larger than a group of transactions can be; a larger length means damage. */
+/** A frame is not larger than the largest group of transactions. A larger length means damage. */
 const frameBytesMax = 1024 * 1024 * 1024;
 
-/** Writes frames. A frame of length zero, written by `finish`, says that nothing is missing at the end. */
+/** Writes frames. `finish` writes a frame of length zero, which shows that the file is complete. */
 export class FrameWriter {
   readonly #file: FileHandle;
   readonly #hash = createHash('sha256');
@@ -68,10 +68,7 @@ export class FrameWriter {
   }
 }
 
-/**
- * The payloads of a file in order. Refuses at the first frame that is not as it was written, and a file
- * without its end.
- */
+/** The payloads of a file in order. Throws at the first damaged frame, and for a file without its end. */
 export async function* readFrames(
   path: string,
   facts: FileFacts,
@@ -112,7 +109,7 @@ export async function* readFrames(
   }
 }
 
-/** The content of a small file, or undefined where it does not exist. */
+/** The content of a small file, or undefined if it does not exist. */
 export async function readSmallFile(path: string, bytesMax: number): Promise<Buffer | undefined> {
   let file: FileHandle;
   try {

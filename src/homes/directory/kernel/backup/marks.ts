@@ -1,6 +1,6 @@
 /**
- * What a store remembers of its backups: how far each chain of increments reaches, so that the redo log is
- * kept until all of them have it, and their names.
+ * What a store records about its backups: their names, and how far each chain of increments reaches. The redo
+ * log is kept until every chain contains it.
  */
 import { kernelFamilies } from '../families.js';
 import type { Reader, Transaction } from '../transaction.js';
@@ -12,9 +12,9 @@ interface BackupMark {
 
 const marksKey = Buffer.from('backup_marks');
 const namesKey = Buffer.from('backups_made');
-/** An increment builds on the newest, so that few names would do; several directories may each have one. */
+/** An increment builds on the newest backup, so few names are needed: one for each directory of backups. */
 const namesKept = 200;
-/** A chain without a new increment for this long no longer holds the log back. */
+/** A chain without a new increment for this long no longer prevents trimming of the log. */
 const forgottenAfterMs = 30 * 24 * 3600 * 1000;
 
 export function putBackupMark(tx: Transaction, directory: string, lsns: readonly number[]): void {
@@ -45,7 +45,7 @@ export function wasMadeHere(reader: Reader, name: string): boolean {
   return readNames(reader)?.includes(name) ?? true;
 }
 
-/** Undefined in a store that has made none since it began to note them. */
+/** Undefined if the store has recorded no backup. */
 function readNames(reader: Reader): string[] | undefined {
   const value = reader.get(kernelFamilies.meta, namesKey);
   return value === undefined ? undefined : (JSON.parse(value.toString()) as string[]);

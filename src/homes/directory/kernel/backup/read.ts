@@ -53,7 +53,7 @@ export async function* readTransactions(
   checkCount(backup, 'transactions', part.entries, count);
 }
 
-/** The key ring in a backup; undefined where the backup has none. */
+/** The key ring in a backup; undefined if the backup has none. */
 export async function readKey(
   directory: string,
   { name, key }: BackupDescription,
@@ -96,7 +96,7 @@ export async function verifyBackups(directory: string, onProgress?: OnProgress):
   ];
 }
 
-/** Reads every byte of one backup. Throws where it differs from what was written. */
+/** Reads every byte of one backup. Throws if it differs from what was written. */
 export async function verifyBackup(
   directory: string,
   backup: BackupDescription,

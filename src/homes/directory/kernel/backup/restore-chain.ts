@@ -1,4 +1,4 @@
-/** Which backups a restore reads, and whether they lead to the point that is wanted. */
+/** Chooses the backups that a restore reads, and checks that they reach the wanted point. */
 import { StoaError } from '../../../../core/errors.js';
 import { chainOrRefusal, chainTo, newestAtMs, positionOfBackup, readBackups } from './chain.js';
 import type { BackupDescription } from './description.js';
@@ -13,7 +13,7 @@ export interface ChainChoice {
   /** The directory that holds the backups. */
   directory: string;
   to?: RestorePoint | undefined;
-  /** A backup to end with; undefined takes the newest, or the first that reaches `to`. */
+  /** A backup to end with; undefined for the newest, or for the first that reaches `to`. */
   name?: string | undefined;
 }
 
@@ -33,7 +33,7 @@ export async function chooseChain(options: ChainChoice): Promise<BackupDescripti
   return chain;
 }
 
-/** Throws where the directory has backups of several stores, or where the newest backup is ambiguous. */
+/** Throws if the directory has backups of several stores, or if the newest backup is ambiguous. */
 function chosen({ directory, to }: ChainChoice, backups: readonly BackupDescription[]): string {
   const stores = new Set(backups.filter(({ kind }) => kind === 'full').map(({ store }) => store));
   const newestOfStores = [...stores].map(
@@ -68,8 +68,8 @@ function ambiguous(reason: string, candidates: readonly BackupDescription[]): St
 }
 
 /**
- * The first backup that reaches the point and builds on a full backup from before it. A broken chain is the
- * last choice.
+ * The first backup that reaches the point and builds on a full backup from before it. A broken chain is used
+ * only if there is no other.
  */
 function backupReaching(backups: readonly BackupDescription[], to: RestorePoint): string {
   const reaching = backups.filter((backup) => reaches(backup, to));

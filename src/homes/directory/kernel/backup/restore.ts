@@ -1,4 +1,4 @@
-/** A chain of backups turned back into a data directory, up to a chosen point. */
+/** Restores a chain of backups into a new data directory, up to a chosen point. */
 import { join } from 'node:path';
 import { StoaError } from '../../../../core/errors.js';
 import { chainBytes } from './chain.js';
@@ -33,7 +33,7 @@ import { type ChainChoice, type ShardPoint, chooseChain, pointOfShards } from '.
 export interface RestoreOptions extends ChainChoice {
   /** The data directory to make; it must not exist, or be empty. */
   target: string;
-  /** The engine of the new directory; undefined takes the one of the backup. */
+  /** The engine of the new directory; undefined for the engine of the backup. */
   engine?: EngineName | undefined;
   families: readonly string[];
   /**
@@ -47,8 +47,8 @@ export interface RestoreOptions extends ChainChoice {
 const commitBytes = 4 * 1024 * 1024;
 
 /**
- * Restores beside the target and renames at the end: a restore that was cut off leaves nothing that looks
- * whole.
+ * Restores into a directory beside the target and renames it at the end. An interrupted restore leaves no
+ * directory that looks complete.
  */
 export async function restore(options: RestoreOptions): Promise<RestoreReport> {
   if (options.engine === 'memory')

@@ -1,6 +1,7 @@
 /**
- * `stoa.durable` in a data directory: the newest transaction of each shard that is known to be on disk, kept outside
- * the databases. A database that ends before it has lost something, or an old file was put in its place.
+ * `stoa.durable` in a data directory: the newest transaction of each shard that is known to be on disk, kept
+ * outside the databases. A database whose newest transaction is older has lost data, or was replaced by an old
+ * file.
  */
 import { type FileHandle, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,7 +23,7 @@ const digits = lineBytes - 1;
 
 const notePath = (dataDir: string): string => join(dataDir, noteFile);
 
-/** A shard whose database ends before the noted transaction. */
+/** A shard whose database ends before the recorded transaction. */
 interface Loss {
   shard: number;
   /** The newest transaction that the database has. */
@@ -44,15 +45,15 @@ export class DurableNote {
     this.#written = written;
   }
 
-  /** Begins the note with what the databases have now. */
+  /** Begins the file with the newest transactions of the databases. */
   static async begin(dataDir: string, manifest: Manifest, lsns: readonly number[]): Promise<DurableNote> {
     await writeDurably(notePath(dataDir), textOf(manifest, lsns));
     return new DurableNote(await open(notePath(dataDir), 'r+'), manifest, lsns);
   }
 
   /**
-   * Notes numbers that are durable. Without a sync: losing the newest note costs nothing but a part of the
-   * protection.
+   * Records numbers that are durable. Without a sync: if the newest record is lost, only a part of the
+   * protection is lost.
    */
   write(lsns: readonly number[]): Promise<void> {
     return this.#queue.run('write', async () => {
@@ -62,7 +63,7 @@ export class DurableNote {
     });
   }
 
-  /** Notes the last numbers, where they are known, and waits for the disk. */
+  /** Records the last numbers, if they are known, and waits for the disk. */
   async close(lsns?: readonly number[]): Promise<void> {
     try {
       if (lsns === undefined) return;
@@ -74,9 +75,7 @@ export class DurableNote {
   }
 }
 
-/**
- * Which shards end before their noted transaction. A note of another store, or a missing note, is ignored.
- */
+/** The shards that end before their recorded transaction. A missing file, or a file of another store, is ignored. */
 async function lossesOf(dataDir: string, manifest: Manifest, lsns: readonly number[]): Promise<Loss[]> {
   const noted = await readNote(dataDir, manifest);
   return lsns.flatMap((lsn, shard) => {
@@ -103,12 +102,12 @@ function lossText(dataDir: string, { shard, lsn, notedLsn }: Loss): string {
   return `The database in ${shardDirectory(dataDir, shard)} ends with transaction ${lsn}, but transaction ${notedLsn} was on disk: ${notedLsn - lsn} acknowledged transactions are missing.`;
 }
 
-/** Whether an error says that transactions are missing, or could be without anybody noticing. */
+/** Whether the error means that transactions are missing, or that missing transactions cannot be detected. */
 export function isLoss(error: unknown): error is StoaError {
   return error instanceof StoaError && error.code === 'damaged_data' && error.details?.['note'] !== undefined;
 }
 
-/** Goes on without the transactions that are missing. The directory must be closed. */
+/** Accepts that transactions are missing. The directory must be closed. */
 export async function acceptLosses(dataDir: string): Promise<void> {
   const lock = await acquireLock(dataDir, {});
   try {

@@ -24,13 +24,13 @@ const lockOwnerSchema = z.object({
 export type LockOwner = z.infer<typeof lockOwnerSchema>;
 
 export interface LockInfo {
-  /** Where the owner answers, for those who are refused. */
+  /** The URL of the owner, for processes that are refused. */
   url?: string | undefined;
 }
 
 export interface DirectoryLock {
   readonly owner: LockOwner;
-  /** Changes what others read about the owner. */
+  /** Changes what other processes read about the owner. */
   update(info: LockInfo): Promise<void>;
   release(): Promise<void>;
 }
@@ -41,7 +41,7 @@ export interface DirectoryLock {
  */
 const touchMs = 5_000;
 
-/** An owner whose process cannot be seen counts as dead after this long without a sign. */
+/** An owner whose process cannot be seen counts as dead after this time without a renewal. */
 const silentMsMax = 30_000;
 
 /** How long another process may take to take over a dead owner's lock before this one gives up. */
@@ -95,12 +95,13 @@ async function tryAcquire(dataDir: string, draft: string, owner: LockOwner): Pro
   if (await linked(draft, path)) return true;
   const found = await readOwner(path);
   if (found === undefined) return false;
-  // Its own draft tells the time of the file system, which need not be that of this machine.
+  // The time of its own draft is the time of the file system, which may differ from the clock of this machine.
   if (await isAlive(found, (await stat(draft)).mtimeMs)) throw lockedBy(dataDir, found.owner);
 
   const claimed = await claimTakeover(dataDir, draft, found.owner.nonce);
   if (claimed === undefined) return false;
-  // Only the holder of the claim may replace this lock, so nobody does between this check and the rename.
+  // Only the holder of the claim may replace this lock, so no other process replaces it between this check and
+  // the rename.
   const still = (await readOwner(path))?.owner.nonce === found.owner.nonce;
   if (still) await rename(await writeDraft(dataDir, owner), path);
   for (const nonce of claimed) await rm(takeoverPath(dataDir, nonce), { force: true });

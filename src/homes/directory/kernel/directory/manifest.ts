@@ -14,7 +14,7 @@ export const dataFormat = 1;
 
 export interface Manifest {
   format: number;
-  /** Names this store, also in its backups. */
+  /** The id of this store, also in its backups. */
   id: string;
   engine: EngineName;
   shards: number;
@@ -41,7 +41,7 @@ export function newManifest(engine: EngineName, shards: number): Manifest {
   return { format: dataFormat, id: randomUUID(), engine, shards, created_at: new Date().toISOString() };
 }
 
-/** The manifest of a directory, or undefined where it does not exist yet. */
+/** The manifest of a directory, or undefined if it does not exist yet. */
 export async function readManifest(dataDir: string): Promise<Manifest | undefined> {
   const path = join(dataDir, 'stoa.json');
   let text: string;
@@ -57,7 +57,7 @@ export async function readManifest(dataDir: string): Promise<Manifest | undefine
   return checkManifest(path, text);
 }
 
-/** Written beside and renamed, so that a crash leaves either no manifest or a whole one. */
+/** Written under another name and renamed, so that a crash leaves either no manifest or a complete one. */
 export async function writeManifest(dataDir: string, manifest: Manifest): Promise<void> {
   const path = join(dataDir, 'stoa.json');
   await writeDurably(path, `${JSON.stringify(manifest, null, 2)}\n`);

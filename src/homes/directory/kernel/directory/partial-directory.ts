@@ -1,4 +1,4 @@
-/** A directory that is filled beside its target and gets the target's name when it is whole. */
+/** A directory that is filled beside its target and gets the target's name when it is complete. */
 import { readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
@@ -92,7 +92,7 @@ export async function removeAbandoned(path: string): Promise<boolean> {
     lock = await acquireLock(path, {});
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // In use, or finished since the look at it.
+    // It is in use, or was finished in the meantime.
     if (code === 'locked' || code === 'ENOENT') return false;
     throw error;
   }
@@ -100,14 +100,14 @@ export async function removeAbandoned(path: string): Promise<boolean> {
   return true;
 }
 
-/** The lock is removed last, so that nobody else begins in a directory that is being deleted. */
+/** The lock is removed last: no other process may start in a directory that is being deleted. */
 async function discard(path: string, lock: DirectoryLock): Promise<void> {
   await empty(path);
   await lock.release();
   await removeEmpty(path);
 }
 
-/** A directory that is not empty belongs to another process by now. */
+/** A directory that is not empty now belongs to another process. */
 async function removeEmpty(path: string): Promise<void> {
   try {
     await rmdir(path);
@@ -126,7 +126,7 @@ function isUnfinishedHere(names: readonly string[]): boolean {
   return names.includes(markFile) || names.every((name) => name.startsWith(lockFile));
 }
 
-/** The names in a directory, or undefined where it does not exist. */
+/** The names in a directory, or undefined if it does not exist. */
 export async function namesIn(path: string): Promise<string[] | undefined> {
   try {
     return await readdir(path);

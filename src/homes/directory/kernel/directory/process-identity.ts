@@ -1,4 +1,4 @@
-/** Which process this is, in words that another process can check later. */
+/** The identity of this process, which another process can check later. */
 import { execFile } from 'node:child_process';
 import { readFile, readlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -6,11 +6,11 @@ import { promisify } from 'node:util';
 
 export interface ProcessIdentity {
   pid: number;
-  /** When the system says the process started, in the system's own words: it tells a reused pid. */
+  /** The start of the process as the system reports it, to detect a reused pid. */
   processStart: string;
-  /** Changes with every boot; empty where the system has no such thing. */
+  /** Changes with every boot; empty if the system has none. */
   bootId: string;
-  /** Pids mean something only within their namespace; empty where there are none. */
+  /** Pids are valid only within their namespace. Empty if the system has no namespaces. */
   pidNamespace: string;
   hostname: string;
 }
@@ -25,7 +25,7 @@ export async function thisProcess(): Promise<ProcessIdentity> {
   };
 }
 
-/** Whether the process is gone, still there, or out of sight from here. */
+/** Whether the process has ended, is running, or cannot be seen from here. */
 export async function processState(other: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'> {
   const here = await thisProcess();
   const sameKernel = here.bootId === '' ? other.hostname === here.hostname : other.bootId === here.bootId;
@@ -53,7 +53,7 @@ async function processStart(pid: number): Promise<string | undefined> {
   // The second field is the program's name in parentheses, and may hold spaces and parentheses itself.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state] = fields;
-  // A zombie has ended; only its parent has not asked how.
+  // A zombie has ended. Only its parent has not read its status.
   if (state === 'Z' || state === 'X') return undefined;
   return fields[22 - 3];
 }

@@ -31,7 +31,7 @@ export async function refuseOtherEngine(dataDir: string, engine: EngineName): Pr
   );
 }
 
-/** With fewer shards than there are, users would be looked for where they are not. */
+/** With a smaller number of shards, users would be looked up in the wrong shard. */
 export async function refuseMoreShards(dataDir: string, { engine, id, shards }: Manifest): Promise<void> {
   const path = shardDirectory(dataDir, shards);
   if (!(await enginesIn(path)).includes(engine)) return;

@@ -1,4 +1,4 @@
-/** The half of an engine that is the same for all: checks, the order of commits, open snapshots, closing. */
+/** The part that all engines share: checks, the order of commits, open snapshots, closing. */
 import { messageOf, StoaError } from '../../../../core/errors.js';
 import { keyBytesMax } from '../engine.js';
 import type { EngineName } from '../../../../core/settings/store-config.js';
@@ -11,15 +11,15 @@ export interface DriverOperation<Family> {
   readonly value: Buffer | undefined;
 }
 
-/** What a driver can hold frozen; families are looked up by the caller. */
+/** A snapshot of a driver. The caller looks up families. */
 export interface DriverSnapshot<Family> {
   next(family: Family, limit: number): Entry[];
   close(): void;
 }
 
 /**
- * The half of an engine that only stores. Its callers have checked every argument: keys have a
- * length that fits, bounds are in order and never empty buffers, the engine is open.
+ * The part of an engine that only stores. The caller has checked every argument: the length of keys, the order
+ * of bounds, no empty bounds, and that the engine is open.
  */
 export interface EngineDriver<Family> {
   readonly name: EngineName;
@@ -27,7 +27,7 @@ export interface EngineDriver<Family> {
   get(family: Family, key: Buffer): Buffer | undefined;
   getMany(family: Family, keys: readonly Buffer[]): (Buffer | undefined)[];
   range(family: Family, options: RangeOptions): Iterator<Entry>;
-  /** Called for one commit at a time. What it rejects with is a StoaError. */
+  /** Called for one commit at a time. It rejects with a StoaError. */
   write(operations: readonly DriverOperation<Family>[]): Promise<void>;
   snapshot(): DriverSnapshot<Family>;
   stats(): EngineStats;
@@ -145,7 +145,7 @@ export class CheckedEngine<Family> implements Engine {
     }
   }
 
-  /** A scan that stops with an error, not a crash below, when the engine is closed under it. */
+  /** A scan that throws an error if the engine is closed during the scan, instead of a crash in native code. */
   #openOnly(family: Family, options: RangeOptions): Iterator<Entry> {
     this.#checkOpen();
     const entries = this.#driver.range(family, options);

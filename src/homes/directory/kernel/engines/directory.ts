@@ -1,4 +1,4 @@
-/** The directory of a database: made, proved writable, and itself on disk. */
+/** The directory of a database: created, checked to be writable, and synced to disk. */
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { readdirSync, statfsSync, statSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path';
 import { messageOf, StoaError } from '../../../../core/errors.js';
 import { fileFailure, makePrivate, privateFile, syncDirectory } from '../../../../core/files.js';
 
-/** Makes the directory, with its parents, and fails clearly when nothing can be written there. */
+/** Creates the directory and its parents. Throws a clear error if it is not writable. */
 export async function prepareDirectory(dataDir: string): Promise<string> {
   const path = resolve(dataDir);
   const probe = join(path, `.probe-${randomUUID()}`);
@@ -36,8 +36,8 @@ export async function prepareDirectory(dataDir: string): Promise<string> {
 }
 
 /**
- * Bytes of the files directly in a directory, or of those with an ending. A file that is deleted meanwhile
- * counts nothing.
+ * Bytes of the files directly in a directory, or of those with an ending. A file that is deleted in the
+ * meantime counts 0.
  */
 export function directorySizeBytes(path: string, ending = ''): number {
   let sizeBytes = 0;
@@ -48,10 +48,7 @@ export function directorySizeBytes(path: string, ending = ''): number {
   return sizeBytes;
 }
 
-/**
- * Bytes that may still be written to the disk of a directory, or Infinity where the file system does not
- * tell.
- */
+/** Bytes that may still be written to the disk of a directory, or Infinity if the file system does not report it. */
 export function freeBytes(path: string): number {
   const { blocks, bavail, bsize } = statfsSync(path);
   return blocks === 0 ? Infinity : bavail * bsize;

@@ -1,4 +1,4 @@
-/** Which engine a name means. Each is loaded only when it is chosen. */
+/** Opens an engine by its name. An engine is loaded only when it is chosen. */
 import { StoaError } from '../../../../core/errors.js';
 import type { EngineName } from '../../../../core/settings/store-config.js';
 import type { Engine, EngineConfig } from '../engine.js';
@@ -12,7 +12,7 @@ export async function openEngine(
     case 'lmdb':
       return (await import('./lmdb.js')).openLmdb(config, families);
     case 'rocksdb':
-      return (await import('./rocksdb.js')).openRocksdb(config, families);
+      return (await import('./rocksdb/open.js')).openRocksdb(config, families);
     case 'memory':
       return (await import('./memory.js')).openMemory(config, families);
     default:

@@ -1,4 +1,4 @@
-/** What must be known of LMDB's file format before LMDB maps the file into memory. */
+/** Checks of LMDB's file format before LMDB maps the file into memory. */
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { endianness } from 'node:os';
@@ -14,10 +14,10 @@ const metaBytes = 160;
 const magic = 0xbeefc0de;
 
 /**
- * Makes an existing file safe to map. One without its two meta pages, which lmdb 3.5 answers with a
- * crash, is refused. One that is shorter than its newest meta page says is lengthened: reading a
- * map beyond the file's end kills the process with SIGBUS, a page of zeros is reported as damage.
- * In a sound file the added pages are free ones, so nothing changes.
+ * Makes an existing file safe to map. One without its two meta pages, which lmdb 3.5 answers with a crash, is
+ * refused. One that is shorter than its newest meta page says is lengthened: reading a map beyond the file's
+ * end kills the process with SIGBUS, a page of zeros is reported as damage. In a valid file the added pages are
+ * free pages, so nothing changes.
  */
 export async function checkFile(path: string): Promise<void> {
   if (endianness() !== 'LE') return;
@@ -59,7 +59,7 @@ interface Meta {
   transaction: bigint;
 }
 
-/** A meta page, or undefined where there is none. */
+/** A meta page, or undefined if there is none. */
 async function readMeta(file: FileHandle, position: number): Promise<Meta | undefined> {
   const page = Buffer.alloc(metaBytes);
   const { bytesRead } = await file.read(page, 0, metaBytes, position);

@@ -27,7 +27,7 @@ interface LmdbRange {
   transaction: ReadTransaction;
 }
 
-/** What is used of lmdb's database class; its own types know neither the read options nor the statistics. */
+/** The used part of lmdb's database class. The types of the package lack the read options and the statistics. */
 interface LmdbDatabase {
   getBinaryFast(key: Buffer, options: { transaction: ReadTransaction }): Uint8Array | undefined;
   getRange(options: LmdbRange): Iterable<Entry>;
@@ -101,8 +101,8 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
   readonly #path: string;
   readonly #root: LmdbRoot;
   /**
-   * The state that reads see, held from one commit to the next. LMDB's writing thread makes a commit
-   * readable some time before the promise of it resolves; reads of a held transaction do not care.
+   * The state that reads see, held from one commit to the next. LMDB's writing thread makes a commit readable
+   * some time before the promise of it resolves; reads of a held transaction do not see it.
    */
   #view: { transaction: ReadTransaction };
 
@@ -121,8 +121,8 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
       throw this.#readFailure(thrown);
     }
     if (shared === undefined) return undefined;
-    // The bytes stand in memory that the next read overwrites, in a larger buffer whose `length` lmdb
-    // has set to theirs. Only a view of exactly them is copied right.
+    // The bytes are in memory that the next read overwrites, in a larger buffer whose `length` lmdb has
+    // changed. Only a view of exactly these bytes is copied correctly.
     return Buffer.from(new Uint8Array(shared.buffer, shared.byteOffset, shared.length));
   }
 
@@ -145,8 +145,8 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
   }
 
   async write(operations: readonly DriverOperation<LmdbDatabase>[]): Promise<void> {
-    // Asked beforehand because a write that fails for want of space makes lmdb 3.5 compose its error
-    // message in too small a buffer, which can end the process.
+    // Checked first: if a write fails because the disk is full, lmdb 3.5 writes its error message into a buffer
+    // that is too small, which can end the process.
     if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
     try {
       await this.#root.batch(() => {

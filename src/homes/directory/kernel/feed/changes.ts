@@ -1,4 +1,4 @@
-/** The change feed: every visible commit in order, readable from any kept position, live at the end. */
+/** The change feed: every visible commit in order, readable from any stored position, and live at the end. */
 import { StoaError } from '../../../../core/errors.js';
 import { kernelFamilies } from '../families.js';
 import { decodeFeed, positionKey } from './log.js';
@@ -19,7 +19,7 @@ import { nextTurn } from '../../../../core/waiting/yielding.js';
  * counts as one.
  */
 const changesScannedMax = 2_000;
-/** Changes kept decoded in memory a shard: readers near the end share them. */
+/** Decoded changes in memory for each shard, shared by readers near the end. */
 const recentChangesMax = 10_000;
 
 export class ChangeFeed implements Feed {
@@ -71,7 +71,7 @@ export class ChangeFeed implements Feed {
    * reader costs no memory. A reader that falls behind the stored part gets `resync`.
    */
   follow(options: FollowOptions): AsyncGenerator<FeedPage> {
-    // Without a position it begins with what happens after this call, not after the first look.
+    // Without a position it begins with changes after this call, not after the first read.
     return this.#pages({ ...options, since: options.since ?? this.newest() });
   }
 
@@ -82,7 +82,7 @@ export class ChangeFeed implements Feed {
       const page = this.read({ ...options, since });
       since = page.position;
       const idleLeftMs = quietSinceMs + options.idleMs - performance.now();
-      // Also while other changes are filtered out, so that the position does not grow old.
+      // Moved also when changes are filtered out, so that the position does not become too old.
       if (page.commits.length > 0 || idleLeftMs <= 0) {
         yield page;
         quietSinceMs = performance.now();
@@ -131,8 +131,8 @@ export class ChangeFeed implements Feed {
   }
 
   /**
-   * Until something is committed that is accepted, the time is over or the reader has left; answers
-   * the position up to which nothing was. Nothing happens between a read and this.
+   * Waits until an accepted change is committed, the time is over or the reader has left. Returns the position
+   * up to which no change was accepted. Must be called right after a read, without awaiting.
    */
   #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
     return new Promise((resolve) => {
@@ -140,7 +140,7 @@ export class ChangeFeed implements Feed {
         clearTimeout(timeout);
         this.#waiting.delete(reader);
         signal.removeEventListener('abort', wake);
-        // What was shown while it slept was not for it.
+        // The filter did not accept the changes since then.
         resolve(encodePosition(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))));
       };
       const at = decodePosition(since, this.#shards.length);
@@ -151,7 +151,7 @@ export class ChangeFeed implements Feed {
     });
   }
 
-  /** A reader who would not accept any of it sleeps on: thousands may wait for different things. */
+  /** A reader that accepts none of these changes is not woken: thousands may wait for different changes. */
   #wake(shard: number, commits: readonly Commit[]): void {
     const last = commits.at(-1);
     if (last === undefined) return;
@@ -166,7 +166,7 @@ class FeedShard {
   /** Consecutive commits up to the newest. */
   #recent: Commit[] = [];
   #recentChanges = 0;
-  /** The record of the last look into the log: readers go through it commit by commit. */
+  /** The record that was read last from the log. Readers go through it commit by commit. */
   #record: readonly Commit[] = [];
 
   constructor(store: Store, onCommit: (commits: readonly Commit[]) => void) {
@@ -181,13 +181,13 @@ class FeedShard {
     return this.store.sequence;
   }
 
-  /** The oldest sequence number that is kept; one past the newest when nothing is. */
+  /** The oldest stored sequence number, or one after the newest if none is stored. */
   get first(): number {
     const { first, last } = this.store.feedExtent();
     return first === 0 ? last + 1 : first;
   }
 
-  /** Whether everything after this number can still be read. What is recent needs no look at the disk. */
+  /** Whether everything after this number can still be read. Recent numbers are answered from memory. */
   holdsAfter(seq: number): boolean {
     if (seq >= this.last) return seq === this.last;
     const recent = this.#recent[0];
@@ -200,7 +200,7 @@ class FeedShard {
     return commitIn(this.#recent, wanted) ?? commitIn(this.#record, wanted) ?? this.#load(wanted);
   }
 
-  /** Lets go of the oldest half when it grows too large. */
+  /** Removes the oldest half when it is too large. */
   #remember(commits: readonly Commit[]): void {
     for (const commit of commits) {
       this.#recent.push(commit);
@@ -226,13 +226,13 @@ class FeedShard {
   }
 }
 
-/** Sequence numbers have no gaps, so that the place in a run of commits is a subtraction. */
+/** Sequence numbers have no gaps, so the index of a commit is a subtraction. */
 function commitIn(commits: readonly Commit[], seq: number): Commit | undefined {
   const first = commits[0];
   return first === undefined || seq < first.seq ? undefined : commits[seq - first.seq];
 }
 
-/** One number a shard, joined with dots; with a single shard it is just the sequence number. */
+/** One number for each shard, joined with dots. With one shard it is the sequence number. */
 function encodePosition(at: readonly number[]): string {
   return at.join('.');
 }

@@ -3,9 +3,9 @@ import { StoaError, messageOf } from '../../../../core/errors.js';
 import type { WriteOperation } from '../engine.js';
 import type { Commit } from '../../../../feed/port.js';
 
-/** Everything one transaction wrote, enough to do it again. */
+/** Everything that one transaction wrote. It can be replayed from this. */
 export interface RedoTransaction {
-  /** The number of the transaction in the redo log; it grows by one with each that writes. */
+  /** The number of the transaction in the redo log; each transaction that writes gets the next number. */
   lsn: number;
   atMs: number;
   /** The sequence number in the feed and what it announced, or null when it announced nothing. */
@@ -14,8 +14,8 @@ export interface RedoTransaction {
 }
 
 /**
- * A record of either log starts with the bytes written to that log before it, so that its size is a
- * subtraction.
+ * A record of either log starts with the bytes written to that log before it, so that the size of a part of the
+ * log is a subtraction.
  */
 export interface LogRecord<T> {
   bytesBefore: number;
@@ -36,7 +36,7 @@ export function positionOf(key: Buffer): number {
   return Number(key.readBigUInt64BE(0));
 }
 
-/** A commit as both logs write it. Throws where a change holds what JSON cannot say. */
+/** A commit as both logs write it. Throws if a change contains something that is not JSON. */
 export function commitText(commit: Commit): string {
   return JSON.stringify(commit);
 }
@@ -60,8 +60,8 @@ export function decodeFeed(value: Buffer): LogRecord<Commit> {
 }
 
 /**
- * Redo records are binary: they carry every written value. `texts` are those of the transactions with a
- * commit, in order.
+ * Redo records are binary, because they contain every written value. `texts` are those of the transactions with
+ * a commit, in order.
  */
 export function encodeRedo(
   bytesBefore: number,
@@ -199,7 +199,7 @@ class Writer {
     this.u16(value);
   }
 
-  /** Two halves: BigInt would cost an allocation a number, and every number here is below 2^53. */
+  /** Written as two halves: a BigInt would need an allocation for each number, and every number here is below 2^53. */
   u64(value: number): void {
     this.u32(Math.floor(value / 0x1_0000_0000));
     this.u32(value >>> 0);

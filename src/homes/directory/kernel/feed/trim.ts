@@ -1,4 +1,4 @@
-/** Takes the oldest records off the change feed and the redo log, in small steps. */
+/** Removes the oldest records of the change feed and the redo log, in small steps. */
 import { kernelFamilies } from '../families.js';
 import { decodeFeed, positionOf, redoBytesBefore } from './log.js';
 import type { Store } from '../store.js';
@@ -7,8 +7,8 @@ import type { Store } from '../store.js';
 const stepRecords = 128;
 
 /**
- * Trims both logs to their limits; returns how many records went. `backedUpLsn`: the redo log up to there is
- * in a backup.
+ * Trims both logs to their limits; returns the number of removed records. `backedUpLsn`: the redo log up to
+ * there is in a backup.
  */
 export async function trimLogs(store: Store, backedUpLsn = 0): Promise<number> {
   return (await trimFeed(store)) + (await trimRedo(store, backedUpLsn));
@@ -46,8 +46,8 @@ function redoEnd(store: Store): number {
 }
 
 /**
- * Removes from the front while `remove` returns true. The newest record stays, because it holds the
- * numbering.
+ * Removes from the front while `remove` returns true. The newest record stays, because the next number is
+ * derived from it.
  */
 async function trim(
   store: Store,

@@ -12,13 +12,11 @@ export interface Damage extends Finding {
   store?: Store;
 }
 
-/**
- * Yielded by a check in the middle of a long count: others may have a turn here. No scan is open across it.
- */
+/** Yielded by a check during a long count, so that other work can run. No scan is open at this point. */
 export const turn = Symbol('turn');
 export type Found = Damage | typeof turn;
 
-/** Rows that a count goes over between two turns. */
+/** Rows that are counted before other work can run. */
 const rowsPerTurn = 200;
 
 /** Calls back for every row of a range and lets other work run in between. */
@@ -46,7 +44,7 @@ export function* eachRow(
 /** One family, walked in key order. Each domain has its own checks; their order is the order of repair. */
 export interface Check {
   family: string;
-  /** What is wrong with this row, or with rows that follow from it. */
+  /** The damage of this row, and of rows that depend on it. */
   inspect(reader: Reader, entry: Entry, store: Store): Iterable<Found>;
   /** After the walk: damage of the family as a whole, such as a missing single row. */
   conclude?(reader: Reader, store: Store): Iterable<Found>;
@@ -130,19 +128,19 @@ async function* checkRows(
   else for (const damage of sight.damages) yield { ...findingOf(damage), repaired: false };
 }
 
-/** What a look has found. */
+/** The result of one examination of a page. */
 interface Sight {
   damages: Damage[];
-  /** The newest transaction that it saw, of a look that took several turns. */
+  /** For an examination that took several turns: the newest transaction that it saw. */
   lsn: number | undefined;
 }
 
-/** Looks that may be disturbed by writes in their middle before one look holds up everybody. */
+/** Examinations that writes may disturb, before the next one runs in a single turn and delays other work. */
 const looksMax = 3;
 
 /**
- * What is wrong now. Somebody may have written while a long count gave others a turn, which then does not fit: what such
- * a look finds is looked for again, at last in one turn.
+ * The current damage. If writes came during a long examination, its findings may be wrong, so it is repeated,
+ * at last in a single turn.
  */
 async function look(store: Store, find: (reader: Reader) => Iterable<Found>): Promise<Sight> {
   const slices = new Slices();
@@ -196,7 +194,7 @@ function damagesIn(found: Iterable<Found>): Damage[] {
   return Array.from(found).filter((one) => one !== turn);
 }
 
-/** Several rows of a page may miss the same one. */
+/** Several rows of a page may need the same missing row. */
 function withoutRepeats(damages: readonly Damage[]): Damage[] {
   return [...new Map(damages.map((damage) => [JSON.stringify(findingOf(damage)), damage])).values()];
 }
@@ -207,7 +205,7 @@ function findingOf({ family, key, kind, problem, repair }: Damage): Finding {
 
 // Words for the usual kinds of damage.
 
-/** A row that should be there. */
+/** A missing row. */
 export function missingRow(
   family: string,
   key: Buffer,
@@ -226,7 +224,7 @@ export function missingRow(
   };
 }
 
-/** A row that should not be there. */
+/** A row that must not exist. */
 export function surplusRow(
   family: string,
   key: Buffer,
@@ -245,7 +243,7 @@ export function surplusRow(
   };
 }
 
-/** A row that says something else than it should. */
+/** A row with the wrong content. */
 export function wrongRow(
   family: string,
   key: Buffer,
@@ -262,7 +260,7 @@ export function wrongRow(
   };
 }
 
-/** Damage that only a backup can help with. */
+/** Damage that only a restored backup can repair. */
 export function beyondRepair(
   family: string,
   key: Buffer,

@@ -1,4 +1,4 @@
-/** The raw entries of a store, for people who want to see the bytes. */
+/** The raw entries of a store, for `stoa inspect`. */
 import { Decoder } from 'cbor-x';
 import { StoaError } from '../../../../core/errors.js';
 import { didYouMean } from '../../../../core/text/nearest.js';
@@ -8,7 +8,7 @@ import type { Store } from '../store.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
 import type { InspectedEntry } from '../../../../operations/model.js';
 
-/** Where a page ended: the next one begins after this entry. */
+/** The last entry of a page. The next page begins after it. */
 export interface InspectPosition {
   shard: number;
   after: Buffer;
@@ -19,7 +19,7 @@ export interface InspectPage {
   next: InspectPosition | undefined;
 }
 
-/** Entries, and bytes of them, counted before others get a turn. */
+/** Entries and bytes that are counted before other work can run. */
 const entriesPerTurn = 1_000;
 const bytesPerTurn = 4 * 1024 * 1024;
 
@@ -51,8 +51,8 @@ async function knownStats(
 }
 
 /**
- * The same, but counts the entries where an engine only estimates, to the end unless limited: page by page,
- * while other work continues.
+ * Like `knownStats`, but counts the entries if an engine only estimates. It counts page by page while other
+ * work continues.
  */
 export async function countedStats(
   stores: readonly Store[],
@@ -91,9 +91,9 @@ async function countFamily(
   return counted;
 }
 
-/** The family that a name means: its full name, or the part after the slash where only one has it. */
+/** Finds a family by its full name, or by the part after the slash if only one family has it. */
 export function familyNamed(stores: readonly Store[], name: string): string {
-  // The redo log holds every value that was ever written, deleted ones too: no door opens on it.
+  // The redo log contains every value that was ever written, also deleted ones, so it cannot be inspected.
   const families = (stores[0]?.families ?? []).filter((family) => family !== kernelFamilies.redo);
   if (families.includes(name)) return name;
   const meant = families.filter((family) => family.endsWith(`/${name}`));
@@ -118,9 +118,9 @@ export interface InspectOptions {
   prefix: Buffer;
   limit: number;
   from?: InspectPosition | undefined;
-  /** A row as its domain shows it; undefined where no domain decodes it. */
+  /** A row as its domain shows it, or undefined if no domain decodes it. */
   decode?: (family: string, key: Buffer, value: Buffer) => unknown;
-  /** Whether the values of a family stay hidden; what the domain decodes of them is shown. */
+  /** Whether the values of a family stay hidden. The part that the domain decodes is shown. */
   conceals?: (family: string) => boolean;
 }
 
@@ -138,7 +138,7 @@ export function inspectFamily(
     const start =
       from?.shard === shard ? { gt: from.after } : gte !== undefined && gte.length > 0 ? { gte } : {};
     for (const { key, value } of (stores[shard] as Store).range(family, { ...bounds, ...start })) {
-      // One more than the page holds is there: only then is there a next page.
+      // One more entry than the page has exists, so there is a next page.
       if (items.length === limit) return { items, next: last };
       items.push({
         key: key.toString('hex'),
@@ -151,9 +151,7 @@ export function inspectFamily(
   return { items, next: undefined };
 }
 
-/**
- * A row that its domain cannot read is shown as its bytes alone: to look at such a row is what this is for.
- */
+/** A row that its domain cannot read is shown as bytes, because inspection is for such rows. */
 function decodedOf(family: string, key: Buffer, value: Buffer, decode: InspectOptions['decode']): unknown {
   try {
     const known = decode?.(family, key, value);
@@ -181,7 +179,7 @@ function decodeValue(value: Buffer): unknown {
   }
 }
 
-/** CBOR has what JSON has not: 64-bit numbers and bytes. */
+/** CBOR has 64-bit numbers and bytes, which JSON does not have. */
 function plain(value: unknown): unknown {
   if (typeof value === 'bigint')
     return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);

@@ -3,16 +3,14 @@ import { kernelFamilies as families } from '../families.js';
 import { decodeFeed, positionOf } from '../feed/log.js';
 import { timerOf } from '../timers.js';
 
-/**
- * What a row says, or undefined for a family that is not the kernel's. Throws for a row that cannot be read.
- */
+/** The content of a row, or undefined for a family of another part. Throws for a row that cannot be read. */
 export function decodeKernelEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }
 
 /**
- * Without the redo log: it holds every value that was ever written, deleted ones too, and no door opens on
- * it.
+ * Without the redo log, which contains every value that was ever written, also deleted ones, and cannot be
+ * inspected.
  */
 const decoders: Readonly<Record<string, (key: Buffer, value: Buffer) => unknown>> = {
   [families.meta]: (key, value) => ({ note: key.toString(), value: noteOf(value.toString()) }),

@@ -7,7 +7,7 @@ import type { Redis } from 'ioredis';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Block } from '../../../../messaging/model.js';
 import type { BlockPage, NonceClaim, RateKey } from '../../../../messaging/port.js';
-import type { RateDecision } from '../../../../messaging/sliding-windows.js';
+import type { RateDecision } from '../../../../messaging/gate/sliding-windows.js';
 import { type RedisKeys, blockedPrefix } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
 

@@ -4,7 +4,7 @@
  * not found at the score of its own time, such messages are collected in an index beside the set.
  */
 import type { Limits } from '../../../../core/settings/limits.js';
-import { ulidTimeMs } from '../../../../messaging/ulid.js';
+import { ulidTimeMs } from '../../../../messaging/messages/ulid.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, withRedis } from './connection.js';
 

@@ -5,7 +5,7 @@
 import type { Change } from '../../../../core/change.js';
 import { directReceived, messageDeleted, messagePosted } from '../../../../messaging/changes.js';
 import type { Notice } from '../../../../messaging/port.js';
-import { ulidTimeMs } from '../../../../messaging/ulid.js';
+import { ulidTimeMs } from '../../../../messaging/messages/ulid.js';
 import { type RedisConnection, withRedis } from './connection.js';
 
 export const noticeChannel = 'stoa:messaging';

@@ -4,7 +4,7 @@
  */
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Message } from '../../../../messaging/model.js';
-import { indexWords } from '../../../../messaging/tokenizer.js';
+import { indexWords } from '../../../../messaging/messages/tokenizer.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
 

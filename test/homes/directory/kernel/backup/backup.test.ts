@@ -8,7 +8,8 @@ import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.
 import type { EngineName } from '../../../../../src/core/settings/store-config.js';
 import { kernelFamilies } from '../../../../../src/homes/directory/kernel/families.js';
 import type { Snapshot } from '../../../../../src/homes/directory/kernel/engine.js';
-import { type Kernel, openKernel } from '../../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../../src/homes/directory/kernel/kernel.js';
 import { restore } from '../../../../../src/homes/directory/kernel/backup/restore.js';
 import type { Store } from '../../../../../src/homes/directory/kernel/store.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';

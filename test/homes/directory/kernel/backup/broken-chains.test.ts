@@ -28,7 +28,7 @@ import { verifyBackups } from '../../../../../src/homes/directory/kernel/backup/
 import type { BackupVerdict } from '../../../../../src/operations/model.js';
 import { pruneChains } from '../../../../../src/homes/directory/kernel/backup/schedule.js';
 import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.js';
-import { openKernel } from '../../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
 import { restore } from '../../../../../src/homes/directory/kernel/backup/restore.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 

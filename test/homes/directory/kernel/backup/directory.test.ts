@@ -8,7 +8,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { summariesIn } from '../../../../../src/homes/directory/kernel/backup/chain.js';
 import { pruneChains } from '../../../../../src/homes/directory/kernel/backup/schedule.js';
 import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.js';
-import { type Kernel, openKernel } from '../../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 import { useProgram } from '../../../../cli/program.js';
 

@@ -5,7 +5,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { chainTo, listBackups } from '../../../../../src/homes/directory/kernel/backup/chain.js';
 import { backup } from '../../../../../src/homes/directory/kernel/backup/backup.js';
 import { BackupScheduler, pruneChains } from '../../../../../src/homes/directory/kernel/backup/schedule.js';
-import { type Kernel, openKernel } from '../../../../../src/homes/directory/kernel/kernel.js';
+import { openKernel } from '../../../../../src/homes/directory/kernel/open-kernel.js';
+import { type Kernel } from '../../../../../src/homes/directory/kernel/kernel.js';
 import { limitsWith } from '../../../../../src/core/settings/limits.js';
 
 let directory: string;

@@ -190,7 +190,7 @@ describe('rocksdb', () => {
     const outside = join(dataDir, 'src');
     await cp(compiled, outside, { recursive: true });
     await writeFile(join(outside, 'package.json'), '{"type":"module"}');
-    const script = `const { openRocksdb } = await import(${JSON.stringify(join(outside, 'homes/directory/kernel/engines/rocksdb.js'))});
+    const script = `const { openRocksdb } = await import(${JSON.stringify(join(outside, 'homes/directory/kernel/engines/rocksdb/open.js'))});
       await openRocksdb({ data_dir: 'unused' }, []).catch(({ code, fix }) => console.log(JSON.stringify({ code, fix })));`;
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
     expect(JSON.parse(stdout)).toEqual({

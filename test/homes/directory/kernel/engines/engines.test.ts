@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { storeConfigDefaults } from '../../../../../src/core/settings/store-config.js';
 import { openLmdb } from '../../../../../src/homes/directory/kernel/engines/lmdb.js';
 import { openMemory } from '../../../../../src/homes/directory/kernel/engines/memory.js';
-import { openRocksdb } from '../../../../../src/homes/directory/kernel/engines/rocksdb.js';
+import { openRocksdb } from '../../../../../src/homes/directory/kernel/engines/rocksdb/open.js';
 import { engineConformance } from './engine-conformance.js';
 
 engineConformance('lmdb', openLmdb);

@@ -1,0 +1,88 @@
+/** A task, its lease, its timer, its index entries and its dependencies, written and removed together. */
+import { prefixRange } from '../../kernel/engine.js';
+import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Task, TaskLease } from '../../../../workspaces/model.js';
+import { type HeldTask, satisfies } from '../../../../workspaces/tasks/tasks.js';
+import { type PlacedTask, type TaskHome, isReady, taskRecords } from '../indexes.js';
+import { buckets, indexPrefix } from '../keys.js';
+import { type StoredLease, readLease, readRecord, removeLease, writeLease } from '../rows.js';
+
+export const leaseTimer = 'workspaces.lease';
+
+const waitsForNothing: readonly string[] = [];
+
+/** A task with its stored lease. */
+export interface StoredTask extends HeldTask {
+  lease: StoredLease | undefined;
+}
+
+export function readHeld(reader: Reader, task: Task): StoredTask {
+  return { task, lease: readLease(reader, task.id) };
+}
+
+/** A task in its place as the reader sees it. */
+export function placedTask(reader: Reader, task: Task, { projectId, ownerId }: TaskHome): PlacedTask {
+  // Only a pending task that was never claimed can wait for others.
+  const waits = task.status === 'pending' && task.depends_on.length > 0;
+  const waitsFor = waits
+    ? task.depends_on.filter((id) => !satisfies(readRecord(reader, 'task', id)))
+    : waitsForNothing;
+  return { task, projectId, ownerId, waitsFor };
+}
+
+/** Writes a new task. Returns whether it is ready; otherwise it waits for each unfinished task that it depends on. */
+export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
+  const placed = placedTask(tx, task, home);
+  taskRecords.put(tx, undefined, placed);
+  return isReady(placed);
+}
+
+/** Writes the changed task and its lease, and changes the timer if the holder changed. */
+export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
+  taskRecords.put(tx, placedTask(tx, before.task, home), placedTask(tx, after.task, home));
+  if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
+}
+
+/**
+ * Only a new holder and a lost holder change the timer. A heartbeat does not; the handler of the timer checks
+ * the lease again.
+ */
+export function storeLease(
+  tx: Transaction,
+  taskId: string,
+  stored: StoredLease | undefined,
+  lease: TaskLease,
+): void {
+  const timer = (atMs: number): { atMs: number; kind: string; reference: Buffer } => ({
+    atMs,
+    kind: leaseTimer,
+    reference: Buffer.from(taskId),
+  });
+  const hasTimer = stored !== undefined && stored.holder !== null;
+  if (lease.holder === null && hasTimer) tx.unschedule(timer(stored.timerAtMs));
+  if (lease.holder !== null && !hasTimer) tx.schedule(timer(lease.expiresAtMs));
+  const timerAtMs = hasTimer && lease.holder !== null ? stored.timerAtMs : lease.expiresAtMs;
+  writeLease(tx, taskId, { ...lease, timerAtMs });
+}
+
+/** Removes a task and everything that belongs to it. The caller updates the counters. */
+export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
+  const lease = readLease(tx, task.id);
+  if (lease !== undefined) {
+    if (lease.holder !== null)
+      tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(task.id) });
+    removeLease(tx, task.id);
+  }
+  // Whether it is ready is not looked up: the rows of both cases are deleted, and deleting a missing row does
+  // nothing.
+  const waiting = { task, ...home, waitsFor: task.depends_on };
+  taskRecords.remove(tx, waiting);
+  if (task.depends_on.length > 0) taskRecords.move(tx, { ...waiting, waitsFor: waitsForNothing }, undefined);
+}
+
+export function dependants(reader: Reader, taskId: string, limit: number): string[] {
+  return Array.from(
+    reader.range(buckets.indexes, { ...prefixRange(indexPrefix('task', 'dependency', taskId)), limit }),
+    ({ value }) => value.toString(),
+  );
+}

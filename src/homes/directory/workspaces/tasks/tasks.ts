@@ -1,0 +1,311 @@
+/** Tasks in the data directory: verbs over a transaction. */
+import { StoaError } from '../../../../core/errors.js';
+import { prefixRange } from '../../kernel/engine.js';
+import { type Outage, extendedByOutages } from '../../../../core/outages.js';
+import type { Transaction } from '../../kernel/transaction.js';
+import type { Limits } from '../../../../core/settings/limits.js';
+import {
+  type Claim,
+  type Task,
+  type TaskLease,
+  type WorkSession,
+  isOpen,
+} from '../../../../workspaces/model.js';
+import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
+import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
+import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/sessions.js';
+import * as rules from '../../../../workspaces/tasks/tasks.js';
+import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
+import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
+import { type TaskHome, isReady, sessionRecords } from '../indexes.js';
+import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from '../keys.js';
+import { type ReadyEntry, type ReadyLines, frontEntriesMax } from './ready-line.js';
+import { dropIndex, readLease, readRecord, writeLease } from '../rows.js';
+import { wakeSession } from '../sessions.js';
+import {
+  type StoredTask,
+  addTask,
+  changeHeld,
+  leaseTimer,
+  placedTask,
+  readHeld,
+  removeTask,
+  storeLease,
+} from './rows.js';
+import {
+  type ProjectPath,
+  type SessionPath,
+  type TaskPath,
+  countOpenTasks,
+  findProject,
+  findSession,
+  findTask,
+  sessionPath,
+} from '../tree.js';
+
+export interface TaskVerbsOptions {
+  limits: Limits;
+  context: DependantsContext;
+  outages: () => readonly Outage[];
+}
+
+export class TaskVerbs {
+  readonly #limits: Limits;
+  readonly #context: DependantsContext;
+  readonly #lines: ReadyLines;
+  readonly #outages: () => readonly Outage[];
+
+  constructor(options: TaskVerbsOptions) {
+    this.#limits = options.limits;
+    this.#context = options.context;
+    this.#lines = options.context.lines;
+    this.#outages = options.outages;
+  }
+
+  create(tx: Transaction, owner: Owner, sessionId: string, id: string, input: NewTask): Task {
+    const path = findSession(tx, owner, sessionId);
+    checkTakesTasks(path.session);
+    const task = rules.newTask(id, sessionId, input, this.#limits, tx.nowMs);
+    for (const dependency of task.depends_on) this.#checkDependency(tx, path, dependency);
+    const ready = addTask(tx, task, homeOf(path));
+    countOpenTasks(tx, { ...path, sessionId }, 1);
+    this.#showActivity(tx, path.session);
+    announce(tx, 'created', task, path);
+    if (ready) becameReady(tx, this.#context, task, path.project.id);
+    return task;
+  }
+
+  update(tx: Transaction, owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Task {
+    const path = findTask(tx, owner, id);
+    checkVersion(path.task, ifVersion);
+    const before = readHeld(tx, path.task);
+    const task = rules.changeTask(path.task, patch, tx.nowMs);
+    changeHeld(tx, before, { task, lease: before.lease }, homeOf(path));
+    if (isReady(placedTask(tx, task, homeOf(path))))
+      this.#lines.added(path.project.id, readyEntry(task, path.project.id));
+    announce(tx, 'updated', task, path);
+    return task;
+  }
+
+  delete(tx: Transaction, owner: Owner, id: string, ifVersion: number | undefined): void {
+    const path = findTask(tx, owner, id);
+    checkVersion(path.task, ifVersion);
+    removeTask(tx, path.task, homeOf(path));
+    if (isOpen(path.task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
+    if (path.task.status !== 'completed') settleDependants(tx, this.#context, id, 'never');
+    announce(tx, 'deleted', path.task, path);
+  }
+
+  /**
+   * Gives the first ready task of the project to the holder. The cost does not depend on the number of waiting
+   * tasks.
+   */
+  claim(
+    tx: Transaction,
+    owner: Owner,
+    projectId: string,
+    holder: string,
+    leaseSeconds: number,
+  ): ClaimOutcome {
+    const path = findProject(tx, owner, projectId);
+    // If the transaction is undone, the entry that is taken below is put back.
+    tx.onUndone(() => this.#lines.forget(projectId));
+    for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
+      const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
+      if (entry === undefined) return 'none';
+      const task = readRecord(tx, 'task', entry.taskId);
+      const session = task === undefined ? undefined : readRecord(tx, 'session', task.session_id);
+      if (
+        task !== undefined &&
+        session !== undefined &&
+        isReady(placedTask(tx, task, homeOf(path))) &&
+        readyKey(task, projectId) === entry.key
+      ) {
+        return this.#give(
+          tx,
+          { workspace: path.workspace, project: path.project, session, task },
+          holder,
+          leaseSeconds,
+        );
+      }
+      // It was taken, moved or cancelled since it was seen, or its session was deleted and the purge has not
+      // come to it yet.
+      dropIndex(tx, entry.key);
+    }
+    return 'again';
+  }
+
+  #lookForMore(tx: Transaction, projectId: string): ReadyEntry | undefined {
+    const { after } = this.#lines.start(projectId, tx.nowMs);
+    const found = after === undefined ? [] : readyEntries(tx, projectId, after);
+    // The index has nothing after the cached position. The cache may be wrong, so read from the beginning.
+    if (found.length > 0) this.#lines.found(projectId, { after }, found, tx.nowMs);
+    else this.#lines.found(projectId, { after: undefined }, readyEntries(tx, projectId, undefined), tx.nowMs);
+    return this.#lines.take(projectId, tx.nowMs);
+  }
+
+  heartbeat(tx: Transaction, owner: Owner, id: string, fence: number, by: Reporter): TaskLease {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf, by);
+    storeLease(tx, id, held.lease, lease);
+    this.#showActivity(tx, path.session);
+    return lease;
+  }
+
+  complete(tx: Transaction, owner: Owner, id: string, input: CompleteRequest, by: Reporter): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    return this.#end(tx, path, held, rules.completeTask(held, input, tx.nowMs, this.#endOf, by));
+  }
+
+  fail(tx: Transaction, owner: Owner, id: string, input: FailRequest, by: Reporter): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    return this.#end(tx, path, held, rules.failTask(held, input, tx.nowMs, this.#endOf, by));
+  }
+
+  cancel(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
+  }
+
+  /** The timer fires when the lease of the claim would have ended. The handler sees later heartbeats. */
+  onLeaseTimer(tx: Transaction, reference: Buffer): void {
+    const id = reference.toString();
+    const lease = readLease(tx, id);
+    const task = readRecord(tx, 'task', id);
+    if (lease === undefined || lease.holder === null || task === undefined || task.status !== 'running')
+      return;
+    const endsAtMs = this.#endOf(lease);
+    if (endsAtMs > tx.nowMs) {
+      tx.schedule({ atMs: endsAtMs, kind: leaseTimer, reference });
+      writeLease(tx, id, { ...lease, timerAtMs: endsAtMs });
+      return;
+    }
+    const path = sessionPath(tx, task.session_id);
+    if (path !== undefined)
+      this.#end(
+        tx,
+        { ...path, task },
+        { task, lease },
+        rules.returnTask({ task, lease }, rules.lapsedReason(lease), tx.nowMs),
+      );
+  }
+
+  /**
+   * Releases the tasks that an agent had claimed, under its id or its name, because its presence is lost.
+   * Tasks beyond one step end with their own leases.
+   */
+  releaseClaims(tx: Transaction, ownerId: string, holders: readonly string[]): void {
+    for (const holder of holders) {
+      const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
+      const ids = Array.from(
+        tx.range(buckets.indexes, { ...prefixRange(prefix), limit: this.#limits.workspaceStepRowsMax }),
+        ({ value }) => value.toString(),
+      );
+      for (const id of ids) {
+        const task = readRecord(tx, 'task', id);
+        const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
+        if (task === undefined || path === undefined || task.status !== 'running') continue;
+        const held = readHeld(tx, task);
+        this.#end(
+          tx,
+          { ...path, task },
+          held,
+          rules.returnTask(held, rules.presenceLostReason(holder), tx.nowMs),
+        );
+      }
+    }
+  }
+
+  readonly #endOf = (lease: TaskLease): number =>
+    extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, this.#outages());
+
+  #give(tx: Transaction, path: TaskPath, holder: string, leaseSeconds: number): Claim {
+    const before = readHeld(tx, path.task);
+    const after = rules.claimTask(before, holder, leaseSeconds, tx.nowMs);
+    changeHeld(tx, before, after, homeOf(path));
+    this.#showActivity(tx, wakeSession(tx, path, path.session));
+    announce(tx, 'claimed', after.task, path, { holder, fence: after.lease.fence });
+    return { task: after.task, lease: rules.claimLease(after.lease) };
+  }
+
+  /**
+   * Writes the end or the return of a task, and updates everything that depends on it. Without `after`, that
+   * was done before.
+   */
+  #end(tx: Transaction, path: TaskPath, before: StoredTask, after: rules.HeldTask | undefined): Task {
+    if (after === undefined) return before.task;
+    const { task } = after;
+    changeHeld(tx, before, after, homeOf(path));
+    if (!isOpen(task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
+    if (task.status === 'completed' || task.status === 'failed')
+      sessionRecords.rewrite(tx, afterTask(path.session, task, tx.nowMs));
+    const facts: Record<string, string> = { from: before.task.status };
+    if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
+    announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
+    if (task.status === 'pending') becameReady(tx, this.#context, task, path.project.id);
+    if (task.status === 'completed') settleDependants(tx, this.#context, task.id, 'completed');
+    if (rules.endsWithoutResult(task)) settleDependants(tx, this.#context, task.id, 'never');
+    return task;
+  }
+
+  #checkDependency(tx: Transaction, path: SessionPath, id: string): void {
+    const dependency = readRecord(tx, 'task', id);
+    const session = dependency === undefined ? undefined : readRecord(tx, 'session', dependency.session_id);
+    if (dependency === undefined || session?.project_id !== path.project.id) throw notFound('task', id);
+    if (rules.endsWithoutResult(dependency)) {
+      throw new StoaError(
+        'conflict',
+        `The dependency ${id} is ${dependency.status} and will never be completed.`,
+        {
+          details: { depends_on: id, status: dependency.status },
+        },
+      );
+    }
+  }
+
+  /**
+   * Updates the session's last activity, but not with every heartbeat, because the record is much larger than a
+   * lease.
+   */
+  #showActivity(tx: Transaction, session: WorkSession): void {
+    const quietMs = tx.nowMs - Date.parse(session.last_active);
+    if (quietMs < this.#limits.workSessionActivitySeconds * 1_000) return;
+    sessionRecords.rewrite(tx, activeNow(session, tx.nowMs));
+  }
+}
+
+/** The first entries of a project's ready index, after a key or from the beginning. */
+function readyEntries(tx: Transaction, projectId: string, after: string | undefined): ReadyEntry[] {
+  const within = prefixRange(indexPrefix('task', 'ready', projectId));
+  const { gte: _beginning, ...behind } = within;
+  const bounds = after === undefined ? within : { ...behind, gt: Buffer.from(after) };
+  return Array.from(tx.range(buckets.indexes, { ...bounds, limit: frontEntriesMax }), ({ key, value }) => ({
+    key: key.toString(),
+    taskId: value.toString(),
+  }));
+}
+
+function homeOf({ project, workspace }: ProjectPath): TaskHome {
+  return { projectId: project.id, ownerId: workspace.owner_id };
+}
+
+function announce(
+  tx: Transaction,
+  event: string,
+  task: Task,
+  path: SessionPath,
+  facts: Record<string, string | number> = {},
+): void {
+  tx.change({
+    domain: 'workspaces',
+    kind: `task.${event}`,
+    id: task.id,
+    user: path.workspace.owner_id,
+    version: event === 'deleted' ? null : task.version,
+    facts: { project: path.project.id, session: path.session.id, ...facts },
+  });
+}

@@ -1,0 +1,120 @@
+/** Registration: one identity for each key, and the exact errors for invalid input. */
+import { type TestRunner } from '../../../core/test-runner.js';
+import { Agent, type Backend, type Desk } from '../kit/desk.js';
+import { unknownId, refusal } from '../kit/requests.js';
+
+export function registrationTests(
+  { afterAll, beforeAll, describe, expect, it }: TestRunner,
+  backend: Backend,
+): void {
+  describe(`registration on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+    let bob: Agent;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+    });
+    afterAll(() => desk.close());
+
+    it('makes one identity a key, and answers it again unchanged', async () => {
+      const eve = new Agent(desk);
+      const first = await desk.ask('POST', '/register', {
+        body: { public_key: eve.publicKey, name: ' Eve\u0007 ', email: 'eve@example.org' },
+      });
+      expect(first.status).toBe(201);
+      expect(first.json).toEqual({
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        profile_url: `/who/${first.json.id}`,
+      });
+      const again = await desk.ask('POST', '/register', {
+        body: { public_key: eve.publicKey, name: 'Mallory' },
+      });
+      expect(refusal(again)).toEqual([200, first.json]);
+      const who = await desk.ask('GET', `/who/${first.json.id}`);
+      expect(who.json).toEqual({
+        id: first.json.id,
+        name: 'Eve',
+        email: 'eve@example.org',
+        public_key: eve.publicKey,
+        joined_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+      });
+    });
+
+    it('makes one identity of twenty registrations at once', async () => {
+      const eve = new Agent(desk);
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () =>
+          desk.ask('POST', '/register', { body: { public_key: eve.publicKey } }),
+        ),
+      );
+      expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1);
+      expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+      expect(answers.filter(({ status }) => status === 200)).toHaveLength(19);
+    });
+
+    it('refuses bad input in the words that clients know', async () => {
+      const bad = 'invalid public_key: must be base64-encoded Ed25519 public key (32 bytes)';
+      const cases: [unknown, string][] = [
+        [{}, 'public_key is required'],
+        [{ public_key: '' }, 'public_key is required'],
+        [{ public_key: 'AAAA' }, bad],
+        [{ public_key: Buffer.alloc(32).toString('base64') }, bad],
+        [{ public_key: ann.publicKey.replace('=', '') }, bad],
+        [{ public_key: new Agent(desk).publicKey, email: 'nobody' }, 'invalid email format'],
+        [{ public_key: 7 }, 'invalid JSON body'],
+        [[], 'invalid JSON body'],
+        ['text', 'invalid JSON body'],
+      ];
+      for (const [body, error] of cases)
+        expect(refusal(await desk.ask('POST', '/register', { body })), JSON.stringify(body)).toEqual([
+          400,
+          { error },
+        ]);
+      expect(refusal(await desk.ask('POST', '/register', { raw: '{"public_key":' }))).toEqual([
+        400,
+        { error: 'invalid JSON body' },
+      ]);
+      expect(
+        refusal(
+          await desk.ask('POST', '/register', { raw: '{}', headers: { 'content-type': 'text/plain' } }),
+        ),
+      ).toEqual([415, { error: 'content-type must be application/json' }]);
+      expect(refusal(await desk.ask('POST', '/register', { raw: `{"x":"${'x'.repeat(70_000)}"}` }))).toEqual([
+        413,
+        { error: 'request body too large' },
+      ]);
+      expect(refusal(await desk.ask('GET', '/who/nobody'))).toEqual([
+        400,
+        { error: 'invalid agent ID format' },
+      ]);
+      expect(refusal(await desk.ask('GET', `/who/${unknownId}`))).toEqual([
+        404,
+        { error: 'agent not found' },
+      ]);
+    });
+
+    it('reads field names in any case and ignores unknown ones', async () => {
+      const eve = new Agent(desk);
+      const { status, json } = await desk.ask('POST', '/register', {
+        body: { PUBLIC_KEY: eve.publicKey, Name: 'Eve', more: [1] },
+      });
+      expect(status).toBe(201);
+      expect((await desk.ask('GET', `/who/${json.id}`)).json.name).toBe('Eve');
+    });
+
+    it('marks a registration that is signed with its key, and refuses one that is signed with another', async () => {
+      const eve = new Agent(desk);
+      const body = JSON.stringify({ public_key: eve.publicKey });
+      const { 'x-aicq-agent': _, ...headers } = eve.headers(body);
+      const { json } = await desk.ask('POST', '/register', { raw: body, headers });
+      expect((await desk.ask('GET', `/who/${json.id}`)).json.proven).toBe(true);
+      const { 'x-aicq-agent': __, ...forged } = bob.headers(body);
+      expect(refusal(await desk.ask('POST', '/register', { raw: body, headers: forged }))).toEqual([
+        401,
+        { error: 'invalid signature' },
+      ]);
+    });
+  });
+}

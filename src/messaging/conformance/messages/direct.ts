@@ -1,0 +1,90 @@
+/** Direct messages. */
+import { type TestRunner } from '../../../core/test-runner.js';
+import { type Agent, type Backend, type Desk } from '../kit/desk.js';
+import { unknownId, refusal, send } from '../kit/requests.js';
+
+export function directTests(
+  { afterAll, beforeAll, describe, expect, it }: TestRunner,
+  backend: Backend,
+): void {
+  describe(`direct messages on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+    let bob: Agent;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+    });
+    afterAll(() => desk.close());
+
+    it('reach their recipient alone, newest first', async () => {
+      const eve = await desk.agent();
+      const first = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'b3BhcXVl' } });
+      expect([first.status, first.json]).toEqual([
+        201,
+        { id: expect.stringMatching(/^[0-9A-Z]{26}$/), ts: expect.any(Number) },
+      ]);
+      const second = (await bob.ask('POST', `/dm/${eve.id.toUpperCase()}`, { body: { body: 'second' } }))
+        .json;
+      const inbox = (await eve.ask('GET', '/dm')).json;
+      expect(inbox.messages).toEqual([
+        { id: second.id, from: bob.id, body: 'second', ts: second.ts },
+        { id: first.json.id, from: ann.id, body: 'b3BhcXVl', ts: first.json.ts },
+      ]);
+      expect((await ann.ask('GET', '/dm')).json.messages).toEqual([]);
+      expect(refusal(await desk.ask('GET', '/dm'))).toEqual([401, { error: 'missing auth headers' }]);
+    });
+
+    it('are refused in the words that clients know', async () => {
+      expect(await send(ann, 'eve', { body: 'x' })).toEqual([400, { error: 'invalid recipient ID format' }]);
+      expect(await send(ann, unknownId, { body: 'x' })).toEqual([404, { error: 'recipient not found' }]);
+      expect(await send(ann, bob.id, { body: '' })).toEqual([400, { error: 'body is required' }]);
+      expect(await send(ann, bob.id, { body: 'x'.repeat(8193) })).toEqual([
+        422,
+        { error: 'body too long (max 8192 bytes)' },
+      ]);
+      expect((await send(ann, bob.id, { body: 'x'.repeat(8192) }))[0]).toBe(201);
+    });
+
+    it('are delivered again until they are acknowledged', async () => {
+      const eve = await desk.agent();
+      const ids: string[] = [];
+      for (let index = 0; index < 3; index += 1)
+        ids.push((await ann.ask('POST', `/dm/${eve.id}`, { body: { body: `m${index}` } })).json.id);
+      const pending = async () =>
+        (await eve.ask('GET', '/dm?pending=1')).json.messages.map(({ id }: { id: string }) => id);
+      expect(await pending()).toEqual(ids);
+      expect(await pending()).toEqual(ids);
+      expect(
+        (await eve.ask('POST', '/dm/ack', { body: { ids: [ids[0], ids[2], 'nonsense'] } })).json,
+      ).toEqual({ acknowledged: 2 });
+      expect((await eve.ask('POST', '/dm/ack', { body: { ids: [ids[0]] } })).json).toEqual({
+        acknowledged: 0,
+      });
+      expect((await bob.ask('POST', '/dm/ack', { body: { ids: [ids[1]] } })).json).toEqual({
+        acknowledged: 0,
+      });
+      expect(await pending()).toEqual([ids[1]]);
+      expect(
+        (await eve.ask('GET', '/dm')).json.messages.map(
+          ({ acknowledged }: { acknowledged?: boolean }) => acknowledged ?? false,
+        ),
+      ).toEqual([true, false, true]);
+    });
+
+    it('are paged without loss', async () => {
+      const eve = await desk.agent();
+      for (let index = 0; index < 7; index += 1)
+        await ann.ask('POST', `/dm/${eve.id}`, { body: { body: `m${index}` } });
+      const bodies: string[] = [];
+      for (let query = ''; ;) {
+        const page = (await eve.ask('GET', `/dm?limit=3${query}`)).json;
+        bodies.push(...page.messages.map(({ body }: { body: string }) => body));
+        if (!page.has_more) break;
+        query = `&cursor=${page.next_cursor}`;
+      }
+      expect(bodies).toEqual(['m6', 'm5', 'm4', 'm3', 'm2', 'm1', 'm0']);
+    });
+  });
+}

@@ -1,0 +1,140 @@
+/** Streams and long polls. */
+import { type TestRunner } from '../../../core/test-runner.js';
+import { type Agent, type Backend, type Desk } from '../kit/desk.js';
+import { Stream } from '../kit/stream.js';
+import { refusal } from '../kit/requests.js';
+
+export function liveMessageTests(
+  { afterAll, beforeAll, describe, expect, it }: TestRunner,
+  backend: Backend,
+): void {
+  describe(`live on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      ann = await desk.agent('Ann');
+    });
+    afterAll(() => desk.close());
+
+    it('a room stream goes on from Last-Event-ID without a gap and without a repeat', async () => {
+      const room = await desk.room(ann);
+      await ann.post(room, 'before');
+      const first = await Stream.open(`${desk.url}/room/${room}/stream`);
+      await first.until(1, (stream) => stream.events);
+      const early = await Promise.all(
+        Array.from({ length: 10 }, (_, index) => ann.post(room, `early ${index}`)),
+      );
+      await first.until(10);
+      expect(first.messages.map(({ data }) => data.id)).toEqual(
+        early.toSorted((a, b) => a.ts - b.ts).map(({ id }) => id),
+      );
+      const lastId = first.messages[4]?.id as string;
+      first.close();
+      await ann.post(room, 'while away');
+      const second = await Stream.open(`${desk.url}/room/${room}/stream`, { 'last-event-id': lastId });
+      await ann.post(room, 'back again');
+      await second.until(7);
+      expect(second.messages.map(({ data }) => data.body)).toEqual([
+        ...first.messages.slice(5).map(({ data }) => data.body),
+        'while away',
+        'back again',
+      ]);
+      second.close();
+    });
+
+    it('a stream shows deletions', async () => {
+      const room = await desk.room(ann);
+      const { id } = await ann.post(room, 'soon gone');
+      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=1`);
+      await stream.until(1);
+      await ann.ask('DELETE', `/room/${room}/${id}`);
+      await stream.until(1, ({ events }) => events.filter(({ event }) => event === 'deleted'));
+      expect(stream.events.find(({ event }) => event === 'deleted')?.data).toEqual({ room_id: room, id });
+      stream.close();
+    });
+
+    it('several rooms share a stream that can be resumed', async () => {
+      const [one, two] = [await desk.room(ann), await desk.room(ann)];
+      const stream = await Stream.open(`${desk.url}/stream?rooms=${one},${two}&after=1`);
+      await ann.post(one, 'a');
+      await ann.post(two, 'b');
+      await stream.until(2);
+      expect(stream.messages.map(({ data }) => [data.room_id, data.body]).toSorted()).toEqual(
+        [
+          [one, 'a'],
+          [two, 'b'],
+        ].toSorted(),
+      );
+      stream.close();
+      await ann.post(one, 'c');
+      await ann.post(two, 'd');
+      const again = await Stream.open(`${desk.url}/stream?rooms=${one},${two}`, {
+        'last-event-id': stream.messages[1]?.id as string,
+      });
+      await again.until(2);
+      expect(again.messages.map(({ data }) => data.body).toSorted()).toEqual(['c', 'd']);
+      again.close();
+      expect(refusal(await desk.ask('GET', '/stream'))).toEqual([
+        400,
+        { error: "query parameter 'rooms' is required" },
+      ]);
+    });
+
+    it('a reader of one room among several is told which, also while others read that room', async () => {
+      const room = await desk.room(ann);
+      const urls = [
+        `/room/${room}/stream?after=1`,
+        `/stream?rooms=${room}&after=1`,
+        `/room/${room}/stream?after=1&verify=1`,
+        `/stream?rooms=${room}&after=1&verify=1`,
+      ];
+      const streams = await Promise.all([...urls, ...urls].map((path) => Stream.open(desk.url + path)));
+      await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
+      const { id, ts } = await ann.post(room, 'to all of them');
+      await Promise.all(streams.map((stream) => stream.until(1)));
+      const said = { id, from: ann.id, body: 'to all of them', ts };
+      const verified = { ...said, sig: expect.any(String), proof: expect.any(Object) };
+      const expected = [said, { room_id: room, ...said }, verified, { room_id: room, ...verified }];
+      expect(streams.map(({ messages }) => messages[0]?.data)).toEqual([...expected, ...expected]);
+      for (const stream of streams) stream.close();
+    });
+
+    it('an inbox stream begins with what is pending, and belongs to its owner', async () => {
+      const eve = await desk.agent();
+      await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'waiting' } });
+      const stream = await Stream.open(`${desk.url}/dm/stream?pending=1`, eve.headers());
+      await stream.until(1);
+      await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'fresh' } });
+      await stream.until(2);
+      expect(stream.messages.map(({ data }) => data.body)).toEqual(['waiting', 'fresh']);
+      stream.close();
+      expect((await Stream.open(`${desk.url}/dm/stream`)).status).toBe(401);
+    });
+
+    it('a long poll answers as soon as there is something', async () => {
+      const room = await desk.room(ann);
+      const { ts } = await ann.post(room, 'known');
+      const waiting = desk.ask('GET', `/room/${room}?after=${ts}&wait=30`);
+      await ann.post(room, 'news');
+      expect((await waiting).json.messages.map(({ body }: { body: string }) => body)).toEqual(['news']);
+      const eve = await desk.agent();
+      const inbox = eve.ask('GET', '/dm?pending=1&wait=30');
+      await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'for you' } });
+      expect((await inbox).json.messages.map(({ body }: { body: string }) => body)).toEqual(['for you']);
+      expect(
+        (await desk.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages,
+      ).toEqual([]);
+      // A caller that has disconnected is not waited for.
+      expect(
+        await desk.stoa.messaging.hub.wait(
+          { kind: 'room', id: room },
+          Date.now() + 50_000,
+          3_600_000,
+          AbortSignal.abort(),
+        ),
+      ).toBe(false);
+    });
+  });
+}

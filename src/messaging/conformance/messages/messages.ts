@@ -1,0 +1,219 @@
+/** Messages: posted, read in pages, answered, deleted. */
+import { verifySignature } from '../../../identity/signatures.js';
+import { type TestRunner } from '../../../core/test-runner.js';
+import { type Agent, type Answer, type Backend, type Desk } from '../kit/desk.js';
+import { secret, refusal, registered } from '../kit/requests.js';
+
+export function messageTests(
+  { afterAll, beforeAll, describe, expect, it }: TestRunner,
+  backend: Backend,
+): void {
+  describe(`messages on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+    let bob: Agent;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+    });
+    afterAll(() => desk.close());
+
+    it('come back newest first, page by page, none lost and none twice', async () => {
+      const room = await desk.room(ann);
+      const posted = await Promise.all(
+        Array.from({ length: 25 }, (_, index) => ann.post(room, `message ${index}`)),
+      );
+      const expected = posted.toSorted((a, b) => b.ts - a.ts).map(({ id }) => id);
+      const pages = async (next: (page: Answer['json']) => string) => {
+        const ids: string[] = [];
+        let query = '';
+        for (;;) {
+          const page = (await desk.ask('GET', `/room/${room}?limit=10${query}`)).json;
+          ids.push(...page.messages.map(({ id }: { id: string }) => id));
+          if (!page.has_more) return ids;
+          query = next(page);
+        }
+      };
+      expect(await pages((page) => `&before=${page.messages.at(-1)?.ts}`)).toEqual(expected);
+      expect(await pages((page) => `&cursor=${page.next_cursor}`)).toEqual(expected);
+      const forward: string[] = [];
+      let after = 1;
+      for (let page; page === undefined || page.has_more; after = page.messages[0].ts) {
+        page = (await desk.ask('GET', `/room/${room}?limit=10&after=${after}`)).json;
+        forward.push(...page.messages.map(({ id }: { id: string }) => id).toReversed());
+      }
+      expect(forward.toReversed()).toEqual(expected);
+      expect((await desk.ask('GET', `/room/${room}?limit=nonsense&before=0`)).json.messages).toHaveLength(25);
+      expect(refusal(await desk.ask('GET', `/room/${room}?cursor=x`))).toEqual([
+        400,
+        { error: 'invalid cursor' },
+      ]);
+    });
+
+    it('have times that strictly grow however many post at once, with ids that hold the time', async () => {
+      const room = await desk.room(ann);
+      const posters = await Promise.all(Array.from({ length: 200 }, () => registered(desk)));
+      const posted = await Promise.all(posters.map((poster, index) => poster.post(room, `from ${index}`)));
+      expect(new Set(posted.map(({ ts }) => ts)).size).toBe(200);
+      const page = (await desk.ask('GET', `/room/${room}?limit=200`)).json;
+      const byTime = posted.toSorted((a, b) => b.ts - a.ts).map(({ id, ts }) => ({ id, ts }));
+      expect(page.messages.map(({ id, ts }: { id: string; ts: number }) => ({ id, ts }))).toEqual(byTime);
+      expect(posted.toSorted((a, b) => (a.id < b.id ? 1 : -1)).map(({ id }) => id)).toEqual(
+        byTime.map(({ id }) => id),
+      );
+      expect(new Set(page.messages.map(({ body }: { body: string }) => body)).size).toBe(200);
+    });
+
+    it('are kept to the byte, in every script', async () => {
+      const texts = [
+        'plain',
+        'ünïcödé 日本語 🎉',
+        '<script>alert(1)</script>',
+        '\u0000\u0001\n\t',
+        '"\\/',
+        '\ud83d'.padEnd(4, 'x'),
+        'é'.repeat(2048),
+      ];
+      const room = await desk.room(ann);
+      for (const text of texts) await ann.post(room, text);
+      const page = (await desk.ask('GET', `/room/${room}`)).json;
+      expect(page.messages.map(({ body }: { body: string }) => body).toReversed()).toEqual(
+        texts.map((text) => Buffer.from(text).toString()),
+      );
+    });
+
+    it('have 1 to 4096 bytes and a parent in the same room', async () => {
+      const [room, other] = [await desk.room(ann), await desk.room(ann)];
+      const elsewhere = await ann.post(other, 'elsewhere');
+      const refused = async (body: unknown) => refusal(await ann.ask('POST', `/room/${room}`, { body }));
+      expect(await refused({})).toEqual([400, { error: 'body is required' }]);
+      expect(await refused({ body: '' })).toEqual([400, { error: 'body is required' }]);
+      expect(await refused({ body: 'x'.repeat(4097) })).toEqual([
+        422,
+        { error: 'body too long (max 4096 bytes)' },
+      ]);
+      expect(await refused({ body: 'é'.repeat(2049) })).toEqual([
+        422,
+        { error: 'body too long (max 4096 bytes)' },
+      ]);
+      expect(await refused({ body: 'x', pid: elsewhere.id })).toEqual([
+        422,
+        { error: 'parent message not found in this room' },
+      ]);
+      expect(await refused({ body: 'x', pid: 'nonsense' })).toEqual([
+        422,
+        { error: 'parent message not found in this room' },
+      ]);
+      expect(
+        (await ann.ask('POST', `/room/${room}`, { raw: `{"body":"${'\\u0041'.repeat(4096)}"}` })).status,
+      ).toBe(201);
+      const parent = await ann.post(room, 'question');
+      const child = await ann.post(room, 'answer', { pid: parent.id });
+      const page = (await desk.ask('GET', `/room/${room}?limit=2`)).json;
+      expect(page.messages).toEqual([
+        { id: child.id, from: ann.id, body: 'answer', pid: parent.id, ts: child.ts },
+        { id: parent.id, from: ann.id, body: 'question', ts: parent.ts },
+      ]);
+    });
+
+    it('form threads that any of their messages leads to', async () => {
+      const room = await desk.room(ann);
+      const root = await ann.post(room, 'root');
+      await ann.post(room, 'beside');
+      const child = await bob.post(room, 'child', { pid: root.id });
+      const grandchild = await ann.post(room, 'grandchild', { pid: child.id });
+      for (const from of [root.id, child.id, grandchild.id]) {
+        const thread = (await desk.ask('GET', `/room/${room}/${from}/thread`)).json;
+        expect([thread.root, thread.messages.map(({ body }: { body: string }) => body)]).toEqual([
+          root.id,
+          ['root', 'child', 'grandchild'],
+        ]);
+      }
+      const first = (await desk.ask('GET', `/room/${room}/${root.id}/thread?limit=2`)).json;
+      const second = (
+        await desk.ask('GET', `/room/${room}/${root.id}/thread?limit=2&cursor=${first.next_cursor}`)
+      ).json;
+      expect([first.has_more, second.messages.map(({ body }: { body: string }) => body)]).toEqual([
+        true,
+        ['grandchild'],
+      ]);
+      expect((await desk.ask('GET', `/room/${room}/${child.id}`)).json).toEqual({
+        id: child.id,
+        from: bob.id,
+        body: 'child',
+        pid: root.id,
+        ts: child.ts,
+      });
+    });
+
+    it('are deleted by their author alone, and are then nowhere', async () => {
+      const room = await desk.room(ann);
+      const { id } = await ann.post(room, 'regrettable words');
+      expect(refusal(await bob.ask('DELETE', `/room/${room}/${id}`))).toEqual([
+        403,
+        { error: 'can only delete your own messages' },
+      ]);
+      expect(refusal(await desk.ask('DELETE', `/room/${room}/${id}`))).toEqual([
+        401,
+        { error: 'missing auth headers' },
+      ]);
+      const deleted = await ann.ask('DELETE', `/room/${room}/${id}`, {
+        headers: { 'content-type': 'application/json' },
+      });
+      expect([deleted.status, deleted.text]).toEqual([204, '']);
+      expect(refusal(await ann.ask('DELETE', `/room/${room}/${id}`))).toEqual([
+        404,
+        { error: 'message not found' },
+      ]);
+      expect((await desk.ask('GET', `/room/${room}`)).json.messages).toEqual([]);
+      expect((await desk.ask('GET', '/find?q=regrettable')).json.results).toEqual([]);
+      const { channels } = (await desk.ask('GET', '/channels?limit=100')).json;
+      expect(channels.find((channel: { id: string }) => channel.id === room)?.message_count).toBe(1);
+    });
+
+    it('carry the proof of who wrote them, in either scheme', async () => {
+      const room = await desk.room(ann);
+      const raw = '{ "pid": "",\n "body": "caf\\u00e9" }';
+      await desk.ask('POST', `/room/${room}`, { raw, headers: ann.headers(raw) });
+      const body = '{"body":"by RFC 9421"}';
+      await desk.ask('POST', `/room/${room}`, {
+        raw: body,
+        headers: ann.messageSignature('POST', `/room/${room}`, body),
+      });
+      const page = (await desk.ask('GET', `/room/${room}?verify=1`)).json;
+      expect(page.messages).toHaveLength(2);
+      for (const message of page.messages) {
+        expect(message.proof.public_key).toBe(ann.publicKey);
+        expect(
+          verifySignature(
+            Buffer.from(ann.publicKey, 'base64'),
+            message.proof.signed_text,
+            Buffer.from(message.sig, 'base64'),
+          ),
+        ).toBe(true);
+        expect(JSON.parse(message.proof.request).body).toBe(message.body);
+      }
+      expect(page.messages.map(({ proof }: { proof: { request: string } }) => proof.request)).toEqual([
+        body,
+        raw,
+      ]);
+      expect((await desk.ask('GET', `/room/${room}`)).json.messages[0]).not.toHaveProperty('sig');
+    });
+
+    it('never show a room key that a signature covered', async () => {
+      const room = await desk.room(ann, 'den', secret);
+      const body = '{"body":"covered"}';
+      const headers = ann.messageSignature('POST', `/room/${room}`, body, {
+        components: ['@method', '@target-uri', 'content-digest', 'x-aicq-room-key'],
+        extra: { 'x-aicq-room-key': secret },
+      });
+      expect((await desk.ask('POST', `/room/${room}`, { raw: body, headers })).status).toBe(201);
+      const page = await desk.ask('GET', `/room/${room}?verify=1`, {
+        headers: { 'x-aicq-room-key': secret },
+      });
+      expect(page.json.messages[0].body).toBe('covered');
+      expect(page.text).not.toContain(secret);
+    });
+  });
+}

@@ -1,0 +1,101 @@
+/** Private rooms stay private on every backend: every way to read a room is tried without its key. */
+import { randomUUID } from 'node:crypto';
+import type { TestRunner } from '../../../core/test-runner.js';
+import { operatorCaller } from '../../../core/caller.js';
+import { type Backend, type Agent, type Desk } from '../kit/desk.js';
+import { Stream } from '../kit/stream.js';
+
+const secret = 'a key of sixteen or more';
+const withKey = { 'x-aicq-room-key': secret };
+
+export function privacyTests(
+  { afterAll, beforeAll, describe, expect, it }: TestRunner,
+  backend: Backend,
+): void {
+  describe(`private rooms on ${backend.name}`, () => {
+    let desk: Desk;
+    let ann: Agent;
+    let mallory: Agent;
+    let room: string;
+    let user: Record<string, string>;
+
+    beforeAll(async () => {
+      desk = await backend.open();
+      [ann, mallory] = [await desk.agent('Ann'), await desk.agent('Mallory')];
+      room = await desk.room(ann, 'den', secret);
+      user = {
+        authorization: `Bearer ${(await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null)).token}`,
+      };
+    });
+    afterAll(() => desk.close());
+
+    it('open no door without the key: not a page, a message, a thread, nor a stream, for whomever asks', async () => {
+      const { id } = await ann.post(room, 'inside', {}, withKey);
+      const paths = [
+        `/room/${room}`,
+        `/room/${room}?after=1&wait=5`,
+        `/room/${room}?verify=1`,
+        `/room/${room}/${id}`,
+        `/room/${room}/${id}/thread`,
+        `/room/${room}/stream?after=1`,
+        `/stream?rooms=${room}`,
+        `/stream?rooms=global,${room}&after=1`,
+      ];
+      for (const path of paths) {
+        const ask = async (headers: Record<string, string>) => {
+          const { status, json } = await desk.ask('GET', path, { headers });
+          return [status, json];
+        };
+        for (const headers of [{}, user, mallory.headers(), ann.headers()])
+          expect(await ask(headers), path).toEqual([403, { error: 'room key required for private rooms' }]);
+      }
+      for (const path of paths) {
+        const answer = await fetch(desk.url + path, { headers: withKey });
+        expect(answer.status, path).toBe(200);
+        await answer.body?.cancel();
+      }
+      expect((await mallory.ask('POST', `/room/${room}`, { body: { body: 'x', pid: id } })).status).toBe(403);
+    });
+
+    it('are heard in no stream and no feed of others', async () => {
+      const word = `whisper${randomUUID().replaceAll('-', '')}`;
+      const streams = await Promise.all([
+        Stream.open(`${desk.url}/room/global/stream`),
+        Stream.open(`${desk.url}/stream?rooms=global`, mallory.headers()),
+        Stream.open(`${desk.url}/dm/stream`, mallory.headers()),
+        Stream.open(`${desk.url}/v1/changes`, { ...user, accept: 'text/event-stream' }),
+      ]);
+      await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
+      const { id } = await ann.post(room, word, {}, withKey);
+      await ann.ask('DELETE', `/room/${room}/${id}`);
+      await ann.post(room, word, {}, withKey);
+      // A message that all readers get. When it has arrived, earlier messages have arrived too.
+      const open = await ann.post('global', 'aloud');
+      await ann.ask('POST', `/dm/${mallory.id}`, { body: { body: 'a letter' } });
+      await Promise.all(streams.slice(0, 3).map((stream) => stream.until(1)));
+      await streams[3]?.until(1, ({ events }) =>
+        events.filter(({ data }) => JSON.stringify(data).includes(open.id)),
+      );
+      for (const stream of streams) {
+        const heard = JSON.stringify(stream.events);
+        for (const hidden of [word, room, id]) expect(heard).not.toContain(hidden);
+        stream.close();
+      }
+    });
+
+    it('are asked for their hash once, not with each read', async () => {
+      const { port } = desk.stoa.messaging;
+      const read = port.roomKeyHash.bind(port);
+      let asked = 0;
+      port.roomKeyHash = (id) => {
+        asked += 1;
+        return read(id);
+      };
+      const other = await desk.room(ann, 'den2', secret);
+      for (let count = 0; count < 3; count += 1)
+        expect((await desk.ask('GET', `/room/${other}`, { headers: withKey })).status).toBe(200);
+      port.roomKeyHash = read;
+      expect(asked).toBe(1);
+    });
+  });
+}

@@ -1,0 +1,31 @@
+/** Wrong room keys. */
+import { type TestRunner } from '../../../core/test-runner.js';
+import { type Backend, roomy } from '../kit/desk.js';
+import { secret } from '../kit/requests.js';
+
+export function roomKeyTests({ describe, expect, it }: TestRunner, backend: Backend): void {
+  describe(`room keys on ${backend.name}`, () => {
+    it('cannot be guessed faster by guessing at once, and right ones are never counted', async () => {
+      const desk = await backend.open({ limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } });
+      try {
+        const ann = await desk.agent();
+        const rooms = await Promise.all(
+          Array.from({ length: 5 }, (_, index) => desk.room(ann, `den${index}`, `${secret} ${index}`)),
+        );
+        const open = (room: number, key: string) =>
+          desk.ask('GET', `/room/${rooms[room] as string}`, { headers: { 'x-aicq-room-key': key } });
+        const right = await Promise.all(
+          Array.from({ length: 20 }, (_, index) => open(index % 5, `${secret} ${index % 5}`)),
+        );
+        expect(right.map(({ status }) => status)).toEqual(right.map(() => 200));
+        const wrong = await Promise.all(
+          Array.from({ length: 20 }, (_, index) => open(index % 5, `${secret} number ${index}`)),
+        );
+        expect(wrong.filter(({ status }) => status === 403)).toHaveLength(3);
+        expect(wrong.filter(({ status }) => status === 429)).toHaveLength(17);
+      } finally {
+        await desk.close();
+      }
+    });
+  });
+}

@@ -1,0 +1,182 @@
+/**
+ * Prepares messages: finds the room, checks the key, and finds the author and the proof, while no transaction
+ * is open.
+ */
+import type { Caller } from '../../core/caller.js';
+import { StoaError } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import type { SignatureCheck } from '../identities/authentication.js';
+import type { Authors } from '../identities/authors.js';
+import { wellFormed } from '../names.js';
+import type { MessageBasis, MessagingPort, NewDirectMessage, NewMessage } from '../port.js';
+import type { CheckedSignature } from '../identities/proof.js';
+import { refuse } from '../refusals.js';
+import type { RoomAccess, RoomDoors } from '../rooms/doors.js';
+import { canonicalUuid } from '../identities/uuid.js';
+
+/** The room of a message, and the key and address of the caller. */
+export interface RoomPlace extends Partial<RoomAccess> {
+  room: string;
+}
+
+export interface RoomText {
+  body: string;
+  /** The message that it answers; empty for none. */
+  pid: string;
+}
+
+/** The signature of an agent over its message in a commit, in the format of the X-AICQ headers. */
+interface SignedText {
+  agent: string;
+  nonce: string;
+  timestamp: string;
+  signature: string;
+  request: string;
+}
+
+/** A message of a commit. */
+export type CommitMessage =
+  | {
+      op: 'room.post';
+      room: string;
+      body: string;
+      pid?: string | undefined;
+      key?: string | undefined;
+      signed?: SignedText | undefined;
+    }
+  | { op: 'dm.send'; to: string; body: string; signed?: SignedText | undefined };
+
+export interface Draft<NewOne> {
+  message: NewOne;
+  basis: MessageBasis;
+}
+
+/** A message of a commit, with the nonce of its signature, which the commit uses up. */
+export type CommitDraft = Draft<NewMessage | NewDirectMessage> & {
+  nonce: { agentId: string; nonce: string } | null;
+};
+
+type SignedBody = Omit<NewMessage, 'roomId' | 'parentId'>;
+
+/** The author, and the signature that proves it, if any. */
+interface Signing {
+  caller: Caller | null;
+  signature: CheckedSignature | null;
+}
+
+export interface DraftsOptions {
+  port: MessagingPort;
+  limits: Limits;
+  doors: RoomDoors;
+  authors: Authors;
+  signatures: SignatureCheck;
+  /** Refuse signatures in the format of the X-AICQ headers. */
+  requireMessageSignatures: boolean;
+}
+
+export class Drafts {
+  readonly #options: DraftsOptions;
+
+  constructor(options: DraftsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * `read` is called after the key was checked, so that callers without access learn nothing about the text.
+   */
+  async toRoom(
+    caller: Caller | null,
+    { room: id, key, address }: RoomPlace,
+    read: () => RoomText,
+    author: Signing,
+  ): Promise<Draft<NewMessage>> {
+    const { doors, limits } = this.#options;
+    const { room, keyHash } = await doors.enterToWrite(caller, id, { key, address });
+    const { body, pid } = read();
+    const { message, basis } = await this.#sign(
+      author,
+      checkBody(body, limits.messageBytesMax, 'messageLong'),
+    );
+    const parentId = pid === '' ? null : pid;
+    return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash } };
+  }
+
+  async toAgent(recipient: string, body: string, author: Signing): Promise<Draft<NewDirectMessage>> {
+    const { port, limits } = this.#options;
+    const to = canonicalUuid(recipient);
+    if (to === undefined) throw refuse('recipientId');
+    if ((await port.identity(to)) === undefined) throw refuse('recipientUnknown');
+    const { message, basis } = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
+    return { message: { ...message, to }, basis };
+  }
+
+  /** In the name of the caller, or of an agent that signed the message itself. */
+  async ofCommit(caller: Caller, operation: CommitMessage): Promise<CommitDraft> {
+    const author = await this.#signerOf(caller, operation);
+    const draft =
+      operation.op === 'room.post'
+        ? await this.toRoom(
+            caller,
+            { room: operation.room, key: operation.key, address: caller.address },
+            () => ({ body: operation.body, pid: operation.pid ?? '' }),
+            author,
+          )
+        : await this.toAgent(operation.to, operation.body, author);
+    const { from } = draft.message;
+    return {
+      ...draft,
+      nonce: author.signature === null ? null : { agentId: from, nonce: author.signature.nonce },
+    };
+  }
+
+  async #sign({ caller, signature }: Signing, body: string): Promise<Draft<SignedBody>> {
+    const { id, serverSigned, basis, prove } = await this.#options.authors.authorOf(caller, signature);
+    return { message: { from: id, body, proof: prove(body), serverSigned }, basis };
+  }
+
+  async #signerOf(caller: Caller, { body, signed }: CommitMessage): Promise<Signing> {
+    if (signed === undefined) return { caller, signature: null };
+    if (bodyIn(signed.request) !== body)
+      throw new StoaError(
+        'invalid_request',
+        'The body in signed.request differs from the body of the operation.',
+        {
+          details: { field: 'signed.request' },
+        },
+      );
+    const { signatures, requireMessageSignatures } = this.#options;
+    const { identity, signature } = await signatures.check(
+      {
+        method: 'POST',
+        targetUri: '/v1/commit',
+        headers: {
+          'x-aicq-agent': signed.agent,
+          'x-aicq-nonce': signed.nonce,
+          'x-aicq-timestamp': signed.timestamp,
+          'x-aicq-signature': signed.signature,
+        },
+        rawBody: Buffer.from(signed.request),
+      },
+      { messageSignaturesOnly: requireMessageSignatures },
+    );
+    return { caller: { ...caller, identity: identity.id }, signature };
+  }
+}
+
+function checkBody(text: string, bytesMax: number, refusal: 'messageLong' | 'directLong'): string {
+  const body = wellFormed(text);
+  if (body === '') throw refuse('bodyMissing');
+  if (Buffer.byteLength(body) > bytesMax) throw refuse(refusal);
+  return body;
+}
+
+function bodyIn(request: string): unknown {
+  try {
+    return (JSON.parse(request) as { body?: unknown } | null)?.body;
+  } catch (error) {
+    throw new StoaError('invalid_request', 'signed.request is not valid JSON.', {
+      cause: error,
+      details: { field: 'signed.request' },
+    });
+  }
+}

@@ -1,0 +1,78 @@
+/** The words of a text, by the same rules for messages and for queries. */
+
+const wordRun = /[\p{L}\p{M}\p{Nd}_]+/gu;
+/** Scripts written without spaces; a run of them is indexed as pairs of neighbours. */
+const cjkRun = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}]+/gu;
+const cjk = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Bopomofo}]/u;
+const plainWord = /^[a-z0-9_]+$/;
+/** ASCII, which is most text, needs no check of scripts and normal forms. */
+const plainText = /^[\0-\x7f]*$/;
+const plainRun = /[a-z0-9_]+/g;
+
+const wordCharactersMin = 3;
+const wordCharactersMax = 100;
+const queryTermsMax = 5;
+
+/** Every word by which a message can be found, each once. */
+export function indexWords(text: string): string[] {
+  const words = new Set<string>();
+  for (const term of termsOf(text)) for (const word of term) words.add(word);
+  return [...words];
+}
+
+/**
+ * The words of a query. A message must contain all of them. At most five terms count; a run of CJK is one term
+ * of many words.
+ */
+export function queryWords(query: string): string[] {
+  const words = new Set<string>();
+  let terms = 0;
+  for (const term of termsOf(query)) {
+    for (const word of term) words.add(word);
+    terms += 1;
+    if (terms === queryTermsMax) break;
+  }
+  return [...words];
+}
+
+function* termsOf(text: string): Generator<string[]> {
+  if (plainText.test(text)) {
+    for (const run of text.toLowerCase().match(plainRun) ?? []) if (isWord(run)) yield [run];
+    return;
+  }
+  for (const [run] of text.toLowerCase().normalize('NFC').matchAll(wordRun)) {
+    if (plainWord.test(run) || !cjk.test(run)) {
+      if (isWord(run)) yield [run];
+      continue;
+    }
+    yield* mixedTerms(run);
+  }
+}
+
+/** A run with CJK in it: its CJK parts become pairs, and the text between them stays words. */
+function* mixedTerms(run: string): Generator<string[]> {
+  let at = 0;
+  for (const match of run.matchAll(cjkRun)) {
+    const before = run.slice(at, match.index);
+    if (isWord(before)) yield [before];
+    const pairs = pairsOf(match[0]);
+    if (pairs.length > 0) yield pairs;
+    at = match.index + match[0].length;
+  }
+  const rest = run.slice(at);
+  if (isWord(rest)) yield [rest];
+}
+
+function pairsOf(run: string): string[] {
+  const characters = [...run];
+  return characters.slice(1).map((character, index) => `${characters[index] as string}${character}`);
+}
+
+function isWord(run: string): boolean {
+  // UTF-16 units are at least as many as characters and at most twice as many: most words need no exact
+  // count.
+  if (run.length < wordCharactersMin) return false;
+  if (run.length <= wordCharactersMax && run.length >= 2 * wordCharactersMin) return true;
+  const characters = [...run].length;
+  return characters >= wordCharactersMin && characters <= wordCharactersMax;
+}

@@ -1,0 +1,144 @@
+/** What an agent is after something happened to it: pure, so that every backend decides alike. */
+import { StoaError } from '../../core/errors.js';
+import { type Outage, extendedByOutages } from '../../core/outages.js';
+import type { Limits } from '../../core/settings/limits.js';
+import {
+  type AgentSpecRecord,
+  type AgentState,
+  type Lease,
+  type StoredAgent,
+  agentSpecDefaults,
+  agentStateBytes,
+  stateOf,
+} from '../model.js';
+import { checkHibernatable, checkTransition } from './transitions.js';
+
+export interface NewAgent {
+  agentId: string;
+  /** The 32 bytes of the owner in hex. */
+  userId: string;
+  /** The owner's readable id. */
+  user: string;
+  name: string;
+  spec: Partial<AgentSpecRecord>;
+  labels: Record<string, string>;
+}
+
+export interface AgentChange {
+  name?: string | undefined;
+  status?: AgentState | undefined;
+  spec?: Partial<AgentSpecRecord> | undefined;
+  labels?: Record<string, string> | undefined;
+  errorMessage?: string | null | undefined;
+}
+
+/** Every agent begins in provisioning, at version 1. */
+export function newAgent(input: NewAgent, nowMs: number): StoredAgent {
+  return {
+    record: {
+      agent_id: input.agentId,
+      user_id: input.userId,
+      name: input.name,
+      status: agentStateBytes.provisioning,
+      spec: { ...agentSpecDefaults, ...input.spec },
+      created_at: nowMs,
+      updated_at: nowMs,
+      last_heartbeat_at: null,
+    },
+    meta: {
+      version: 1,
+      user: input.user,
+      labels: input.labels,
+      errorMessage: null,
+      statusSinceMs: nowMs,
+      activeAtMs: nowMs,
+      activityTimerAtMs: null,
+    },
+    lease: null,
+    activeSessions: 0,
+  };
+}
+
+/** The agent with the change made, or the very same object where the change changes nothing. */
+export function changedAgent(before: StoredAgent, change: AgentChange, nowMs: number): StoredAgent {
+  const from = stateOf(before.record);
+  const to = change.status ?? from;
+  if (change.status !== undefined) checkTransition(from, to);
+  if (to === 'hibernating' && from !== to) checkHibernatable(before.activeSessions);
+  const errorMessage = errorMessageAfter(before, change, to);
+  const after: StoredAgent = {
+    ...before,
+    record: {
+      ...before.record,
+      name: change.name ?? before.record.name,
+      status: agentStateBytes[to],
+      spec: { ...before.record.spec, ...change.spec },
+    },
+    meta: { ...before.meta, labels: change.labels ?? before.meta.labels, errorMessage },
+  };
+  if (JSON.stringify(after) === JSON.stringify(before)) return before;
+  after.record.updated_at = Math.max(nowMs, before.record.updated_at);
+  after.meta.version += 1;
+  if (from !== to) {
+    after.meta.statusSinceMs = nowMs;
+    after.meta.activeAtMs = nowMs;
+  }
+  return after;
+}
+
+/** Throws `version_conflict` where the caller has seen another version. */
+export function checkVersion(version: number, ifVersion: number | undefined): void {
+  if (ifVersion === undefined || ifVersion === version) return;
+  throw new StoaError('version_conflict', `The agent is at version ${version}, not ${ifVersion}.`, {
+    fix: 'Read it again and decide again.',
+    details: { version, expected: ifVersion },
+  });
+}
+
+/** Throws `quota_exceeded` where one more agent would be too many. */
+export function checkAgentQuota(agents: number, agentsMax: number): void {
+  if (agents < agentsMax) return;
+  throw new StoaError(
+    'quota_exceeded',
+    `With this agent the user has ${agents + 1} agents, which exceeds ${agentsMax} (agents_max of the user).`,
+    {
+      fix: 'Delete an agent, or ask the operator to raise agents_max.',
+      details: { agents, agents_max: agentsMax },
+    },
+  );
+}
+
+/** When a silent agent becomes idle, or an idle one hibernates. Null where no timer will change the agent. */
+export function activityDueMs(agent: StoredAgent, limits: Limits, outages: readonly Outage[]): number | null {
+  if (agent.activeSessions > 0) return null;
+  const status = stateOf(agent.record);
+  if (status === 'running' && limits.idleAfterSeconds > 0) {
+    const signMs = lastSignOfLifeMs(agent.meta.activeAtMs, agent.lease);
+    return extendedByOutages(signMs, signMs + limits.idleAfterSeconds * 1_000, outages);
+  }
+  if (status === 'idle' && limits.hibernateAfterSeconds > 0) {
+    const sinceMs = agent.meta.statusSinceMs;
+    return extendedByOutages(sinceMs, sinceMs + limits.hibernateAfterSeconds * 1_000, outages);
+  }
+  return null;
+}
+
+function lastSignOfLifeMs(activeAtMs: number, lease: Lease | null): number {
+  return Math.max(activeAtMs, lease?.renewedAtMs ?? 0);
+}
+
+function errorMessageAfter(before: StoredAgent, change: AgentChange, to: AgentState): string | null {
+  const given = change.errorMessage;
+  if (to === 'error') return given === undefined ? before.meta.errorMessage : given;
+  if (given !== undefined && given !== null) {
+    throw new StoaError(
+      'invalid_request',
+      `error_message is set, but the agent is ${to}. Only an agent in error can have an error message.`,
+      {
+        fix: 'Set the status to "error" in the same request, or leave out error_message.',
+        details: { field: 'error_message' },
+      },
+    );
+  }
+  return null;
+}

@@ -1,0 +1,114 @@
+/** The rules of leases: who holds a lease, until when, and which writes are too late. */
+import { StoaError } from '../../core/errors.js';
+import { type Outage, extendedByOutages } from '../../core/outages.js';
+import type { Limits } from '../../core/settings/limits.js';
+import type { Lease } from '../model.js';
+
+export interface LeaseTimes {
+  ttlMs: number;
+  graceMs: number;
+  outages: readonly Outage[];
+}
+
+export function leaseTimesOf(
+  { leaseSeconds, leaseGraceSeconds }: Limits,
+  outages: readonly Outage[],
+): LeaseTimes {
+  return { ttlMs: leaseSeconds * 1_000, graceMs: leaseGraceSeconds * 1_000, outages };
+}
+
+/** Whether an agent is alive. `none` means that nobody holds its lease and no holder was lost. */
+export type Presence = 'none' | 'live' | 'lapsed' | 'lost';
+
+/** When a lease lapses, the time the server was down added to it. */
+function lapsesAtMs(lease: Lease, { outages }: LeaseTimes): number {
+  return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, outages);
+}
+
+/** When the presence of a holder that stays silent is lost. */
+export function lostAtMs(lease: Lease, { outages, graceMs }: LeaseTimes): number {
+  return extendedByOutages(lease.renewedAtMs, lease.expiresAtMs + graceMs, outages);
+}
+
+/** When a lease ends, as its home counts: time in which no server ran does not count. */
+export interface LeaseEnds {
+  lapsesAtMs: number;
+  lostAtMs: number;
+}
+
+/** A lease as a home answers it. */
+export type CountedLease = Lease & LeaseEnds;
+
+export function counted(lease: Lease, times: LeaseTimes): CountedLease {
+  return { ...lease, lapsesAtMs: lapsesAtMs(lease, times), lostAtMs: lostAtMs(lease, times) };
+}
+
+export function presenceOf(lease: CountedLease | null, nowMs: number): Presence {
+  if (lease === null) return 'none';
+  if (lease.lost) return 'lost';
+  if (lease.holder === null) return 'none';
+  if (nowMs < lease.lapsesAtMs) return 'live';
+  return nowMs < lease.lostAtMs ? 'lapsed' : 'lost';
+}
+
+/** When the presence changes next without a write; Infinity where it does not change. */
+export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): number {
+  if (lease === null) return Infinity;
+  switch (presenceOf(lease, nowMs)) {
+    case 'live':
+      return lease.lapsesAtMs;
+    case 'lapsed':
+      return lease.lostAtMs;
+    default:
+      return Infinity;
+  }
+}
+
+/**
+ * The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while somebody else
+ * holds it.
+ */
+export function beat(lease: Lease | null, holder: string, times: LeaseTimes, nowMs: number): Lease {
+  const current = lease === null ? null : settled(lease, times, nowMs);
+  const renewal = { holder, renewedAtMs: nowMs, expiresAtMs: nowMs + times.ttlMs, lost: false };
+  if (current === null) return { ...renewal, fence: 1, timerAtMs: null };
+  if (current.holder !== null && current.holder !== holder) {
+    throw new StoaError('conflict', `The agent's lease is held by "${current.holder}".`, {
+      fix: 'Wait until the holder releases the lease, or until its time and grace period end (details.free_at).',
+      details: { holder: current.holder, free_at: lostAtMs(current, times) },
+    });
+  }
+  return { ...current, ...renewal };
+}
+
+/**
+ * The lease without a holder. The number grows at once, so that a late write of the former holder is refused.
+ */
+export function vacated(lease: Lease, lost: boolean): Lease {
+  return { ...lease, holder: null, fence: lease.fence + 1, lost };
+}
+
+/** The lease as of now, even if the sweeper has not run yet. */
+export function settled(lease: Lease, times: LeaseTimes, nowMs: number): Lease {
+  return lease.holder !== null && nowMs >= lostAtMs(lease, times) ? vacated(lease, true) : lease;
+}
+
+/** Throws `fenced` where a writer shows a number below the lease's. */
+export function checkFence(
+  lease: Lease | null,
+  fence: number | null,
+  times: LeaseTimes,
+  nowMs: number,
+): void {
+  if (fence === null || lease === null) return;
+  const current = settled(lease, times, nowMs);
+  if (fence >= current.fence) return;
+  throw new StoaError(
+    'fenced',
+    `The fencing number ${fence} is out of date: the lease has ${current.fence}.`,
+    {
+      fix: 'Discard the work that was started under the old lease. Send a heartbeat to ask for a new lease.',
+      details: { fence, current_fence: current.fence },
+    },
+  );
+}

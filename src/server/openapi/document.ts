@@ -1,0 +1,246 @@
+/** The OpenAPI 3.1 document, made from the schemas that validate requests. */
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+import { parameterNames } from '../../api/operation.js';
+import { version } from '../../version.js';
+import type { RouteGroup } from '../group.js';
+import { problemSchema } from '../answer/problem.js';
+import type { Route } from '../route.js';
+
+type Json = Record<string, unknown>;
+
+export function openApiOf(groups: readonly RouteGroup[]): Json {
+  const components = new Components();
+  const paths: Record<string, Json> = {};
+  for (const group of groups) {
+    const problem = problemContent(group, components);
+    for (const route of group.routes) {
+      if (route.hidden) continue;
+      (paths[route.path] ??= {})[route.method.toLowerCase()] = operation(route, problem, components);
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Stoa',
+      version,
+      description: 'The state plane for AI agents: shared data, registry, workspaces and messaging.',
+    },
+    servers: [{ url: '/' }],
+    tags: [
+      ...new Set(
+        groups.flatMap(({ routes }) => routes.filter(({ hidden }) => !hidden).map(({ tag }) => tag)),
+      ),
+    ].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas: components.schemas,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: "The operator's token or a token of a user." },
+        signature: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'Signature',
+          description: "An agent's Ed25519 signature by RFC 9421, with Signature-Input.",
+        },
+      },
+    },
+  };
+}
+
+function problemContent(group: RouteGroup, components: Components): Json {
+  if (group.errorSchema !== undefined)
+    return { 'application/json': { schema: components.schemaOf(group.errorSchema, 'output') } };
+  return { 'application/problem+json': { schema: components.schemaOf(problemSchema, 'output') } };
+}
+
+function operation(route: Route, problem: Json, components: Components): Json {
+  const requestBody = bodyOf(route, components);
+  return {
+    operationId: route.name,
+    summary: route.summary,
+    ...(route.description === undefined ? {} : { description: route.description }),
+    tags: [route.tag],
+    security: securityOf(route),
+    'x-principals': route.principals,
+    parameters: parametersOf(route, components),
+    ...(requestBody === undefined ? {} : { requestBody }),
+    responses: {
+      ...responsesOf(route, components),
+      default: { description: 'An error.', content: problem },
+    },
+  };
+}
+
+function securityOf({ principals }: Route): Json[] {
+  const schemes: Json[] = [];
+  if (principals.includes('operator') || principals.includes('user')) schemes.push({ bearer: [] });
+  if (principals.includes('agent')) schemes.push({ signature: [] });
+  if (principals.includes('anyone')) schemes.push({});
+  return schemes;
+}
+
+function parametersOf(route: Route, components: Components): Json[] {
+  const inPath = components.propertiesOf(route.params);
+  return [
+    ...parameterNames(route.path).map((name) => ({
+      name,
+      in: 'path',
+      required: true,
+      schema: inPath.properties[name] ?? { type: 'string' },
+    })),
+    ...parametersIn('query', components.propertiesOf(route.query)),
+    ...parametersIn('header', components.propertiesOf(route.headers)),
+    ...conventionalHeaders(route),
+  ];
+}
+
+function parametersIn(place: string, { properties, required }: Properties): Json[] {
+  return Object.entries(properties).map(([name, schema]) => {
+    const { description, ...rest } = schema;
+    return {
+      name,
+      in: place,
+      required: required.has(name),
+      ...(description === undefined ? {} : { description }),
+      schema: rest,
+    };
+  });
+}
+
+function conventionalHeaders(route: Route): Json[] {
+  const headers: Json[] = [];
+  if (route.creates || route.takesKey)
+    headers.push(
+      header('Idempotency-Key', 'A retry with the same key and body gets the first answer again.'),
+    );
+  if (route.versioned && route.writes && !route.creates)
+    headers.push(
+      header('If-Match', 'The quoted version that must be the current one.'),
+      header('If-None-Match', '`*`: the record must not exist yet.'),
+    );
+  if (route.versioned && !route.writes)
+    headers.push(
+      header('If-None-Match', 'A quoted version. If it is the current version, the response is 304.'),
+    );
+  if (!route.principals.includes('anyone')) {
+    headers.push(
+      header('Stoa-User', 'For the operator: the user to act for, percent-encoded.'),
+      header('Stoa-Agent', 'The name of the agent that acts, percent-encoded.'),
+    );
+    if (route.writes)
+      headers.push(
+        header('Stoa-Fence', "The fencing number of the caller's lease. An outdated number is refused."),
+      );
+  }
+  return headers;
+}
+
+function header(name: string, description: string): Json {
+  return { name, in: 'header', required: false, description, schema: { type: 'string' } };
+}
+
+function bodyOf(route: Route, components: Components): Json | undefined {
+  if (route.body === undefined) return undefined;
+  const schema = components.schemaOf(route.body, 'input');
+  const content = Object.fromEntries(
+    (route.consumes === 'raw' ? ['application/json'] : route.consumes).map((type) => [type, { schema }]),
+  );
+  return { required: !route.body.safeParse(undefined).success, content };
+}
+
+function responsesOf(route: Route, components: Components): Json {
+  const headers = {
+    'Request-Id': { schema: { type: 'string' } },
+    ...(route.versioned ? { ETag: { description: 'The quoted version.', schema: { type: 'string' } } } : {}),
+  };
+  const responses: Json = {};
+  for (const [status, answer] of Object.entries(route.answers)) {
+    if (answer === null) responses[status] = { description: 'Success, without content.', headers };
+    else if ('contentType' in answer)
+      responses[status] = {
+        description: answer.about,
+        headers,
+        content: { [answer.contentType]: { schema: { type: 'string' } } },
+      };
+    else {
+      const content: Json = { 'application/json': { schema: components.schemaOf(answer, 'output') } };
+      if (route.streams)
+        content['text/event-stream'] = { schema: { type: 'string', description: 'Server-sent events.' } };
+      responses[status] = { description: answer.description ?? route.summary, headers, content };
+    }
+  }
+  if (route.versioned && !route.writes)
+    responses['304'] = { description: 'The current version is the one in If-None-Match.', headers };
+  return responses;
+}
+
+interface Properties {
+  properties: Record<string, Json>;
+  required: ReadonlySet<string>;
+}
+
+/** Schemas with an id are written once under components, and referenced. */
+class Components {
+  readonly schemas: Record<string, Json> = {};
+
+  schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
+    const made = toJson(schema, io);
+    const { $defs, ...root } = made as { $defs?: Record<string, Json> };
+    const names = new Map(Object.keys($defs ?? {}).map((name) => [name, name]));
+    for (const [name, definition] of Object.entries($defs ?? {}))
+      names.set(name, this.#add(name, definition, io));
+    const id = typeof made['id'] === 'string' ? made['id'] : undefined;
+    const body = renamed(root, names);
+    return id === undefined ? body : { $ref: `#/components/schemas/${this.#add(id, body, io)}` };
+  }
+
+  propertiesOf(schema: z.ZodType | undefined): Properties {
+    if (schema === undefined) return { properties: {}, required: new Set() };
+    // An object's JSON schema has these two.
+    const { properties = {}, required = [] } = toJson(schema, 'input') as {
+      properties?: Record<string, Json>;
+      required?: string[];
+    };
+    return { properties, required: new Set(required) };
+  }
+
+  /** The input and output of a schema can differ under the same id; the input then gets another name. */
+  #add(id: string, definition: Json, io: 'input' | 'output'): string {
+    const { id: _, $id: __, ...body } = renamed(definition, new Map());
+    const taken = this.schemas[id];
+    const name =
+      taken === undefined || isDeepStrictEqual(taken, body)
+        ? id
+        : `${id}${io === 'input' ? 'Input' : 'Output'}`;
+    this.schemas[name] = body;
+    return name;
+  }
+}
+
+function toJson(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const {
+    $schema: _,
+    '~standard': __,
+    ...json
+  } = z.toJSONSchema(schema, { target: 'draft-2020-12', io, unrepresentable: 'any' }) as Json;
+  return json;
+}
+
+/** Converts references to the schema's definitions into references to components. */
+function renamed(value: Json, names: ReadonlyMap<string, string>): Json {
+  const walk = (inner: unknown): unknown => {
+    if (Array.isArray(inner)) return inner.map(walk);
+    if (typeof inner !== 'object' || inner === null) return inner;
+    return Object.fromEntries(
+      Object.entries(inner).map(([key, held]) => {
+        if (key !== '$ref' || typeof held !== 'string' || !held.startsWith('#/$defs/'))
+          return [key, walk(held)];
+        const name = held.slice('#/$defs/'.length);
+        return [key, `#/components/schemas/${names.get(name) ?? name}`];
+      }),
+    );
+  };
+  // The walk of an object returns an object.
+  return walk(value) as Json;
+}

@@ -1,0 +1,53 @@
+/** The handlers of direct messages. */
+import { direct } from '../../../api/messaging/operations.js';
+import { directSchemas } from '../../../api/messaging/schemas.js';
+import { addressOf } from '../../request/caller-address.js';
+import { goneSignal } from '../../request/gone.js';
+import { routesOf } from '../../route.js';
+import { limited, signatureOf } from './gate.js';
+import { newestFirst, nextCursorOf, spanOf, waitMsOf } from './rooms.js';
+import { streamInbox } from './streams.js';
+import { isSet, readFields, shownDirect } from './wire.js';
+
+export const directRoutes = routesOf('direct', direct, directSchemas, {
+  read: limited(async ({ caller, query, request, reply }, messaging) => {
+    const agentId = await messaging.direct.readerOf(caller);
+    const { directPageMax } = messaging.limits;
+    const span = spanOf(query, directPageMax, directPageMax);
+    const verify = isSet(query, 'verify');
+    const waitMs = waitMsOf(query, messaging);
+    if (isSet(query, 'pending')) {
+      const afterMs = 'afterMs' in span ? span.afterMs : 0;
+      const page = await messaging.direct.pending(agentId, afterMs, span.limit, waitMs, goneSignal(reply));
+      if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+      return {
+        messages: page.items.map((message) => shownDirect(message, verify)),
+        has_more: page.hasMore,
+        ...nextCursorOf(page, { afterMs, limit: span.limit }),
+      };
+    }
+    const page = await messaging.direct.read(agentId, span, waitMs, goneSignal(reply));
+    if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+    return {
+      messages: newestFirst(page, span).map((message) => shownDirect(message, verify)),
+      has_more: page.hasMore,
+      ...nextCursorOf(page, span),
+    };
+  }),
+  acknowledge: limited(async ({ caller, request, rawBody }, messaging) => ({
+    acknowledged: await messaging.direct.acknowledge(
+      caller,
+      readFields(request, rawBody, { ids: 'texts' }).ids,
+    ),
+  })),
+  send: limited(async ({ caller, params, request, rawBody }, messaging) => {
+    const message = await messaging.direct.send(
+      caller,
+      params.to,
+      readFields(request, rawBody, { body: 'text' }),
+      signatureOf(request),
+    );
+    return { id: message.id, ts: message.tsMs };
+  }),
+  stream: streamInbox,
+});

@@ -1,0 +1,19 @@
+/** The messaging group: AICQ's routes on the root, with its errors, CORS and limits. */
+import type { RouteGroup } from '../../group.js';
+import { aicqHealthRoutes } from '../health.js';
+import { directRoutes } from './direct.js';
+import { beforeMessaging, messagingErrorSchema, messagingHeaders, writeMessagingError } from './gate.js';
+import { identityRoutes } from './identities.js';
+import { pageRoutes } from './pages.js';
+import { roomRoutes } from './rooms.js';
+
+const ownPaths = /^\/(?:$|(?:api|docs|register|who|channels|room|dm|find|stats|stream|page|health)(?:\/|$))/;
+
+export const messagingGroup: RouteGroup = {
+  routes: [...identityRoutes, ...roomRoutes, ...directRoutes, ...pageRoutes, ...aicqHealthRoutes],
+  owns: (path) => ownPaths.test(path),
+  writeError: writeMessagingError,
+  errorSchema: messagingErrorSchema,
+  headers: messagingHeaders,
+  onRequest: beforeMessaging,
+};

@@ -1,0 +1,9 @@
+/** How a store is opened. */
+import type { Limits } from '../core/settings/limits.js';
+
+export interface StoreOptions {
+  limits: Limits;
+  nowMs: () => number;
+  /** False where documents are only exported: missing databases, tables and indexes are not created. */
+  prepare?: boolean;
+}

@@ -1,0 +1,286 @@
+/** What may happen to a task and its lease, as pure functions that every backend calls. */
+import { createHash } from 'node:crypto';
+import { StoaError } from '../../core/errors.js';
+import type { Limits } from '../../core/settings/limits.js';
+import { type ClaimLease, type Task, type TaskLease, isOpen, isoTime } from '../model.js';
+import type { Reporter } from '../port.js';
+import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
+import { checkTaskTransition } from '../transitions.js';
+
+/** A task with the claim on it, if it was ever claimed. */
+export interface HeldTask {
+  task: Task;
+  lease: TaskLease | undefined;
+}
+
+/** When a lease really ends. A backend that records outages adds them. */
+export type LeaseEnd = (lease: TaskLease) => number;
+
+export function newTask(id: string, sessionId: string, input: NewTask, limits: Limits, nowMs: number): Task {
+  const now = isoTime(nowMs);
+  return {
+    id,
+    session_id: sessionId,
+    command: input.command,
+    status: 'pending',
+    output: null,
+    error: null,
+    started_at: null,
+    completed_at: null,
+    bytes_in: 0,
+    bytes_out: 0,
+    duration: null,
+    depends_on: [...new Set(input.depends_on)],
+    priority: input.priority ?? 0,
+    claimed_by: null,
+    attempts: 0,
+    max_attempts: input.max_attempts ?? limits.taskAttempts,
+    reason: null,
+    created_at: now,
+    updated_at: now,
+    version: 1,
+  };
+}
+
+export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
+  if (task.status !== 'pending') {
+    throw new StoaError('conflict', `The task is ${task.status}. Only a pending task can be changed.`, {
+      details: { status: task.status },
+    });
+  }
+  return touched({ ...task, ...given(patch) }, nowMs);
+}
+
+export function claimTask(
+  { task, lease }: HeldTask,
+  holder: string,
+  leaseSeconds: number,
+  nowMs: number,
+): Required<HeldTask> & { lease: TaskLease } {
+  checkTaskTransition(task.status, 'running');
+  return {
+    task: {
+      ...task,
+      status: 'running',
+      claimed_by: holder,
+      started_at: isoTime(nowMs),
+      version: task.version + 1,
+      updated_at: isoTime(nowMs),
+    },
+    lease: {
+      holder,
+      fence: (lease?.fence ?? 0) + 1,
+      leaseSeconds,
+      renewedAtMs: nowMs,
+      expiresAtMs: nowMs + leaseSeconds * 1_000,
+      resultDigest: null,
+    },
+  };
+}
+
+/** A sign of life: the lease ends later. The task itself does not change. */
+export function renewLease(
+  held: HeldTask,
+  fence: number,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter = null,
+): TaskLease {
+  const lease = checkHolder(held, fence, nowMs, endOf, by);
+  return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
+}
+
+/** Returns the task of a lost holder to the ready tasks, or fails it when no attempt is left. */
+export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: number): HeldTask {
+  const attempts = task.attempts + 1;
+  const exhausted = attempts >= task.max_attempts;
+  checkTaskTransition(task.status, exhausted ? 'failed' : 'pending');
+  const back: Task = exhausted
+    ? {
+        ...ended(task, 'failed', nowMs),
+        attempts,
+        error: task.error ?? reason,
+        reason: `${reason} No attempt is left of ${task.max_attempts}.`,
+      }
+    : { ...task, status: 'pending', claimed_by: null, started_at: null, attempts, reason };
+  return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+}
+
+/** The holder's result. `undefined` means that this very write was done before. */
+export function completeTask(
+  held: HeldTask,
+  input: CompleteRequest,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter = null,
+): HeldTask | undefined {
+  const resultDigest = digestOf('complete', input);
+  if (isRepeat(held, input.fence, resultDigest)) return undefined;
+  const lease = checkHolder(held, input.fence, nowMs, endOf, by);
+  const task = { ...ended(held.task, 'completed', nowMs), ...resultOf(held.task, input), error: null };
+  return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
+}
+
+/**
+ * Fails a task for good, unless the holder asks for another attempt and one is left. `undefined`: done
+ * before.
+ */
+export function failTask(
+  held: HeldTask,
+  input: FailRequest,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter = null,
+): HeldTask | undefined {
+  const resultDigest = digestOf('fail', input);
+  if (isRepeat(held, input.fence, resultDigest)) return undefined;
+  const lease = checkHolder(held, input.fence, nowMs, endOf, by);
+  const error = input.error ?? 'The holder reported a failure.';
+  const failing = { task: { ...held.task, ...resultOf(held.task, input), error }, lease };
+  if (input.retry === true) {
+    const returned = returnTask(
+      failing,
+      error === '' ? `${lease.holder} gave it back.` : `${lease.holder} gave it back: ${error}`,
+      nowMs,
+    );
+    return { ...returned, lease: { ...releasedLease(lease), resultDigest } };
+  }
+  const task = { ...ended(failing.task, 'failed', nowMs), attempts: held.task.attempts + 1, reason: error };
+  return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
+}
+
+/** Cancels a task, even if somebody holds it. `undefined` means that it was cancelled already. */
+export function cancelTask(
+  { task, lease }: HeldTask,
+  reason: string | undefined,
+  nowMs: number,
+): HeldTask | undefined {
+  if (task.status === 'cancelled') return undefined;
+  checkTaskTransition(task.status, 'cancelled');
+  const cancelled = { ...ended(task, 'cancelled', nowMs), reason: reason ?? 'Cancelled.' };
+  return { task: touched(cancelled, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+}
+
+/** The reason of a pending task that is cancelled because a dependency failed or was deleted. */
+export function blockedForever(dependency: string): string {
+  return `It depends on ${dependency}, which will not be completed.`;
+}
+
+export function lapsedReason(lease: TaskLease): string {
+  return `The lease of ${lease.holder} (fence ${lease.fence}) lapsed.`;
+}
+
+export function presenceLostReason(holder: string): string {
+  return `The presence of ${holder} was lost.`;
+}
+
+export function claimLease(lease: TaskLease): ClaimLease {
+  return { fence: lease.fence, expires_at: isoTime(lease.expiresAtMs) };
+}
+
+/** The lease, if `fence` belongs to its current holder. Throws `fenced` otherwise: the write is too late. */
+function checkHolder(
+  { task, lease }: HeldTask,
+  fence: number,
+  nowMs: number,
+  endOf: LeaseEnd,
+  by: Reporter,
+): TaskLease {
+  const details = { status: task.status, fence, current_fence: lease?.fence ?? null };
+  if (lease === undefined || lease.fence !== fence) {
+    throw new StoaError('fenced', `Fence ${fence} does not hold the task ${task.id}.`, {
+      fix: 'Discard the work and claim another task.',
+      details,
+    });
+  }
+  if (task.status !== 'running' || lease.holder === null) {
+    throw new StoaError('fenced', `The claim with fence ${fence} is over: the task is ${task.status}.`, {
+      fix: 'Discard the work and claim another task.',
+      details,
+    });
+  }
+  if (endOf(lease) <= nowMs) {
+    throw new StoaError('fenced', `The lease with fence ${fence} has lapsed.`, {
+      fix: 'Discard the work and claim another task. Send heartbeats more often.',
+      details,
+    });
+  }
+  if (by !== null && !by.includes(lease.holder)) {
+    throw new StoaError(
+      'forbidden',
+      `The task ${task.id} is claimed by "${lease.holder}", not by the agent that signed the request.`,
+      {
+        fix: 'Report only on tasks that this agent claimed.',
+        details: { holder: lease.holder },
+      },
+    );
+  }
+  return lease;
+}
+
+function isRepeat({ task, lease }: HeldTask, fence: number, digest: string): boolean {
+  return (
+    lease !== undefined && lease.fence === fence && lease.resultDigest === digest && task.status !== 'running'
+  );
+}
+
+function releasedLease(lease: TaskLease): TaskLease {
+  return { ...lease, holder: null };
+}
+
+function ended(task: Task, status: 'completed' | 'failed' | 'cancelled', nowMs: number): Task {
+  const durationMs = task.started_at === null ? null : Math.max(0, nowMs - Date.parse(task.started_at));
+  return {
+    ...task,
+    status,
+    completed_at: isoTime(nowMs),
+    duration: durationMs === null ? null : durationMs / 1_000,
+  };
+}
+
+function resultOf(
+  task: Task,
+  input: CompleteRequest | FailRequest,
+): Pick<Task, 'output' | 'bytes_in' | 'bytes_out'> {
+  return {
+    output: input.output === undefined ? task.output : input.output,
+    bytes_in: input.bytes_in ?? task.bytes_in,
+    bytes_out: input.bytes_out ?? Buffer.byteLength(input.output ?? ''),
+  };
+}
+
+function touched(task: Task, nowMs: number): Task {
+  return { ...task, version: task.version + 1, updated_at: isoTime(nowMs) };
+}
+
+/** The fields that were given: an absent one must not overwrite. */
+export function given<T extends object>(patch: T): { [Name in keyof T]: Exclude<T[Name], undefined> } {
+  // Dropping the undefined ones is what the type says.
+  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as {
+    [Name in keyof T]: Exclude<T[Name], undefined>;
+  };
+}
+
+function digestOf(verb: string, input: object): string {
+  const fields = Object.entries(input)
+    .filter(([, value]) => value !== undefined)
+    .toSorted(([a], [b]) => compareText(a, b));
+  return createHash('sha256')
+    .update(JSON.stringify([verb, fields]))
+    .digest('base64url');
+}
+
+function compareText(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+/** Whether a task that ended lets its dependants become ready. */
+export function satisfies(task: Task | undefined): boolean {
+  // What is gone was completed: deleting an unfinished task cancels its dependants first.
+  return task === undefined || task.status === 'completed';
+}
+
+export function endsWithoutResult(task: Task): boolean {
+  return !isOpen(task.status) && task.status !== 'completed';
+}

@@ -1,0 +1,39 @@
+import { expect, vi } from 'vitest';
+import type { WatchEvent } from '../../../src/client/index.js';
+
+/** All events of a running watch. */
+export class Watched<Item, Change> {
+  readonly events: WatchEvent<Item, Change>[] = [];
+  ended = false;
+  readonly #stop = new AbortController();
+  readonly done: Promise<void>;
+
+  constructor(open: (signal: AbortSignal) => AsyncGenerator<WatchEvent<Item, Change>>) {
+    this.done = this.#read(open(this.#stop.signal));
+  }
+
+  async #read(events: AsyncGenerator<WatchEvent<Item, Change>>): Promise<void> {
+    for await (const event of events) this.events.push(event);
+    this.ended = true;
+  }
+
+  get snapshot(): Item[] {
+    return this.events.flatMap((event) => (event.kind === 'snapshot' ? event.items : []));
+  }
+
+  get changes(): Change[] {
+    return this.events.flatMap((event) => (event.kind === 'changes' ? event.items : []));
+  }
+
+  async live(): Promise<this> {
+    await vi.waitFor(() => expect(this.events.some(({ kind }) => kind === 'live')).toBe(true), {
+      timeout: 10_000,
+    });
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.done;
+  }
+}

@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { routeGroups } from '../../../src/server/routes/index.js';
+import { Running } from '../running.js';
+
+let running: Running;
+/** What the tests look at in an operation. */
+interface Operation {
+  operationId: string;
+  summary: string;
+  tags: string[];
+  security: unknown[];
+  parameters: { in: string; name: string }[];
+  responses: Record<string, unknown>;
+}
+
+let document: {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, object> };
+};
+beforeAll(async () => {
+  running = await Running.start();
+  document = JSON.parse((await running.ask('GET', '/openapi.json')).text) as typeof document;
+});
+afterAll(() => running.stop());
+
+const routes = routeGroups.flatMap((group) => group.routes).filter(({ hidden }) => hidden !== true);
+const operations = (): Operation[] =>
+  Object.values(document.paths).flatMap((methods) => Object.values(methods));
+
+test('every route is in the document, and nothing else', () => {
+  const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect(documented.toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted());
+});
+
+test('operation ids are unique', () => {
+  const ids = operations().map(({ operationId }) => operationId);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
+test('every parameter in a path is declared, and every operation has a summary, a tag and answers', () => {
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const operation of Object.values(methods)) {
+      const declared = operation.parameters
+        .filter((parameter) => parameter.in === 'path')
+        .map(({ name }) => `{${name}}`);
+      expect(declared).toEqual(path.match(/\{\w+\}/g) ?? []);
+      expect(operation.summary.length).toBeGreaterThan(3);
+      expect(operation.tags.length).toBeGreaterThan(0);
+      expect(operation.security.length).toBeGreaterThan(0);
+      expect(Object.keys(operation.responses)).toContain('default');
+    }
+  }
+});
+
+test('every reference leads somewhere and every schema compiles', () => {
+  const references = JSON.stringify(document).match(/"\$ref":"([^"]+)"/g) ?? [];
+  for (const reference of new Set(references)) {
+    const name = /#\/components\/schemas\/([^"]+)"$/.exec(reference)?.[1] ?? reference;
+    expect(document.components.schemas).toHaveProperty(name);
+  }
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  ajv.addSchema({ $id: 'openapi', ...document });
+  for (const name of Object.keys(document.components.schemas))
+    expect(ajv.getSchema(`openapi#/components/schemas/${name}`)).toBeTypeOf('function');
+});
+
+test('the page loads nothing from elsewhere and runs no inline script', async () => {
+  const { text, headers } = await running.ask('GET', '/reference');
+  expect(text).not.toMatch(/https?:\/\//);
+  expect(text).not.toMatch(/<script(?![^>]*src=)/);
+  expect(text).not.toMatch(/\son\w+=/);
+  expect(headers.get('content-security-policy')).toContain("script-src 'self'");
+  expect((await running.ask('GET', '/reference/reference.js')).headers.get('content-type')).toContain(
+    'text/javascript',
+  );
+  expect((await running.ask('GET', '/reference/reference.css')).headers.get('content-type')).toContain(
+    'text/css',
+  );
+});

@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Running } from '../running.js';
+
+let running: Running;
+beforeAll(async () => {
+  running = await Running.start(
+    {},
+    { allowedHosts: ['stoa.example'], allowedOrigins: ['https://console.example'] },
+  );
+});
+afterAll(() => running.stop());
+
+/** The status of a request with these headers; fetch would not let them through. */
+async function statusOf(path: string, headers: string[]): Promise<number> {
+  const answer = await running.bytes(
+    [
+      'GET ' + path + ' HTTP/1.1',
+      ...headers,
+      `Authorization: Bearer ${running.operator}`,
+      'Connection: close',
+      '',
+      '',
+    ].join('\r\n'),
+  );
+  return Number(answer.slice(9, 12));
+}
+
+test.each([
+  ['127.0.0.1', 200],
+  ['127.0.0.1:4000', 200],
+  ['localhost', 200],
+  ['LOCALHOST:80', 200],
+  ['[::1]:8080', 200],
+  ['stoa.example', 200],
+  ['stoa.example:443', 200],
+  ['evil.example', 403],
+  ['evil.example:8080', 403],
+  ['localhost.evil.example', 403],
+  ['127.0.0.1.evil.example', 403],
+  ['user@localhost', 403],
+  ['', 403],
+])('the Host %j is %i on /v1', async (host, status) => {
+  expect(await statusOf('/v1/status', [`Host: ${host}`])).toBe(status);
+});
+
+test.each([
+  ['http://localhost:3000', 200],
+  ['http://127.0.0.1', 200],
+  ['https://stoa.example', 200],
+  ['https://console.example', 200],
+  ['http://console.example', 403],
+  ['https://evil.example', 403],
+  ['null', 403],
+  ['file://', 403],
+])('the Origin %j is %i on /v1', async (origin, status) => {
+  expect(await statusOf('/v1/status', ['Host: localhost', `Origin: ${origin}`])).toBe(status);
+});
+
+test('another spelling of the path does not bypass the check', async () => {
+  expect(await statusOf('/%761/status', ['Host: evil.example'])).toBe(403);
+});
+
+test('health stays open to probes under any name', async () => {
+  expect(await statusOf('/livez', ['Host: evil.example'])).toBe(200);
+});
+
+test.each(['/v1/status', '/mcp', '/livez', '/openapi.json', '/nowhere', '/v1/agents/%ff'])(
+  'a request without Host is a 400 with a reason: %s',
+  async (path) => {
+    const answer = await running.bytes(`GET ${path} HTTP/1.1\r\nConnection: close\r\n\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer).toMatch(/^content-type: application\/problem\+json/im);
+    const { code, request_id: id } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)) as {
+      code: string;
+      request_id: string;
+    };
+    expect(code).toBe('invalid_request');
+    expect(answer.toLowerCase()).toContain(`request-id: ${id}`);
+  },
+);
+
+test.each([
+  ['/v1/status', ['localhost', 'evil.example']],
+  ['/v1/status', ['evil.example', 'localhost']],
+  ['/v1/status', ['localhost', 'localhost']],
+  ['/mcp', ['localhost', 'evil.example']],
+  ['/livez', ['localhost', 'evil.example']],
+  ['/nowhere', ['localhost', 'evil.example']],
+])('two Hosts are a 400, whichever comes first: %s %j', async (path, hosts) => {
+  expect(
+    await statusOf(
+      path,
+      hosts.map((host) => `Host: ${host}`),
+    ),
+  ).toBe(400);
+});
+
+test('duplicate credentials count as none', async () => {
+  for (const tokens of [
+    [running.operator, 'nobody'],
+    ['nobody', running.operator],
+  ]) {
+    const credentials = tokens.map((token) => `Authorization: Bearer ${token}`);
+    const answer = await running.bytes(
+      ['GET /v1/status HTTP/1.1', 'Host: localhost', ...credentials, 'Connection: close', '', ''].join(
+        '\r\n',
+      ),
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+  }
+});
+
+test("a request without Host is a 400 in messaging's own shape, and good in HTTP/1.0", async () => {
+  const answer = await running.bytes('GET /stats HTTP/1.1\r\nConnection: close\r\n\r\n');
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+  expect(answer).toContain('{"error":"The request has no Host header."}');
+  expect(await running.bytes('GET /livez HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
+  expect(
+    await running.bytes(`GET /v1/status HTTP/1.0\r\nAuthorization: Bearer ${running.operator}\r\n\r\n`),
+  ).toMatch(/^HTTP\/1\.1 403 /);
+});
