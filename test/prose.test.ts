@@ -6,8 +6,14 @@ import { describe, expect, test } from 'vitest';
 const root = join(import.meta.dirname, '..');
 const folders = ['src', 'scripts', 'bench'];
 
-/** Folders whose prose is not rewritten yet. An entry is removed when its folder is clean. */
-const notRewritten: readonly string[] = ['src/homes/postgres'];
+/** Folders and files whose prose is not rewritten yet. An entry is removed when it is clean. */
+const notRewritten: readonly string[] = [
+  'src/homes/postgres/answer-time.ts',
+  'src/homes/postgres/connection.ts',
+  'src/homes/postgres/messaging/schema.ts',
+  'src/homes/postgres/migrate.ts',
+  'src/homes/postgres/transfer',
+];
 
 /** AICQ's sentences, which clients compare byte by byte. */
 const exempt: ReadonlySet<string> = new Set(['src/messaging/refusals.ts']);
@@ -80,9 +86,14 @@ function unnamedLimits(file: string, source: string): string[] {
   });
 }
 
+/** True if the path is the entry, or is in the folder that the entry names. */
+function isIn(entry: string, path: string): boolean {
+  return path === entry || path.startsWith(`${entry}/`);
+}
+
 function isChecked(file: string): boolean {
   const path = relative(root, file).replaceAll('\\', '/');
-  return !exempt.has(path) && !notRewritten.some((folder) => path.startsWith(`${folder}/`));
+  return !exempt.has(path) && !notRewritten.some((entry) => isIn(entry, path));
 }
 
 describe('plain English', () => {
@@ -97,8 +108,8 @@ describe('plain English', () => {
     expect(checked.flatMap((file) => unnamedLimits(file, readFileSync(file, 'utf8')))).toEqual([]);
   });
 
-  test.each(notRewritten)('%s still has prose to rewrite; otherwise it is checked too', (folder) => {
-    const inside = sources.filter((file) => relative(root, file).startsWith(`${folder}/`));
+  test.each(notRewritten)('%s still has prose to rewrite; otherwise it is checked too', (entry) => {
+    const inside = sources.filter((file) => isIn(entry, relative(root, file)));
     const found = inside.flatMap((file) => {
       const source = readFileSync(file, 'utf8');
       return [...ticsIn(proseIn(file, source)), ...unnamedLimits(file, source)];

@@ -4,7 +4,13 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
 import { type PostgresSql, closePostgres, openPostgres, query } from '../connection.js';
-import { type RedisConnection, closeRedis, openRedis, redisOwner, withRedis } from '../messaging/redis.js';
+import {
+  type RedisConnection,
+  closeRedis,
+  openRedis,
+  redisOwner,
+  withRedis,
+} from '../messaging/redis/connection.js';
 import { requireKeys } from './key-checks.js';
 import { isThere, knownStore, tablesPlan } from './tables.js';
 

@@ -1,4 +1,4 @@
-/** Identities in PostgreSQL: the seed's `agents`, with keys, links and kept seeds beside it. */
+/** Identities in PostgreSQL: the seed's table `agents`, and tables for keys, links and encrypted seeds. */
 import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
 import { StoaError } from '../../../core/errors.js';
@@ -30,9 +30,11 @@ interface IdentityRow {
 }
 
 const columns = `a.id, a.public_key, a.name, a.email,
-    (extract(epoch FROM a.created_at) * 1000)::bigint AS created_ms, (extract(epoch FROM a.updated_at) * 1000)::bigint AS updated_ms,
+    (extract(epoch FROM a.created_at) * 1000)::bigint AS created_ms,
+    (extract(epoch FROM a.updated_at) * 1000)::bigint AS updated_ms,
     f.proven, f.link, (k.agent_id IS NOT NULL OR coalesce(f.server_kept, FALSE)) AS kept`;
-const tables = `agents a LEFT JOIN messaging.agent_facts f ON f.agent_id = a.id LEFT JOIN messaging.kept_agents k ON k.agent_id = a.id`;
+const tables = `agents a LEFT JOIN messaging.agent_facts f ON f.agent_id = a.id
+  LEFT JOIN messaging.kept_agents k ON k.agent_id = a.id`;
 const selected = `SELECT ${columns} FROM ${tables}`;
 
 function identityOf(row: IdentityRow): Identity {
@@ -45,14 +47,14 @@ function identityOf(row: IdentityRow): Identity {
     updatedAtMs: Number(row.updated_ms),
     proven: row.proven ?? false,
     serverKept: row.kept,
-    // Only `link` below writes this column.
+    // Only `PostgresIdentities.link` and imports write this column.
     link: row.link === null ? null : (JSON.parse(row.link) as IdentityLink),
   };
 }
 
 export interface PostgresIdentitiesOptions {
   nowMs: () => number;
-  /** Other servers drop what they remember of an identity. */
+  /** Called after a change, so that other servers drop the identity from their caches. */
   onChanged: (id: string) => Promise<void>;
   limits: Limits;
 }
@@ -74,7 +76,7 @@ export class PostgresIdentities {
     return new PostgresStep([], async (work) => {
       const known = await this.#byKey(work.sql, input.publicKey);
       if (known !== undefined) {
-        // The signature proves what was only claimed before.
+        // The key was registered without a signature before, and this request has one.
         const isProven = input.proven && !known.proven;
         const identity = isProven ? await this.#update(work.sql, known.id, { proven: true }) : known;
         if (isProven) this.#announce(work, known.id, 'updated');
@@ -82,7 +84,7 @@ export class PostgresIdentities {
       }
       const created = await this.#insert(work.sql, input);
       const identity = await this.#byKey(work.sql, input.publicKey);
-      if (identity === undefined) throw new StoaError('internal', 'A registered key leads to no agent.');
+      if (identity === undefined) throw new StoaError('internal', 'The registered key has no agent.');
       if (created) this.#announce(work, identity.id, 'registered');
       return { identity, created };
     });
@@ -96,11 +98,12 @@ export class PostgresIdentities {
       if (before !== undefined) return before;
       await this.#insert(work.sql, made);
       await work.rows(
-        'INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) SELECT $1, id, $3 FROM agents WHERE public_key = $2',
+        `INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed)
+          SELECT $1, id, $3 FROM agents WHERE public_key = $2`,
         [owner, publicKey, sealedSeed],
       );
       const identity = await this.#byKey(work.sql, publicKey);
-      if (identity === undefined) throw new StoaError('internal', 'A kept key leads to no agent.');
+      if (identity === undefined) throw new StoaError('internal', 'The stored key has no agent.');
       this.#announce(work, identity.id, 'registered');
       return { identity, sealedSeed };
     });
@@ -142,13 +145,16 @@ export class PostgresIdentities {
     return changed;
   }
 
-  /** Of many at once with one key, the first inserts and the others find it: the unique constraint decides. */
+  /**
+   * Returns false if the key exists. Of concurrent calls with one key, the unique constraint lets one insert.
+   */
   async #insert(tx: Queryable, { publicKey, name, email, proven }: NewIdentity): Promise<boolean> {
     const nowMs = String(this.#nowMs());
     const inserted = await query<{ id: string }>(
       tx,
       `INSERT INTO agents (public_key, name, email, created_at, updated_at)
-       VALUES ($1, $2, $3, to_timestamp($4::double precision / 1000), to_timestamp($4::double precision / 1000))
+       VALUES ($1, $2, $3,
+         to_timestamp($4::double precision / 1000), to_timestamp($4::double precision / 1000))
        ON CONFLICT (public_key) DO NOTHING RETURNING id`,
       [publicKey, name, email, nowMs],
     );
@@ -164,11 +170,13 @@ export class PostgresIdentities {
     return true;
   }
 
-  /** A key that an agent once had still leads to it. */
+  /** Also finds an agent by a key that it has replaced. */
   async #byKey(tx: Queryable, publicKey: string): Promise<Identity | undefined> {
     const [row] = await query<IdentityRow>(
       tx,
-      `${selected} WHERE a.id = coalesce((SELECT agent_id FROM messaging.agent_keys WHERE public_key = $1), (SELECT id FROM agents WHERE public_key = $1))`,
+      `${selected} WHERE a.id = coalesce(
+          (SELECT agent_id FROM messaging.agent_keys WHERE public_key = $1),
+          (SELECT id FROM agents WHERE public_key = $1))`,
       [publicKey],
     );
     return row === undefined ? undefined : identityOf(row);
@@ -196,7 +204,9 @@ export class PostgresIdentities {
   async #update(tx: Queryable, id: string, profile: ProfileUpdate): Promise<Identity | undefined> {
     await query(
       tx,
-      `UPDATE agents SET name = CASE WHEN $2 THEN $3 ELSE name END, email = CASE WHEN $4 THEN $5 ELSE email END, updated_at = to_timestamp($6::double precision / 1000) WHERE id = $1`,
+      `UPDATE agents SET name = CASE WHEN $2 THEN $3 ELSE name END,
+          email = CASE WHEN $4 THEN $5 ELSE email END,
+          updated_at = to_timestamp($6::double precision / 1000) WHERE id = $1`,
       [
         id,
         profile.name !== undefined,
@@ -209,7 +219,8 @@ export class PostgresIdentities {
     if (profile.proven === true) {
       await query(
         tx,
-        'INSERT INTO messaging.agent_facts (agent_id, proven) VALUES ($1, TRUE) ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE',
+        `INSERT INTO messaging.agent_facts (agent_id, proven) VALUES ($1, TRUE)
+          ON CONFLICT (agent_id) DO UPDATE SET proven = TRUE`,
         [id],
       );
     }
@@ -240,12 +251,16 @@ export class PostgresIdentities {
     if ((known?.keys ?? 0) >= this.#limits.identityKeysMax) throw refuseMoreKeys(this.#limits);
     const inserted = await work.rows<{ public_key: string }>(
       `INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms, proof)
-       SELECT $1, $2, greatest($3, (SELECT coalesce(max(from_ms), 0) + 1 FROM messaging.agent_keys WHERE agent_id = $2)), $4::text::json ON CONFLICT DO NOTHING RETURNING public_key`,
+       SELECT $1, $2, greatest($3, (
+           SELECT coalesce(max(from_ms), 0) + 1 FROM messaging.agent_keys WHERE agent_id = $2)),
+         $4::text::json
+       ON CONFLICT DO NOTHING RETURNING public_key`,
       [newPublicKey, id, String(this.#nowMs()), JSON.stringify(proof)],
     );
     if (inserted.length === 0) return 'taken';
     await work.rows(
-      'UPDATE agents SET public_key = $2, updated_at = to_timestamp($3::double precision / 1000) WHERE id = $1',
+      `UPDATE agents SET public_key = $2, updated_at = to_timestamp($3::double precision / 1000)
+        WHERE id = $1`,
       [id, newPublicKey, String(this.#nowMs())],
     );
     return 'rotated';
@@ -261,7 +276,7 @@ export class PostgresIdentities {
       publicKey: public_key,
       fromMs: Number(from_ms),
       untilMs: rows[index + 1] === undefined ? null : Number(rows[index + 1]?.from_ms),
-      // Only `#rotate` above writes this column.
+      // Only `#rotate` and imports write this column.
       proof: proof === null ? null : (JSON.parse(proof) as Proof),
     }));
   }
@@ -274,7 +289,8 @@ export class PostgresIdentities {
       if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
         throw new Outdated(`The identity ${id}`);
       await work.rows(
-        'INSERT INTO messaging.agent_facts (agent_id, link) VALUES ($1, $2::text::json) ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link',
+        `INSERT INTO messaging.agent_facts (agent_id, link) VALUES ($1, $2::text::json)
+          ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link`,
         [id, link === null ? null : JSON.stringify(link)],
       );
       this.#announce(work, id, link === null ? 'unlinked' : 'linked');

@@ -1,4 +1,4 @@
-/** Rooms in PostgreSQL. Their counters follow the messages in Redis, when the notes of those are carried here. */
+/** Rooms in PostgreSQL. The feed outbox updates their counters after a message was stored in Redis. */
 import { LRUCache } from 'lru-cache';
 import { StoaError } from '../../../core/errors.js';
 import type { Room, Totals } from '../../../messaging/model.js';
@@ -18,8 +18,9 @@ interface RoomRow {
   message_count: string;
 }
 
-/** `key_hash` is never among them. */
-const columns = `id, name, is_private, created_by, (extract(epoch FROM created_at) * 1000)::bigint AS created_ms,
+/** Does not include `key_hash`. */
+const columns = `id, name, is_private, created_by,
+  (extract(epoch FROM created_at) * 1000)::bigint AS created_ms,
   (extract(epoch FROM last_active_at) * 1000)::bigint AS active_ms, message_count`;
 
 function roomOf(row: RoomRow): Room {
@@ -36,7 +37,7 @@ function roomOf(row: RoomRow): Room {
 
 const cachedRoomsMax = 10_000;
 
-interface KnownRoom {
+interface CachedRoom {
   readonly room: Room;
   readonly keyHash: string | null;
 }
@@ -44,8 +45,8 @@ interface KnownRoom {
 export class PostgresRooms {
   readonly #sql: PostgresSql;
   readonly #nowMs: () => number;
-  /** For reading on while PostgreSQL is away. */
-  readonly #cache = new LRUCache<string, KnownRoom>({ max: cachedRoomsMax });
+  /** Used only while PostgreSQL is unavailable. */
+  readonly #cache = new LRUCache<string, CachedRoom>({ max: cachedRoomsMax });
 
   constructor(sql: PostgresSql, nowMs: () => number) {
     this.#sql = sql;
@@ -56,7 +57,9 @@ export class PostgresRooms {
     return new PostgresStep([], async (work) => {
       const [row] = await work.rows<RoomRow>(
         `INSERT INTO rooms (name, is_private, key_hash, created_by, created_at, last_active_at)
-       VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), to_timestamp($5::double precision / 1000)) RETURNING ${columns}`,
+         VALUES ($1, $2, $3, $4,
+           to_timestamp($5::double precision / 1000), to_timestamp($5::double precision / 1000))
+         RETURNING ${columns}`,
         [name, isPrivate, keyHash, createdBy, String(this.#nowMs())],
       );
       const room = roomOf(row as RoomRow);
@@ -73,7 +76,7 @@ export class PostgresRooms {
     return (await this.#find(id))?.keyHash ?? null;
   }
 
-  async #find(id: string, on: Queryable = this.#sql): Promise<KnownRoom | undefined> {
+  async #find(id: string, on: Queryable = this.#sql): Promise<CachedRoom | undefined> {
     try {
       const [row] = await query<RoomRow & { key_hash: string | null }>(
         on,
@@ -104,7 +107,8 @@ export class PostgresRooms {
     const [rows, counted] = await Promise.all([
       query<RoomRow>(
         this.#sql,
-        `SELECT ${columns} FROM rooms WHERE is_private = FALSE ORDER BY last_active_at DESC, id LIMIT $1 OFFSET $2`,
+        `SELECT ${columns} FROM rooms WHERE is_private = FALSE
+          ORDER BY last_active_at DESC, id LIMIT $1 OFFSET $2`,
         [limit, offset],
       ),
       query<{ total: string }>(this.#sql, publicRoomsStatement),

@@ -1,6 +1,6 @@
 /**
- * The tables of messaging in PostgreSQL. The seed's two, `agents` and `rooms`, stay the seed's, where an AICQ server
- * made them too; what the seed has no column for lies beside them in the schema `messaging`.
+ * The tables of messaging in PostgreSQL. The seed's two, `agents` and `rooms`, stay the seed's, where an AICQ
+ * server made them too; what the seed has no column for lies beside them in the schema `messaging`.
  */
 import { StoaError } from '../../../core/errors.js';
 import { globalRoomAlias, globalRoomId } from '../../../messaging/identities/uuid.js';

@@ -8,14 +8,15 @@ import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../connection.js';
 import type { PostgresWriter } from '../writer.js';
 import type { PostgresIdentities } from '../messaging/identities.js';
-import type { RedisMessages } from '../messaging/messages.js';
+import type { RedisInboxes } from '../messaging/redis/inboxes.js';
+import type { RedisMessages } from '../messaging/redis/messages.js';
 import {
   type RestoreOptions,
   restoreDirect,
   restoreMessage,
   restoreRoomCounters,
   roomTimeMs,
-} from '../messaging/restore.js';
+} from '../messaging/redis/restore.js';
 import type { PostgresRooms } from '../messaging/rooms.js';
 import { type TableAccess, TableRecords } from './records.js';
 
@@ -25,6 +26,7 @@ export interface MessagingRecordsOptions {
   identities: PostgresIdentities;
   rooms: PostgresRooms;
   messages: RedisMessages;
+  inboxes: RedisInboxes;
   /** One transaction with its rows in the feed. */
   transact: PostgresWriter['transact'];
   /** Called after the commit of what was imported. */
@@ -42,7 +44,7 @@ interface Writes extends Reads {
 const firstId = '00000000-0000-0000-0000-000000000000';
 
 export function messagingRecords(options: MessagingRecordsOptions): [type: string, store: RecordStore][] {
-  const { sql, restore, identities, rooms, messages, transact, onImported } = options;
+  const { sql, restore, identities, rooms, messages, inboxes, transact, onImported } = options;
   const access: TableAccess<Reads, Writes> = {
     reader: { sql },
     transact: (body) =>
@@ -170,11 +172,11 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
               'agents',
               after,
               limit,
-              async (agentId, afterMs) => (await messages.inbox(agentId, { afterMs, limit })).items,
+              async (agentId, afterMs) => (await inboxes.read(agentId, { afterMs, limit })).items,
               (message) => lineOf<DirectLine>({ type: 'messaging.direct', ...message }),
             ),
           stored: async (_on, { to, tsMs }) => {
-            const message = await messages.directAt(to, tsMs);
+            const message = await inboxes.at(to, tsMs);
             return message === undefined
               ? undefined
               : lineOf<DirectLine>({ type: 'messaging.direct', ...message });

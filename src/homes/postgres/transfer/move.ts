@@ -28,7 +28,7 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
     records: () => unexportedRecords({ sql, sealer, transact: (body) => writer.transact(body) }),
     obstacles: async () => {
       // What servers left behind is finished here.
-      await messaging.carryNotes();
+      await messaging.moveFeedOutbox();
       await workspaces.idle();
       const [left] = await query<{ messages: string; tasks: string }>(
         sql,

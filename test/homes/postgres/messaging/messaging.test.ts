@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => redis.stop());
 
-/** Each server of the suite begins on an empty pair. */
+/** Each server of the suite starts with an empty PostgreSQL and Redis. */
 async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
   const postgres = await sharedPostgres();
   await emptyRedis(redis.url);

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => redis.stop());
 
-/** Each server of the suite begins on an empty pair. */
+/** Each server of the suite starts with an empty PostgreSQL and Redis. */
 async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
   const postgres = await sharedPostgres();
   await emptyRedis(redis.url);
@@ -36,7 +36,7 @@ async function found(desk: Desk, word: string): Promise<string[]> {
   return results.map(({ id }: { id: string }) => id);
 }
 
-it('on a cluster, keys that belong together have their id in braces, and every key but the mark has a time to live', async () => {
+it('on a cluster, related keys share an id in braces, and every key except stoa:store expires', async () => {
   const desk = await open();
   const client = new Cluster(redis.url.split(','));
   try {
@@ -60,7 +60,7 @@ it('on a cluster, keys that belong together have their id in braces, and every k
   }
 });
 
-it('on a cluster, a message that could not be indexed is found once it can be: by its server, or by the next', async () => {
+it('on a cluster, a message that could not be indexed is indexed later, by any server', async () => {
   await emptyRedis(redis.url);
   const { url } = await sharedPostgres();
   const limits = { ...roomy, searchRepairSeconds: 1 };
@@ -91,7 +91,7 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
     const first = await restart(limits);
     const own = await postUnindexed(first, 'stumbled');
     await expect.poll(() => found(first, 'stumbled'), { timeout: 30_000 }).toEqual([own]);
-    expect(errors).toContain('bringing a message into the search; it is tried again');
+    expect(errors).toContain('adding a message to the search; it is tried again');
     const left = await postUnindexed(await restart(later), 'abandoned');
     const next = await restart(later);
     await expect.poll(() => found(next, 'abandoned'), { timeout: 30_000 }).toEqual([left]);
@@ -106,7 +106,7 @@ it('on a cluster, a message that could not be indexed is found once it can be: b
   }
 });
 
-it('on a cluster, a server that looks for such messages ends while others go on posting', async () => {
+it('on a cluster, a repair of the search ends although other servers keep posting', async () => {
   const client = new Cluster(redis.url.split(','));
   const list = `room:{${globalRoomId}}:unindexed`;
   let tsMs = Date.now();

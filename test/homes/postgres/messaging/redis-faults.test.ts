@@ -1,4 +1,4 @@
-/** Several servers on one pair of databases that go away, lose connections and change their roles. */
+/** Several servers on one PostgreSQL and Redis that fail, lose connections and change roles. */
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -45,7 +45,7 @@ function open(
   });
 }
 
-/** Two servers on one pair, which are closed afterwards. */
+/** Runs the work with two servers on one PostgreSQL and Redis, and closes them afterwards. */
 async function withTwo(
   redisUrl: string,
   work: (one: Desk, two: Desk) => Promise<void>,
@@ -64,7 +64,7 @@ async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-/** The same agent, speaking to another server. */
+/** The same agent, connected to another server. */
 function at(desk: Desk, agent: Agent): Agent {
   const same = new Agent(desk, agent.seed);
   same.id = agent.id;
@@ -87,8 +87,8 @@ async function unheardByAnyone(work: () => Promise<unknown>): Promise<void> {
   client.disconnect();
 }
 
-describe('what one server changes, the other knows', () => {
-  it('at once for what is deleted, blocked and unblocked', async () => {
+describe('a change on one server takes effect on the other', () => {
+  it('at once for deleted messages, blocks and unblocks', async () => {
     await withTwo(
       redis.url,
       async (one, two) => {
@@ -102,7 +102,7 @@ describe('what one server changes, the other knows', () => {
         expect((await two.ask('GET', `/room/${room}/${id}`)).status).toBe(404);
         expect((await two.ask('GET', `/find?q=${word}`)).json.results).toEqual([]);
         const from = { headers: { 'x-forwarded-for': '203.0.113.9' } };
-        // The refusals are spread over both servers, and count together.
+        // The violations on both servers are counted together.
         await one.ask('GET', '/channels', from);
         for (let count = 0; count < 10; count += 1)
           expect((await (count % 2 === 0 ? one : two).ask('GET', '/channels', from)).status).toBe(429);
@@ -127,7 +127,7 @@ describe('what one server changes, the other knows', () => {
     ['told', 3_600, (work: () => Promise<unknown>) => work()],
     ['not told', 0.2, unheardByAnyone],
   ] as const)(
-    'at once for a key that was rotated, and the streams that the old key opened end everywhere, also where it was %s',
+    'at once for a rotated key: streams of the old key end on all servers, also if the key was %s',
     async (_how, streamHeartbeatSeconds, during) => {
       await withTwo(
         redis.url,
@@ -159,7 +159,7 @@ describe('what one server changes, the other knows', () => {
     },
   );
 
-  it('at once for wrong room keys: guessing on both servers is not faster', async () => {
+  it('at once for wrong room keys: guessing on two servers is not faster', async () => {
     await withTwo(
       redis.url,
       async (one, two) => {
@@ -182,7 +182,7 @@ describe('what one server changes, the other knows', () => {
     );
   });
 
-  it('one identity for a key that one server registers while the other rotates to it', async () => {
+  it('and a key that is registered on one and rotated to on the other gets one identity', async () => {
     await withTwo(redis.url, async (one, two) => {
       for (let round = 0; round < 8; round += 1) {
         const ann = await one.agent();
@@ -203,8 +203,8 @@ describe('what one server changes, the other knows', () => {
   });
 });
 
-describe('lost notifications', () => {
-  it('with the connection leave no gap in streams', async () => {
+describe('lost notices', () => {
+  it('on a lost connection leave no gap in streams', async () => {
     await withTwo(redis.url, async (one, two) => {
       const ann = await one.agent();
       const room = await one.room(ann);
@@ -223,7 +223,7 @@ describe('lost notifications', () => {
     });
   });
 
-  it('on a cluster leave no gap, although the driver changes its node silently', async () => {
+  it('on a cluster leave no gap, although the driver changes its node without an event', async () => {
     const cluster = await startCluster();
     await noteServer(cluster.describe);
     try {
@@ -291,7 +291,7 @@ describe('Redis', () => {
     }
   });
 
-  it('that became a replica is refused, and is used again when it is a master', async () => {
+  it('that became a replica refuses writes, and is used again when it is a master', async () => {
     const own = await startRedis();
     const client = new Redis(own.url);
     const desk = await open((await sharedPostgres()).url, own.url);
@@ -311,7 +311,7 @@ describe('Redis', () => {
     }
   });
 
-  it('that is full refuses writes, and nothing is accepted without its checks', async () => {
+  it('that is full refuses writes, and no request is accepted without its checks', async () => {
     const own = await startRedis();
     const client = new Redis(own.url);
     const desk = await open((await sharedPostgres()).url, own.url);
@@ -325,7 +325,7 @@ describe('Redis', () => {
       await expect(
         writtenPort(desk.stoa.messaging).post({ ...message, serverSigned: false }),
       ).rejects.toMatchObject({ code: 'disk_full', message: expect.stringContaining('Redis is full') });
-      // What needs no Redis goes on.
+      // Requests that need no Redis still work.
       const headers = { authorization: `Bearer ${desk.stoa.operatorToken}` };
       expect((await desk.ask('PUT', '/v1/data/n/k', { headers, body: { value: 1 } })).status).toBe(201);
       await client.config('SET', 'maxmemory', '0');
@@ -340,7 +340,7 @@ describe('Redis', () => {
 });
 
 describe('PostgreSQL', () => {
-  it('that stops answering is reported by the health check in time, until it answers again', async () => {
+  it('that hangs is reported by the health check in time, until it answers again', async () => {
     const gate = await startGate((await sharedPostgres()).url);
     // Statements have no time limit here: the health check must not wait for them.
     const desk = await open(gate.url, redis.url, { statementSecondsMax: 3_600, healthSecondsMax: 0.2 });
@@ -364,16 +364,17 @@ describe('PostgreSQL', () => {
     }
   });
 
-  it('that became a standby refuses registrations and rooms, and is used again when it is the primary', async () => {
+  it('that became a standby refuses registrations and rooms, and is used again as primary', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);
     const admin = await openPostgres(new URL(own.url), { connectionsMax: 1 });
-    /** New sessions only, so the old ones are cut off, as a failover does it. */
+    /** Applies to new sessions only, so the old ones are ended, as in a failover. */
     const becomeStandby = async (isStandby: boolean) => {
       await admin.unsafe('SET default_transaction_read_only = off');
       await admin.unsafe(`ALTER ROLE stoa SET default_transaction_read_only = ${isStandby ? 'on' : 'off'}`);
       await admin.unsafe(
-        'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user',
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+          WHERE pid <> pg_backend_pid() AND usename = current_user`,
       );
     };
     try {
@@ -384,8 +385,8 @@ describe('PostgreSQL', () => {
         (await desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey } })).status;
       for (let count = 0; count < 3; count += 1) expect(await register()).toBe(503);
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
-      // A standby can be read, so that signatures are checked; Redis takes the message, its count is brought
-      // over later.
+      // A standby can be read, so signatures are checked. Redis stores the message, and its count is added to
+      // PostgreSQL later.
       await until(
         async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201,
       );

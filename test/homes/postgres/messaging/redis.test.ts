@@ -35,20 +35,20 @@ function open(postgres: string, redisUrl: string): Promise<Desk> {
   });
 }
 
-/** Tries until it holds: servers take a moment to go and to come back. */
+/** Tries until the assertions pass: servers need a moment to stop and to start. */
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
 describe('messages that another AICQ server wrote', () => {
-  it('are found, answered, searched, deleted and acknowledged by id, also if the id contains another time', async () => {
+  it('work by id like all others, even if the id contains another time', async () => {
     const desk = await open((await sharedPostgres()).url, redis.url);
     const client = new Redis(redis.url);
     try {
       const ann = await desk.agent('Ann');
       const room = await desk.room(ann);
       const nowMs = Date.now();
-      // The id is of one reading of the clock, the time of another; two messages share a time.
+      // The id and the time are from two readings of the clock, and two messages share a time.
       const write = async (body: string, idMs: number, ts: number) => {
         const id = newUlid(idMs);
         const member = JSON.stringify({ ts, from: ann.id, room_id: room, body, id });
@@ -63,7 +63,7 @@ describe('messages that another AICQ server wrote', () => {
       ];
       for (const [at, id] of ids.entries())
         expect([at, (await desk.ask('GET', `/room/${room}/${id}`)).json.id]).toEqual([at, id]);
-      // One that came after the room was looked through.
+      // A message that arrived after the room was scanned.
       ids.push(await write('foreign four', nowMs - 900, nowMs - 500));
       expect((await desk.ask('GET', `/room/${room}/${ids[3]}`)).json.body).toBe('foreign four');
       expect((await desk.ask('GET', `/room/${room}/${newUlid(nowMs - 5_000)}`)).status).toBe(404);
@@ -72,7 +72,7 @@ describe('messages that another AICQ server wrote', () => {
       expect(thread.map(({ id }: { id: string }) => id)).toEqual([ids[0], answer.id]);
       const found = (await desk.ask('GET', '/find?q=foreign')).json.results;
       expect(found.map(({ id }: { id: string }) => id).toSorted()).toEqual([...ids].toSorted());
-      // A page ends after all messages of a time, so that the next one misses none of them.
+      // A page contains all messages of its last time, so that the next page misses none.
       const bodies: string[] = [];
       for (let cursor = ''; ;) {
         const { json } = await desk.ask('GET', `/room/${room}?after=0&limit=1${cursor}`);
@@ -88,7 +88,7 @@ describe('messages that another AICQ server wrote', () => {
       stream.close();
       expect((await ann.ask('DELETE', `/room/${room}/${ids[0]}`)).status).toBe(204);
       expect((await desk.ask('GET', `/room/${room}/${ids[1]}`)).status).toBe(200);
-      // A new message comes after the newest, also if another server wrote that one.
+      // A new message comes after the newest one, even if another server wrote that one.
       await write('foreign ahead', nowMs, Date.now() + 30_000);
       const { ts } = await ann.post(room, 'after it');
       expect(ts).toBeGreaterThan(Date.now() + 20_000);
@@ -99,7 +99,7 @@ describe('messages that another AICQ server wrote', () => {
         acknowledged: 1,
       });
       expect((await ann.ask('GET', '/dm?pending=1')).json.messages).toEqual([]);
-      const lives = (await client.keys('*:places*')).map((key) => client.pttl(key));
+      const lives = (await client.keys('*:scores*')).map((key) => client.pttl(key));
       for (const life of await Promise.all(lives)) expect(life).toBeGreaterThan(0);
     } finally {
       client.disconnect();
@@ -109,7 +109,7 @@ describe('messages that another AICQ server wrote', () => {
 });
 
 describe('the stored layout', () => {
-  it("has the seed's tables, constraints and indexes, and its room", async () => {
+  it("has the seed's tables, constraints, indexes and room", async () => {
     const { url } = await sharedPostgres();
     const sql = await openPostgres(new URL(url));
     try {
@@ -120,7 +120,9 @@ describe('the stored layout', () => {
       const seedTables = "table_schema = 'public' AND table_name IN ('agents', 'rooms')";
       expect(
         await lines(
-          `SELECT concat_ws(' ', table_name || '.' || column_name, data_type, is_nullable, column_default) AS line FROM information_schema.columns WHERE ${seedTables} ORDER BY table_name, ordinal_position`,
+          `SELECT concat_ws(' ', table_name || '.' || column_name, data_type, is_nullable, column_default)
+              AS line
+            FROM information_schema.columns WHERE ${seedTables} ORDER BY table_name, ordinal_position`,
         ),
       ).toEqual([
         'agents.id uuid NO gen_random_uuid()',
@@ -140,7 +142,9 @@ describe('the stored layout', () => {
       ]);
       expect(
         await lines(
-          `SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS line FROM pg_constraint WHERE conrelid IN ('agents'::regclass, 'rooms'::regclass) AND contype IN ('p', 'u', 'f') ORDER BY 1`,
+          `SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS line FROM pg_constraint
+            WHERE conrelid IN ('agents'::regclass, 'rooms'::regclass) AND contype IN ('p', 'u', 'f')
+            ORDER BY 1`,
         ),
       ).toEqual([
         'agents PRIMARY KEY (id)',
@@ -150,7 +154,8 @@ describe('the stored layout', () => {
       ]);
       expect(
         await lines(
-          `SELECT replace(indexdef, ' ON public.', ' ON ') AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename IN ('agents', 'rooms') ORDER BY 1`,
+          `SELECT replace(indexdef, ' ON public.', ' ON ') AS line FROM pg_indexes
+            WHERE schemaname = 'public' AND tablename IN ('agents', 'rooms') ORDER BY 1`,
         ),
       ).toEqual([
         'CREATE INDEX idx_agents_created_at ON agents USING btree (created_at)',
@@ -172,7 +177,7 @@ describe('the stored layout', () => {
     }
   });
 
-  it('keeps its statistics for every writer of the tables, without reading whole tables', async () => {
+  it('updates its totals for every writer of the tables, without reading whole tables', async () => {
     const { url } = await sharedPostgres();
     const sql = await openPostgres(new URL(url));
     const desk = await open(url, redis.url);
@@ -196,10 +201,12 @@ describe('the stored layout', () => {
     };
     const counted = async () => {
       const [row] = await sql.unsafe<{ agents: string; rooms: string; messages: string }[]>(
-        'SELECT (SELECT count(*) FROM agents) AS agents, count(*) FILTER (WHERE NOT is_private) AS rooms, sum(message_count) AS messages FROM rooms',
+        `SELECT (SELECT count(*) FROM agents) AS agents, count(*) FILTER (WHERE NOT is_private) AS rooms,
+          sum(message_count) AS messages FROM rooms`,
       );
       const top = await sql.unsafe<{ line: string }[]>(
-        "SELECT name || ' ' || message_count AS line FROM rooms WHERE NOT is_private ORDER BY message_count DESC, last_active_at DESC LIMIT 5",
+        `SELECT name || ' ' || message_count AS line FROM rooms WHERE NOT is_private
+          ORDER BY message_count DESC, last_active_at DESC LIMIT 5`,
       );
       return {
         agents: Number(row?.agents),
@@ -225,12 +232,13 @@ describe('the stored layout', () => {
         total: 2,
         top: ['global 20', 'open 1'],
       });
-      const many =
-        "SELECT 'room-' || n, n % 3 = 0, n, now() - n * interval '1 minute' FROM generate_series(1, 3000) AS n";
+      const many = `SELECT 'room-' || n, n % 3 = 0, n, now() - n * interval '1 minute'
+          FROM generate_series(1, 3000) AS n`;
       for (const statement of [
         `INSERT INTO rooms (name, is_private, message_count, last_active_at) ${many}`,
         "INSERT INTO agents (public_key) SELECT 'key ' || n FROM generate_series(1, 3000) AS n",
-        "UPDATE rooms SET is_private = NOT is_private, message_count = message_count + 5 WHERE name LIKE 'room-%7'",
+        `UPDATE rooms SET is_private = NOT is_private, message_count = message_count + 5
+          WHERE name LIKE 'room-%7'`,
         "DELETE FROM rooms WHERE name LIKE 'room-2%'",
         "DELETE FROM agents WHERE public_key LIKE 'key %3'",
         'DELETE FROM rooms WHERE FALSE',
@@ -255,7 +263,7 @@ describe('the stored layout', () => {
     }
   });
 
-  it("has the seed's keys of the seed's types, each but the mark of the store with a time to live", async () => {
+  it("has the seed's keys and types, and every key except stoa:store expires", async () => {
     const client = new Redis(redis.url);
     const settings = { trustedProxies: ['127.0.0.0/8'] };
     const desk = await Desk.open({
@@ -354,7 +362,7 @@ describe('the stored layout', () => {
     }
   });
 
-  it('rebuilds a missing list of pending messages, and finds one pending message among many without reading them', async () => {
+  it('rebuilds a missing list of pending messages, and reads no other messages', async () => {
     const client = new Redis(redis.url);
     const desk = await open((await sharedPostgres()).url, redis.url);
     try {
@@ -379,7 +387,7 @@ describe('the stored layout', () => {
         has_more: true,
         messages: [{ id: first }],
       });
-      // A letter that comes while the list is missing is in it when it is made.
+      // A message that arrives while the list is missing is in the rebuilt list.
       await client.del(`dm:${bob.id}:pending`);
       const late = await port.send({
         to: bob.id,
@@ -421,7 +429,7 @@ describe('the stored layout', () => {
       await client.config('SET', 'appendfsync', 'everysec');
       expect([await durable(), warnings]).toEqual([
         false,
-        ['messages in Redis may be lost with its machine'],
+        ['messages may be lost when the machine of Redis fails'],
       ]);
     } finally {
       await client.config('SET', 'appendfsync', 'always');
@@ -430,8 +438,8 @@ describe('the stored layout', () => {
   });
 });
 
-describe('several servers on one pair', () => {
-  it('accept a signed request once between them, keep one order, and hear each other', async () => {
+describe('several servers on one PostgreSQL and Redis', () => {
+  it("accept a signed request once, keep one order, and receive each other's notices", async () => {
     const { url } = await sharedPostgres();
     const desks = await Promise.all([open(url, redis.url), open(url, redis.url)]);
     const [one, two] = desks as [Desk, Desk];
@@ -476,7 +484,7 @@ describe('several servers on one pair', () => {
     }
   });
 
-  it('end the streams of an address that one of them blocks', async () => {
+  it('end the streams of an address that one server blocks', async () => {
     const { url } = await sharedPostgres();
     const settings = { trustedProxies: ['127.0.0.0/8'] };
     const desks = await Promise.all(
@@ -505,7 +513,7 @@ describe('several servers on one pair', () => {
   });
 });
 
-describe('a search that stops at its bound', () => {
+describe('a search that stops at searchStepsMax', () => {
   it('continues from its cursor without losing or repeating a message', async () => {
     const desk = await Desk.open({
       limits: { ...roomy, searchStepsMax: 200 },
@@ -532,7 +540,7 @@ describe('a search that stops at its bound', () => {
           }),
         ),
       );
-      // Both lists are as long, so that one in three of what is walked over is found.
+      // Both lists have the same length, so one in three scanned messages is found.
       await Promise.all(
         Array.from({ length: 466 }, () =>
           port.post({
@@ -566,7 +574,7 @@ describe('a search that stops at its bound', () => {
 });
 
 describe('a search while others post', () => {
-  it('shows every message once, though all places in the lists move', async () => {
+  it('shows every message once, although new posts shift the lists', async () => {
     const desk = await open((await sharedPostgres()).url, redis.url);
     try {
       const ann = await desk.agent();
@@ -575,7 +583,7 @@ describe('a search while others post', () => {
       const port = writtenPort(desk.stoa.messaging);
       const post = (body: string) =>
         port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
-      // Two long lists that meet in every tenth message, so that a search takes several pages.
+      // Two long lists share every tenth message, so a search needs several pages.
       await Promise.all(
         Array.from({ length: 1_000 }, (_, index) =>
           post(index % 10 === 0 ? `a${tag} b${tag}` : index % 2 === 0 ? `a${tag}` : `b${tag}`),
@@ -598,7 +606,7 @@ describe('a search while others post', () => {
 });
 
 describe('an unreachable database', () => {
-  it('Redis: signed calls and writes are 503, nothing is accepted, and it works again without a restart', async () => {
+  it('Redis: signed calls and writes are refused with 503, and work again without a restart', async () => {
     const own = await startRedis();
     const port = new URL(own.url).port;
     const desk = await open((await sharedPostgres()).url, own.url);
@@ -627,7 +635,7 @@ describe('an unreachable database', () => {
     }
   });
 
-  it('PostgreSQL: rooms that are known are read on, signed calls are 503', async () => {
+  it('PostgreSQL: cached rooms can still be read, signed calls are refused with 503', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);
     try {
@@ -648,7 +656,7 @@ describe('an unreachable database', () => {
     }
   });
 
-  it('PostgreSQL: works again without a restart, and its counters include the messages of the meantime', async () => {
+  it('PostgreSQL: works again without a restart, and counts the messages of the outage', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);
     try {
@@ -668,7 +676,8 @@ describe('an unreachable database', () => {
       expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'unchecked' } })).status).toBe(503);
       expect((await desk.ask('POST', '/register', { body: { public_key: ann.publicKey } })).status).toBe(503);
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
-      // Requests whose signature was checked before PostgreSQL went: Redis takes them, their counters wait.
+      // The signatures were checked before the outage. Redis stores the messages; the counters are updated
+      // later.
       await post('meanwhile');
       await post('meanwhile as well');
       await own.resume();
@@ -693,7 +702,7 @@ describe('an unreachable database', () => {
     }
   });
 
-  it('PostgreSQL: messages that a server could not announce before it ended are announced by the next, once', async () => {
+  it('PostgreSQL: the next server announces a message that a stopped server left, once', async () => {
     const own = await startPostgres();
     const first = await open(own.url, redis.url);
     const ann = await first.agent();
@@ -730,7 +739,7 @@ describe('an unreachable database', () => {
 });
 
 describe('a Redis cluster of three masters', () => {
-  it('takes posts, threads, search, direct messages, streams and limits', async () => {
+  it('supports posts, threads, search, direct messages, streams and limits', async () => {
     const cluster = await startCluster();
     await noteServer(cluster.describe);
     const desk = await open((await sharedPostgres()).url, cluster.url);

@@ -1,52 +1,52 @@
 /**
- * Where a message lies in its sorted set. The scripts of this folder give it the time of its id as its
- * score; another AICQ server on the same Redis takes the two from two readings of the clock. Those whose
- * times differ are noted in an index beside the set, when somebody first asks for an id that is not where
- * its time says.
+ * Finds a message by its id in its sorted set. The scripts of this folder use the time of the id as the
+ * score. Another AICQ server on the same Redis reads the clock twice, so the two can differ. When an id is
+ * not found at the score of its own time, such messages are collected in an index beside the set.
  */
-import type { Limits } from '../../../core/settings/limits.js';
-import { ulidTimeMs } from '../../../messaging/messages/ulid.js';
-import { type RedisConnection, type RedisKeys, withRedis } from './redis.js';
+import type { Limits } from '../../../../core/settings/limits.js';
+import { ulidTimeMs } from '../../../../messaging/messages/ulid.js';
+import type { RedisKeys } from './keys.js';
+import { type RedisConnection, withRedis } from './connection.js';
 
 export interface Entry {
   member: string;
   tsMs: number;
 }
 
-/** An answer of `WITHSCORES`: members and scores by turns. */
+/** Parses an answer of `WITHSCORES`, which alternates members and scores. */
 export function entriesOf(answer: readonly string[]): Entry[] {
   return answer.flatMap((member, at) => (at % 2 === 0 ? [{ member, tsMs: Number(answer[at + 1]) }] : []));
 }
 
-/** Members read at once for the index. */
+/** Members that are read at once for the index. */
 const pageEntries = 500;
-/** Another server may write a message so long after it has read the clock for it. */
+/** The longest time between reading the clock and writing the message on another server. */
 const lateMs = 5_000;
 
-export interface PlacesOptions {
+export interface MessageScoresOptions {
   redis: RedisConnection;
   keys: RedisKeys;
   limits: Limits;
   nowMs: () => number;
 }
 
-export class MessagePlaces {
-  readonly #options: PlacesOptions;
-  /** By the set that is read: those who ask at once wait for one reading. */
-  readonly #reading = new Map<string, Promise<void>>();
+export class MessageScores {
+  readonly #options: MessageScoresOptions;
+  /** By sorted set. Concurrent calls wait for the same scan. */
+  readonly #scanning = new Map<string, Promise<void>>();
 
-  constructor(options: PlacesOptions) {
+  constructor(options: MessageScoresOptions) {
     this.#options = options;
   }
 
-  /** The member with this id, `atMs` being its score where that is known. */
-  async find(list: string, id: string, atMs?: number): Promise<string | undefined> {
+  /** The member with this id. `scoreMs` is its score, if the caller knows it. */
+  async find(list: string, id: string, scoreMs?: number): Promise<string | undefined> {
     const idMs = ulidTimeMs(id);
     if (idMs === undefined) return undefined;
-    const found = await this.#at(list, id, atMs ?? idMs);
-    if (found !== undefined || atMs !== undefined) return found;
-    const placeMs = (await this.#indexed(list, id)) ?? (await this.#readThenIndexed(list, id));
-    return placeMs === undefined ? undefined : this.#at(list, id, placeMs);
+    const found = await this.#at(list, id, scoreMs ?? idMs);
+    if (found !== undefined || scoreMs !== undefined) return found;
+    const indexedMs = (await this.#indexed(list, id)) ?? (await this.#scanThenIndexed(list, id));
+    return indexedMs === undefined ? undefined : this.#at(list, id, indexedMs);
   }
 
   async #at(list: string, id: string, tsMs: number): Promise<string | undefined> {
@@ -57,21 +57,21 @@ export class MessagePlaces {
 
   async #indexed(list: string, id: string): Promise<number | undefined> {
     const { redis, keys } = this.#options;
-    const score = await withRedis(() => redis.commands.zscore(keys.places(list).index, id));
+    const score = await withRedis(() => redis.commands.zscore(keys.scores(list).index, id));
     return score === null ? undefined : Number(score);
   }
 
-  async #readThenIndexed(list: string, id: string): Promise<number | undefined> {
-    const reading = this.#reading.get(list) ?? this.#read(list).finally(() => this.#reading.delete(list));
-    this.#reading.set(list, reading);
-    await reading;
+  async #scanThenIndexed(list: string, id: string): Promise<number | undefined> {
+    const scanning = this.#scanning.get(list) ?? this.#scan(list).finally(() => this.#scanning.delete(list));
+    this.#scanning.set(list, scanning);
+    await scanning;
     return this.#indexed(list, id);
   }
 
-  /** Notes what came since the last time. A set that is read to its end is read again from a few seconds before it. */
-  async #read(list: string): Promise<void> {
+  /** Adds messages to the index. Continues a few seconds before the end of the last scan, for late writes. */
+  async #scan(list: string): Promise<void> {
     const { redis, keys, nowMs } = this.#options;
-    const { index, readUpTo } = keys.places(list);
+    const { index, readUpTo } = keys.scores(list);
     const lifeMs = this.#lifeMs();
     const oldestMs = nowMs() - lifeMs;
     const before = await withRedis(() => redis.commands.get(readUpTo));
@@ -83,11 +83,11 @@ export class MessagePlaces {
           redis.commands.zrangebyscore(list, from, '+inf', 'WITHSCORES', 'LIMIT', 0, pageEntries),
         ),
       );
-      const elsewhere = page.flatMap(({ member, tsMs }) => {
+      const differing = page.flatMap(({ member, tsMs }) => {
         const id = idOf(member);
         return id === undefined || ulidTimeMs(id) === tsMs ? [] : [tsMs, id];
       });
-      if (elsewhere.length > 0) await withRedis(() => redis.commands.zadd(index, ...elsewhere));
+      if (differing.length > 0) await withRedis(() => redis.commands.zadd(index, ...differing));
       const lastMs = page.at(-1)?.tsMs;
       newestMs = Math.max(newestMs, lastMs ?? 0);
       if (lastMs === undefined || page.length < pageEntries) break;
@@ -103,14 +103,16 @@ export class MessagePlaces {
     );
   }
 
-  /** Longer than either kind of message lives. Where the index ends first, it is read again from the start. */
+  /**
+   * As long as the longer retention time. If the index expires earlier, the next scan reads the whole set.
+   */
   #lifeMs(): number {
     const { messageRetentionSeconds, directRetentionSeconds } = this.#options.limits;
     return Math.max(1, messageRetentionSeconds, directRetentionSeconds) * 1_000;
   }
 }
 
-/** Undefined for a member that is not a message. */
+/** Undefined if the member is not a message. */
 function idOf(member: string): string | undefined {
   try {
     const stored = JSON.parse(member) as { id?: unknown } | null;

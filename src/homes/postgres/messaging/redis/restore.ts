@@ -1,9 +1,13 @@
-/** Messages written into Redis exactly as they were: with their ids and times, and for the rest of their life. */
-import type { Limits } from '../../../core/settings/limits.js';
-import type { DirectMessage, Message, Room } from '../../../messaging/model.js';
-import { indexWords } from '../../../messaging/messages/tokenizer.js';
-import { directMember, messageMember } from './messages.js';
-import { type RedisConnection, type RedisKeys, runScript, withRedis } from './redis.js';
+/**
+ * Imports messages into Redis unchanged, with their ids and times. They expire when they would have expired
+ * before.
+ */
+import type { Limits } from '../../../../core/settings/limits.js';
+import type { DirectMessage, Message, Room } from '../../../../messaging/model.js';
+import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import type { RedisKeys } from './keys.js';
+import { type RedisConnection, runScript, withRedis } from './connection.js';
+import { directMember, messageMember } from './stored-message.js';
 
 export interface RestoreOptions {
   redis: RedisConnection;
@@ -12,10 +16,10 @@ export interface RestoreOptions {
   nowMs: () => number;
 }
 
-/** The life of a running total in Redis, as posting gives it. */
+/** The life of a room's message count in Redis, the same as after a post. */
 const countLifeMs = 7 * 24 * 3600 * 1000;
 
-/** Writes a message over one of the same time, with its thread and its words. */
+/** Writes a message with its thread and words. It replaces `before`, a message with the same time. */
 export async function restoreMessage(
   { redis, keys, limits, nowMs }: RestoreOptions,
   room: Room,
@@ -24,7 +28,7 @@ export async function restoreMessage(
 ): Promise<void> {
   const { id, roomId, rootId, tsMs, body } = message;
   const member = `${roomId}:${id}`;
-  if (before !== undefined) await forgetWords(redis, keys, before);
+  if (before !== undefined) await removeFromIndexes(redis, keys, before);
   const retentionMs = limits.messageRetentionSeconds * 1000;
   const args = [
     keys.messages(roomId),
@@ -36,8 +40,8 @@ export async function restoreMessage(
     messageMember(message),
     rootId === null ? '' : id,
   ];
-  const lives = await runScript(redis.commands, 'stoaRestore', args);
-  if (lives !== 1 || room.isPrivate) return;
+  const stored = await runScript(redis.commands, 'stoaRestore', args);
+  if (stored !== 1 || room.isPrivate) return;
   const lifeMs = Math.max(1, tsMs + retentionMs - nowMs());
   await Promise.all(
     indexWords(body).map((word) =>
@@ -46,7 +50,7 @@ export async function restoreMessage(
   );
 }
 
-async function forgetWords(
+async function removeFromIndexes(
   redis: RedisConnection,
   keys: RedisKeys,
   { id, roomId, rootId, body }: Message,
@@ -75,11 +79,11 @@ export async function restoreDirect(
     directMember(message),
     acknowledged ? id : '',
   ]);
-  // The next reader makes it anew, of what is in the inbox by then.
+  // The next read builds the list of pending messages again from the inbox.
   await withRedis(() => redis.commands.del(keys.pending(to)));
 }
 
-/** The room's time and its running total never fall behind what an import brought. */
+/** Raises the room's clock and message count to the imported values. */
 export async function restoreRoomCounters(
   { redis, keys, limits, nowMs }: RestoreOptions,
   roomId: string,
@@ -91,7 +95,7 @@ export async function restoreRoomCounters(
   await runScript(redis.commands, 'stoaRaise', [keys.roomCount(roomId), messageCount, countLifeMs]);
 }
 
-/** The newest time that the room has given out, as far as Redis knows. */
+/** The newest time of a message in the room, or 0 if Redis does not have it any more. */
 export async function roomTimeMs({ redis, keys }: RestoreOptions, roomId: string): Promise<number> {
   return Number((await withRedis(() => redis.commands.get(keys.roomClock(roomId)))) ?? 0);
 }

@@ -1,10 +1,14 @@
-/** Search over the words in Redis: the shortest list is walked from the newest, the others are asked about each page of it. */
-import type { Limits } from '../../../core/settings/limits.js';
-import type { Message } from '../../../messaging/model.js';
-import type { SearchQuery, SearchResult } from '../../../messaging/port.js';
+/**
+ * Search in Redis. Each word has a list of messages. The shortest list is read page by page from the newest
+ * message, and each page is filtered by the lists of the other words.
+ */
+import type { Limits } from '../../../../core/settings/limits.js';
+import type { Message } from '../../../../messaging/model.js';
+import type { SearchQuery, SearchResult } from '../../../../messaging/port.js';
 import type { RedisMessages } from './messages.js';
-import { type Entry, entriesOf } from './places.js';
-import { type RedisConnection, type RedisKeys, withRedis } from './redis.js';
+import { type Entry, entriesOf } from './message-scores.js';
+import type { RedisKeys } from './keys.js';
+import { type RedisConnection, withRedis } from './connection.js';
 
 const pageSize = 200;
 
@@ -16,7 +20,7 @@ export interface RedisSearchOptions {
   messages: RedisMessages;
 }
 
-/** No `search:temp` key is needed, and on a cluster the lists may lie anywhere. */
+/** Needs no `search:temp` key, so it works on a cluster, where the lists can be on different nodes. */
 export async function searchRedis(
   { redis, keys, limits, nowMs, messages }: RedisSearchOptions,
   query: SearchQuery,
@@ -30,14 +34,17 @@ export async function searchRedis(
     (a, b) => (sizes[query.words.indexOf(a)] ?? 0) - (sizes[query.words.indexOf(b)] ?? 0),
   );
   const { beforeMs, last = null } = query;
-  // In a list, what has the same time stands in the order of its text.
+  // Members of a list with the same time are ordered by their text.
   const lastShown = last === null ? '' : `${last.roomId}:${last.messageId}`;
   let newest = beforeMs === null ? '+inf' : last === null ? `(${beforeMs}` : String(beforeMs);
   const found: Message[] = [];
   let reachedMs = 0;
-  /** Those of the last page that the next one begins with again: what is posted meanwhile moves places, not times. */
+  /**
+   * Members at the last time of the previous page. The next page starts at that time, not at an offset,
+   * because new posts shift offsets. So it contains these members again.
+   */
   let seen = new Set<string>();
-  // A step is a look at one message in one list, as it is in the embedded store.
+  // One step is a lookup of one message in one list, as in the directory home.
   for (let steps = 0; steps < limits.searchStepsMax; steps += pageSize * query.words.length) {
     const wantedMembers = pageSize + seen.size;
     const page = entriesOf(
@@ -69,7 +76,7 @@ export async function searchRedis(
       messageId: member.slice(37),
       tsMs,
     }));
-    // Only as many as are still missing are fetched; those that are gone make room for the next.
+    // Fetches only as many messages as are needed. Messages that no longer exist are skipped.
     for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
       found.push(
         ...(await messages.findMany(wanted.slice(at, at + query.limit))).slice(0, query.limit - found.length),
@@ -81,7 +88,7 @@ export async function searchRedis(
     newest = String(reachedMs);
     seen = new Set(page.filter(({ tsMs }) => tsMs === reachedMs).map(({ member }) => member));
   }
-  // It goes on at a whole millisecond, with what it has found of that one left to the next time.
+  // The next search continues with all messages of this millisecond, so those found already are left out.
   return { messages: found.filter(({ tsMs }) => tsMs > reachedMs), restBeforeMs: reachedMs + 1 };
 }
 

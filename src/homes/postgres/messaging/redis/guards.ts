@@ -1,11 +1,15 @@
-/** Nonces, rates, violations and blocks in Redis: shared by every server, and never taken as given when Redis is away. */
+/**
+ * Nonces, rate limits, violations and blocks in Redis, which all servers share. If Redis is unavailable,
+ * every check fails: nothing is allowed without a check.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import type { Limits } from '../../../core/settings/limits.js';
-import type { Block } from '../../../messaging/model.js';
-import type { BlockPage, NonceClaim, RateKey } from '../../../messaging/port.js';
-import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
-import { type RedisConnection, type RedisKeys, blockedPrefix, runScript, withRedis } from './redis.js';
+import type { Limits } from '../../../../core/settings/limits.js';
+import type { Block } from '../../../../messaging/model.js';
+import type { BlockPage, NonceClaim, RateKey } from '../../../../messaging/port.js';
+import type { RateDecision } from '../../../../messaging/gate/sliding-windows.js';
+import { type RedisKeys, blockedPrefix } from './keys.js';
+import { type RedisConnection, runScript, withRedis } from './connection.js';
 
 export class RedisGuards {
   readonly #redis: RedisConnection;
@@ -91,7 +95,7 @@ export class RedisGuards {
     return reason === null ? undefined : { address, reason, expiresAtMs: 0 };
   }
 
-  /** Redis has no order of keys: all names are read, and the blocks of the page alone. */
+  /** The keys in Redis have no order, so all of them are scanned. Only the blocks of the page are read. */
   async blocks(after: string | null, limit: number): Promise<BlockPage> {
     const addresses = (await this.scan(`${blockedPrefix}*`)).map((key) => key.slice(blockedPrefix.length));
     const rest = addresses.filter((address) => after === null || address > after).toSorted();
@@ -123,7 +127,7 @@ export class RedisGuards {
     return removed > 0;
   }
 
-  /** Every key of a pattern, on every node. */
+  /** All keys that match a pattern, on all nodes. */
   async scan(pattern: string): Promise<string[]> {
     const { commands } = this.#redis;
     const nodes: Redis[] = 'nodes' in commands ? commands.nodes('master') : [commands];

@@ -1,0 +1,186 @@
+/**
+ * Moves changes of messages from Redis to the change feed. The script that posts, sends or deletes a message
+ * adds an entry to a list in Redis, the outbox. The same server then adds the entry to the feed, once, and
+ * removes it from the list. If that server is killed in between, another server does it.
+ */
+import { StoaError } from '../../../core/errors.js';
+import type { Change } from '../../../core/change.js';
+import { type PostgresSql, query, transaction } from '../connection.js';
+import { takeTurn } from '../turns.js';
+import { changeOf, postedOf } from './redis/notices.js';
+import { feedOutboxKey, feedOutboxPart } from './redis/keys.js';
+import { type RedisConnection, withRedis } from './redis/connection.js';
+
+/** Entries that can wait in one list while PostgreSQL is unavailable. */
+export const feedOutboxMax = 100_000;
+
+export function feedOutboxFull(): StoaError {
+  return new StoaError(
+    'overloaded',
+    `${feedOutboxMax} changes in Redis wait to be added to the change feed in PostgreSQL (feedOutboxMax).` +
+      ' This message was not stored.',
+    { fix: 'Check that PostgreSQL answers, then try again.' },
+  );
+}
+
+export interface FeedOutboxOptions {
+  readonly redis: RedisConnection;
+  readonly sql: PostgresSql;
+  /** Called when rows were added to the feed. */
+  readonly onAdded: () => void;
+  /** Lists the keys that match a pattern, on all nodes. */
+  readonly scan: (pattern: string) => Promise<string[]>;
+  readonly onError: (error: unknown, about: string) => void;
+}
+
+const batchEntries = 500;
+/**
+ * How often one of the servers moves entries that others left. A cluster has many lists, which a scan must
+ * find.
+ */
+const sweepEveryMs = 1_000;
+const clusterSweepEveryMs = 15_000;
+/** How long an added entry is remembered, in case its removal from Redis was lost. */
+const addedKeptHours = 24;
+
+export class FeedOutbox {
+  readonly #options: FeedOutboxOptions;
+  /** By list. Calls during a run share the next run. */
+  readonly #running = new Map<string, { current: Promise<void>; next: Promise<void> | undefined }>();
+  #timer: NodeJS.Timeout | undefined;
+  #isFailing = false;
+
+  constructor(options: FeedOutboxOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const everyMs = this.#options.redis.isCluster ? clusterSweepEveryMs : sweepEveryMs;
+    const sweep = (): void => void this.#sweepInTurn(everyMs);
+    this.#timer = setInterval(sweep, everyMs);
+    this.#timer.unref();
+    sweep();
+  }
+
+  /**
+   * Moves the entries of a list. If PostgreSQL is unavailable, they stay in Redis; the message is stored
+   * either way.
+   */
+  move(list: string): Promise<void> {
+    const running = this.#running.get(list);
+    if (running !== undefined) {
+      running.next ??= running.current.then(() => this.#begin(list));
+      return running.next;
+    }
+    return this.#begin(list);
+  }
+
+  /** Moves the entries of all lists. */
+  async moveAll(): Promise<void> {
+    const { redis, scan } = this.#options;
+    const lists = redis.isCluster ? await scan(`*:${feedOutboxPart}`) : [feedOutboxKey];
+    for (const list of lists) await this.move(list);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.all([...this.#running.values()].map(({ current, next }) => next ?? current));
+  }
+
+  #begin(list: string): Promise<void> {
+    const current = this.#moveList(list)
+      .then(() => {
+        this.#isFailing = false;
+      })
+      .catch((error: unknown) => {
+        if (!this.#isFailing)
+          this.#options.onError(error, 'adding messages to the change feed; it is tried again');
+        this.#isFailing = true;
+      })
+      .finally(() => {
+        const running = this.#running.get(list);
+        if (running?.current === current && running.next === undefined) this.#running.delete(list);
+      });
+    this.#running.set(list, { current, next: undefined });
+    return current;
+  }
+
+  /** In each interval, one of the servers does this. */
+  async #sweepInTurn(everyMs: number): Promise<void> {
+    const { sql, onError } = this.#options;
+    try {
+      if (!(await takeTurn(sql, 'feed outbox', everyMs))) return;
+      await this.moveAll();
+      await query(
+        sql,
+        `DELETE FROM feed.added_entries WHERE entry IN (
+          SELECT entry FROM feed.added_entries
+            WHERE added_at < clock_timestamp() - interval '${addedKeptHours} hours'
+            LIMIT ${batchEntries} FOR UPDATE SKIP LOCKED)`,
+      );
+    } catch (error) {
+      if (!this.#isFailing) onError(error, 'finding messages that are not in the change feed yet');
+      this.#isFailing = true;
+    }
+  }
+
+  async #moveList(list: string): Promise<void> {
+    const { redis, onAdded } = this.#options;
+    for (;;) {
+      const entries = await this.#addBatch(list);
+      if (entries.length === 0) return;
+      onAdded();
+      // Removed by value, because another server may have removed some of them.
+      const removal = redis.commands.pipeline();
+      for (const entry of entries) removal.lrem(list, 1, entry);
+      await withRedis(() => removal.exec());
+      if (entries.length < batchEntries) return;
+    }
+  }
+
+  /**
+   * The advisory lock lets one server at a time read a list, so that its entries get into the feed in order.
+   */
+  #addBatch(list: string): Promise<string[]> {
+    const { redis, sql } = this.#options;
+    return transaction(sql, async (tx) => {
+      await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_feed_outbox'), hashtext($1))", [list]);
+      const entries = await withRedis(() => redis.commands.lrange(list, 0, batchEntries - 1));
+      const changes = entries.flatMap((entry) => changeOf(entry) ?? []);
+      if (changes.length === 0) return entries;
+      await query(
+        tx,
+        `WITH fresh AS (
+          INSERT INTO feed.added_entries (entry) SELECT DISTINCT entry FROM unnest($1::text[]) AS entry
+          ON CONFLICT DO NOTHING RETURNING entry
+        )
+        INSERT INTO feed.incoming (changes)
+          SELECT changes::json
+            FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (entry, changes, position)
+            JOIN fresh USING (entry) ORDER BY position`,
+        [changes.map(entryOf), changes.map((change) => JSON.stringify([change]))],
+      );
+      const posted = entries.flatMap((entry) => postedOf(entry) ?? []);
+      await query(
+        tx,
+        `UPDATE rooms SET message_count = greatest(message_count, newest.total),
+            last_active_at = greatest(last_active_at, to_timestamp(newest.active_ms / 1000.0))
+          FROM (SELECT room, max(total) AS total, max(active_ms) AS active_ms
+            FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS posted (room, total, active_ms)
+            GROUP BY room) AS newest
+          WHERE rooms.id = newest.room`,
+        [
+          posted.map(({ room }) => room),
+          posted.map(({ total }) => String(total)),
+          posted.map(({ tsMs }) => String(tsMs)),
+        ],
+      );
+      return entries;
+    });
+  }
+}
+
+/** Identifies a change in `feed.added_entries`. The same message always gives the same text. */
+function entryOf({ kind, id }: Change): string {
+  return `${kind} ${id}`;
+}

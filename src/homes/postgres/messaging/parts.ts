@@ -1,0 +1,94 @@
+/** The parts of messaging on PostgreSQL and Redis, connected with each other. */
+import { randomUUID } from 'node:crypto';
+import type { Limits } from '../../../core/settings/limits.js';
+import { type PostgresSql, query } from '../connection.js';
+import type { PostgresFeed } from '../feed/feed.js';
+import { HealthProbe } from '../health-probe.js';
+import type { PostgresWriter } from '../writer.js';
+import { FeedOutbox } from './feed-outbox.js';
+import { RedisGuards } from './redis/guards.js';
+import { PostgresIdentities } from './identities.js';
+import { RedisInboxes } from './redis/inboxes.js';
+import { MessageScores } from './redis/message-scores.js';
+import { RedisMessages } from './redis/messages.js';
+import { Notices } from './redis/notices.js';
+import { RedisKeys } from './redis/keys.js';
+import { type RedisConnection, withRedis } from './redis/connection.js';
+import { PostgresRooms } from './rooms.js';
+import { SearchRepair } from './redis/search-repair.js';
+import { WordIndex } from './redis/word-index.js';
+
+export interface PostgresMessagingOptions {
+  /** The pool of the home. */
+  sql: PostgresSql;
+  /** The writer of the home. */
+  writer: PostgresWriter;
+  feed: PostgresFeed;
+  /** One URL, or the URLs of a cluster, separated by commas. */
+  redis: string;
+  /** The id of this Stoa. A Redis belongs to one Stoa. */
+  storeId: string;
+  limits: Limits;
+  nowMs: () => number;
+  onError: (error: unknown, about: string) => void;
+}
+
+export interface MessagingParts {
+  readonly redis: RedisConnection;
+  readonly keys: RedisKeys;
+  readonly identities: PostgresIdentities;
+  readonly rooms: PostgresRooms;
+  readonly messages: RedisMessages;
+  readonly inboxes: RedisInboxes;
+  readonly guards: RedisGuards;
+  readonly notices: Notices;
+  readonly feedOutbox: FeedOutbox;
+  readonly searchRepair: SearchRepair;
+  readonly probes: Readonly<Record<'postgres' | 'redis', HealthProbe>>;
+}
+
+export function messagingParts(redis: RedisConnection, options: PostgresMessagingOptions): MessagingParts {
+  const { sql, feed, limits, nowMs, onError } = options;
+  const origin = randomUUID();
+  const keys = new RedisKeys(redis.isCluster);
+  const stored = { redis, keys, limits, nowMs };
+  const notices = new Notices({ redis, origin, onError });
+  const scores = new MessageScores(stored);
+  const words = new WordIndex({ ...stored, onError });
+  const messages = new RedisMessages({ ...stored, scores, words, origin });
+  const guards = new RedisGuards(redis, keys, limits, nowMs);
+  return {
+    redis,
+    keys,
+    identities: new PostgresIdentities(sql, {
+      nowMs,
+      limits,
+      onChanged: (id) => notices.identityChanged(id),
+    }),
+    rooms: new PostgresRooms(sql, nowMs),
+    messages,
+    inboxes: new RedisInboxes({ ...stored, scores, origin }),
+    guards,
+    notices,
+    feedOutbox: new FeedOutbox({
+      redis,
+      sql,
+      onAdded: () => feed.committed(),
+      scan: (pattern) => guards.scan(pattern),
+      onError,
+    }),
+    searchRepair: new SearchRepair({ redis, limits, messages, words, guards, onError }),
+    probes: {
+      postgres: new HealthProbe({
+        database: 'PostgreSQL',
+        ask: () => query(sql, 'SELECT 1'),
+        secondsMax: limits.healthSecondsMax,
+      }),
+      redis: new HealthProbe({
+        database: 'Redis',
+        ask: () => withRedis(() => redis.commands.ping()),
+        secondsMax: limits.healthSecondsMax,
+      }),
+    },
+  };
+}

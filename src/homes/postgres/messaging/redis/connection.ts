@@ -1,0 +1,159 @@
+/** The connection to Redis: one server or a cluster. Errors of Redis become errors of Stoa. */
+import type { Cluster, Redis } from 'ioredis';
+import { StoaError, messageOf } from '../../../../core/errors.js';
+import { importOptional } from '../../../../core/optional-package.js';
+import { type ScriptName, scripts } from './scripts.js';
+
+export type RedisLike = Redis | Cluster;
+
+/** A command fails after this time, so that requests do not queue up behind a hanging server. */
+const commandTimeoutMs = 5_000;
+
+const options = {
+  // A command that Redis may have executed is never sent again: the caller gets an error.
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  enableOfflineQueue: false,
+  commandTimeout: commandTimeoutMs,
+  connectTimeout: 5_000,
+  retryStrategy: (attempt: number) => Math.min(50 * attempt, 1_000),
+  // After a failover the old primary is read-only. A new connection resolves the name again and finds the new
+  // one.
+  reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+} as const;
+
+export interface RedisConnection {
+  /** On a cluster, keys have hash tags, and a command cannot use keys on several nodes. */
+  isCluster: boolean;
+  commands: RedisLike;
+  /** A separate connection, because a subscribed connection cannot send other commands. */
+  subscriber: RedisLike;
+}
+
+/** Several URLs, separated by commas, are a cluster. So is one URL with `?cluster=true`. */
+export async function openRedis(
+  urls: string,
+  onError: (error: unknown, about: string) => void,
+): Promise<RedisConnection> {
+  const ioredis = await importOptional<typeof import('ioredis')>('ioredis', 6);
+  const nodes = urls.split(',').map((url) => url.trim());
+  const isCluster = nodes.length > 1 || /[?&]cluster=(1|true)\b/.test(nodes[0] ?? '');
+  /**
+   * Why the connection failed. The driver reports it only in the `error` event, not in the error of
+   * `connect`.
+   */
+  let reason: unknown;
+  const open = (extra: object): RedisLike => {
+    const client = isCluster
+      ? new ioredis.Cluster(
+          nodes.map((node) => node.split('?')[0] as string),
+          {
+            redisOptions: { ...options, ...extra, lazyConnect: true },
+            enableOfflineQueue: false,
+            lazyConnect: true,
+            ...extra,
+            clusterRetryStrategy: options.retryStrategy,
+          },
+        )
+      : new ioredis.Redis(nodes[0] as string, { ...options, lazyConnect: true, ...extra });
+    // Without a listener a lost connection would end the process.
+    client.on('error', (error: unknown) => {
+      reason = error;
+      onError(error, 'the connection to Redis');
+    });
+    return client;
+  };
+  const commands = open({});
+  const subscriber = open({
+    enableOfflineQueue: true,
+    maxRetriesPerRequest: null,
+    commandTimeout: undefined,
+  });
+  try {
+    await Promise.all([commands.connect(), subscriber.connect()]);
+  } catch (error) {
+    closeRedis({ commands, subscriber });
+    throw redisError(reason ?? error);
+  }
+  for (const [name, { keys, lua }] of Object.entries(scripts))
+    commands.defineCommand(name, { lua, ...(keys !== undefined && { numberOfKeys: keys }) });
+  return { isCluster, commands, subscriber };
+}
+
+export function closeRedis({ commands, subscriber }: Pick<RedisConnection, 'commands' | 'subscriber'>): void {
+  commands.disconnect();
+  subscriber.disconnect();
+}
+
+/** Runs a script. If its number of keys is not fixed, the first argument is that number. */
+export async function runScript(
+  redis: RedisLike,
+  name: ScriptName,
+  args: readonly (string | number)[],
+): Promise<unknown> {
+  // `defineCommand` adds a method with the name of the script, which the types of ioredis do not have.
+  const commands = redis as unknown as Record<
+    ScriptName,
+    (...given: (string | number)[]) => Promise<unknown>
+  >;
+  try {
+    return await commands[name](...args);
+  } catch (error) {
+    throw redisError(error);
+  }
+}
+
+/** Runs commands and converts errors of Redis with `redisError`. */
+export async function withRedis<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw redisError(error);
+  }
+}
+
+export function redisError(error: unknown): StoaError {
+  if (error instanceof StoaError) return error;
+  // Redis refuses a command or a script before its first write, so nothing was stored.
+  if (/\bOOM\b/.test(messageOf(error)))
+    return new StoaError('disk_full', 'Redis is full: its maxmemory is used up. Nothing was stored.', {
+      fix: 'Raise maxmemory of the Redis server, or keep messages for a shorter time.',
+      cause: error,
+    });
+  if (/\b(NOAUTH|WRONGPASS|NOPERM)\b/.test(messageOf(error)))
+    return new StoaError('invalid_config', `Redis refused the connection: ${messageOf(error)}.`, {
+      fix: 'Check the user and the password in the URL of Redis.',
+      cause: error,
+    });
+  return new StoaError('backend_unavailable', `Redis does not answer: ${messageOf(error)}.`, {
+    fix: 'Check that the server runs and can be reached.',
+    cause: error,
+  });
+}
+
+/** Has the id of the Stoa that uses this Redis. */
+const storeKey = 'stoa:store';
+
+/**
+ * The id of the Stoa that uses this Redis, or null. Throws if it is another Stoa: two on one Redis would read
+ * each other's messages.
+ */
+export async function redisOwner(
+  { commands }: RedisConnection,
+  storeId: string | undefined,
+): Promise<string | null> {
+  const owner = await withRedis(() => commands.get(storeKey));
+  if (owner === null || owner === storeId) return owner;
+  const here = storeId === undefined ? 'The database has no Stoa yet' : `This one is ${storeId}`;
+  throw new StoaError('conflict', `This Redis belongs to another Stoa (${owner}). ${here}.`, {
+    fix:
+      'Use another Redis or another database number (redis://host/1).' +
+      ` After a restore into a new database, delete the key "${storeKey}".`,
+  });
+}
+
+/** Claims a Redis that no Stoa uses yet. Throws if another Stoa uses it. */
+export async function claimRedis(redis: RedisConnection, storeId: string): Promise<void> {
+  await withRedis(() => redis.commands.set(storeKey, storeId, 'NX'));
+  await redisOwner(redis, storeId);
+}

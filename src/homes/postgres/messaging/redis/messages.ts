@@ -1,0 +1,169 @@
+/** Messages of rooms in Redis: sorted sets ordered by time. Each change is one script. */
+import type { Limits } from '../../../../core/settings/limits.js';
+import type { Message, Room } from '../../../../messaging/model.js';
+import type { NewMessage, Page, Span } from '../../../../messaging/port.js';
+import { refuse } from '../../../../messaging/refusals.js';
+import { byteLimitReached } from '../../../../messaging/rooms/clock.js';
+import { ulidChance } from '../../../../messaging/messages/ulid.js';
+import { deliveryKeptMs } from './deliveries.js';
+import { feedOutboxFull, feedOutboxMax } from '../feed-outbox.js';
+import type { MessageScores } from './message-scores.js';
+import { noticeChannel } from './notices.js';
+import { readPage, readSpan } from './pages.js';
+import type { RedisKeys } from './keys.js';
+import { type RedisConnection, runScript, withRedis } from './connection.js';
+import { messageOf, messageParts } from './stored-message.js';
+import type { WordIndex } from './word-index.js';
+
+export interface RedisMessagesOptions {
+  readonly redis: RedisConnection;
+  readonly keys: RedisKeys;
+  readonly limits: Limits;
+  readonly nowMs: () => number;
+  readonly scores: MessageScores;
+  readonly words: WordIndex;
+  /** The id of this server in its notices. */
+  readonly origin: string;
+}
+
+export class RedisMessages {
+  readonly #options: RedisMessagesOptions;
+
+  constructor(options: RedisMessagesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * On one Redis server, one script stores the message and its words, counts the author's bytes and advances
+   * the room's clock. On a cluster the bytes are counted before the script and the words are indexed after
+   * it, because they are on other nodes.
+   */
+  async post(input: NewMessage, room: Room, delivery: string | null = null): Promise<Message> {
+    const { redis, keys, limits, nowMs, words, origin } = this.#options;
+    const { isCluster, commands } = redis;
+    const bytesMax = delivery === null ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
+    const parent = input.parentId === null ? undefined : await this.find(input.roomId, input.parentId);
+    if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
+    const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
+    const wordKeys = room.isPrivate ? [] : words.keysOf(input.body);
+    const isIndexedLater = isCluster && wordKeys.length > 0;
+    const bytes = Buffer.byteLength(input.body);
+    if (isCluster) await this.#countBytes(input.from, bytes, bytesMax);
+    const [before, after] = messageParts(input, rootId);
+    const messages = keys.messages(input.roomId);
+    const scriptKeys = [
+      messages,
+      keys.roomClock(input.roomId),
+      keys.roomCount(input.roomId),
+      keys.thread(input.roomId, rootId ?? 'none'),
+      isCluster ? messages : keys.bytes(input.from),
+      delivery === null ? messages : keys.roomDelivery(input.roomId, delivery),
+      keys.roomFeedOutbox(input.roomId),
+      ...(isIndexedLater ? [keys.unindexed(input.roomId)] : wordKeys),
+    ];
+    const answer = await runScript(commands, 'stoaPost', [
+      scriptKeys.length,
+      ...scriptKeys,
+      nowMs(),
+      limits.messageRetentionSeconds * 1000,
+      isCluster ? '' : bytes,
+      bytesMax,
+      room.messageCount,
+      parent?.tsMs ?? '',
+      ulidChance(),
+      before,
+      after,
+      noticeChannel,
+      `${origin} room ${room.id} ${room.isPrivate ? 'private' : 'public'} ${input.from}`,
+      room.id,
+      delivery === null ? '' : deliveryKeptMs(limits),
+      isIndexedLater ? 'later' : '',
+      feedOutboxMax,
+    ]);
+    const [outcome, id, ts] = answer as [string, string, string];
+    if (outcome === 'full') throw feedOutboxFull();
+    if (outcome === 'parent') throw refuse('parentUnknown');
+    if (outcome === 'bytes') throw byteLimitReached(Number(id));
+    const message = { ...input, id, rootId, tsMs: Number(ts) };
+    if (isIndexedLater) await words.addPosted(message);
+    return message;
+  }
+
+  async #countBytes(agentId: string, bytes: number, bytesMax: number): Promise<void> {
+    const { redis, keys } = this.#options;
+    const args = [keys.bytes(agentId), bytes, bytesMax];
+    const waitMs = Number(await runScript(redis.commands, 'stoaCountBytes', args));
+    if (waitMs >= 0) throw byteLimitReached(waitMs);
+  }
+
+  async bytesLeft(agentId: string): Promise<number> {
+    const { redis, keys, limits } = this.#options;
+    const used = await withRedis(() => redis.commands.get(keys.bytes(agentId)));
+    return Math.max(0, limits.messageBytesPerMinuteMax - Number(used ?? 0));
+  }
+
+  read(roomId: string, span: Span): Promise<Page<Message>> {
+    const { keys, limits } = this.#options;
+    return readPage(this.#options, keys.messages(roomId), span, limits.messageRetentionSeconds, messageOf);
+  }
+
+  async find(roomId: string, messageId: string): Promise<Message | undefined> {
+    return (await this.findMany([{ roomId, messageId }]))[0];
+  }
+
+  /** Finds messages by id. `tsMs` is the score of the message, if the caller knows it. */
+  async findMany(
+    wanted: readonly { roomId: string; messageId: string; tsMs?: number }[],
+  ): Promise<Message[]> {
+    const { keys, limits, nowMs, scores } = this.#options;
+    const oldestMs = nowMs() - limits.messageRetentionSeconds * 1000;
+    const members = await Promise.all(
+      wanted.map(({ roomId, messageId, tsMs }) => scores.find(keys.messages(roomId), messageId, tsMs)),
+    );
+    return members
+      .flatMap((member) => (member === undefined ? [] : [messageOf(member)]))
+      .filter(({ tsMs }) => tsMs > oldestMs);
+  }
+
+  /** The message with this time. A room has at most one. */
+  async at(roomId: string, tsMs: number): Promise<Message | undefined> {
+    const { redis, keys } = this.#options;
+    const [member] = await withRedis(() => redis.commands.zrangebyscore(keys.messages(roomId), tsMs, tsMs));
+    return member === undefined ? undefined : messageOf(member);
+  }
+
+  async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+    const { keys, limits } = this.#options;
+    const first = await this.find(roomId, rootId);
+    const root = first !== undefined && afterMs < first.tsMs ? first : undefined;
+    const repliesMax = limit - (root === undefined ? 0 : 1);
+    const ids = await readSpan(
+      this.#options,
+      keys.thread(roomId, rootId),
+      { afterMs, limit: repliesMax },
+      limits.messageRetentionSeconds,
+    );
+    const page = ids.slice(0, repliesMax).map((messageId) => ({ roomId, messageId }));
+    const replies = await this.findMany(page);
+    return { items: root === undefined ? replies : [root, ...replies], hasMore: ids.length > repliesMax };
+  }
+
+  async delete(room: Room, messageId: string): Promise<boolean> {
+    const { redis, keys, scores, words, origin } = this.#options;
+    const messages = keys.messages(room.id);
+    const member = await scores.find(messages, messageId);
+    if (member === undefined) return false;
+    const message = messageOf(member);
+    await words.remove({ ...message, id: messageId, roomId: room.id });
+    const removed = await runScript(redis.commands, 'stoaDelete', [
+      messages,
+      keys.thread(room.id, message.rootId ?? 'none'),
+      keys.roomFeedOutbox(room.id),
+      member,
+      messageId,
+      noticeChannel,
+      `${origin} gone ${room.id} ${room.isPrivate ? 'private' : 'public'} ${message.from} ${messageId}`,
+    ]);
+    return removed === 1;
+  }
+}

@@ -1,0 +1,262 @@
+/**
+ * Lua scripts for changes that must be atomic in Redis. The time is an argument from the calling server, so
+ * that all parts of a message use the same clock.
+ */
+import { countBytes, deliveredBefore, indexWord, keepFor, nextTime, pendingMark, ulid } from './lua.js';
+
+export const scripts = {
+  /**
+   * Keys: messages, clock, count, thread, bytes, delivery, feed outbox; then the words, or the list of
+   * messages that are not indexed yet.
+   * Arguments: now, retention, size, maximum bytes per minute, number of messages so far, time of the parent,
+   * random part of the id, JSON before and after the time, channel, notice, room id, how long a delivery is
+   * remembered, whether the words are indexed later, maximum length of the feed outbox.
+   * Returns: `ok` with id, time and number of messages; `full`, `parent`, or `bytes` with the time to wait.
+   */
+  stoaPost: {
+    keys: undefined,
+    lua: `${ulid}${nextTime}${countBytes}${deliveredBefore}${indexWord}
+local now, retention = tonumber(ARGV[1]), tonumber(ARGV[2])
+if ARGV[13] ~= '' then
+  local id, ts = deliveredBefore(KEYS[6])
+  if id then return {'ok', id, ts, redis.call('GET', KEYS[3]) or ARGV[5]} end
+end
+if redis.call('LLEN', KEYS[7]) >= tonumber(ARGV[15]) then return {'full'} end
+local ts = nextTime(KEYS[1], KEYS[2], now)
+if ARGV[6] ~= '' and redis.call('ZCOUNT', KEYS[1], ARGV[6], ARGV[6]) == 0 then return {'parent'} end
+if ARGV[3] ~= '' then
+  local wait = countBytes(KEYS[5], tonumber(ARGV[3]), tonumber(ARGV[4]))
+  if wait then return {'bytes', wait} end
+end
+local id = ulid(ts, ARGV[7])
+local life = number(ts + retention - now)
+redis.call('SET', KEYS[2], number(ts), 'PX', life)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
+local message = '{"id":"' .. id .. '",' .. ARGV[8] .. ',"ts":' .. number(ts) .. ARGV[9] .. '}'
+redis.call('ZADD', KEYS[1], number(ts), message)
+redis.call('PEXPIRE', KEYS[1], life)
+if ARGV[6] ~= '' then
+  redis.call('ZADD', KEYS[4], number(ts), id)
+  redis.call('PEXPIRE', KEYS[4], life)
+end
+if ARGV[14] ~= '' then
+  redis.call('ZADD', KEYS[8], number(ts), id)
+  redis.call('PEXPIRE', KEYS[8], life)
+else
+  for index = 8, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[12] .. ':' .. id) end
+end
+local total
+if redis.call('EXISTS', KEYS[3]) == 0 then
+  total = tonumber(ARGV[5]) + 1
+  redis.call('SET', KEYS[3], number(total))
+else
+  total = redis.call('INCR', KEYS[3])
+end
+redis.call('PEXPIRE', KEYS[3], 604800000)
+if ARGV[13] ~= '' then redis.call('SET', KEYS[6], id .. ' ' .. number(ts), 'PX', ARGV[13]) end
+local notice = ARGV[11] .. ' ' .. id .. ' ' .. number(total)
+redis.call('RPUSH', KEYS[7], notice)
+redis.call('PUBLISH', ARGV[10], notice)
+return {'ok', id, number(ts), number(total)}`,
+  },
+
+  /**
+   * Keys: inbox, clock, delivery, pending, feed outbox.
+   * Arguments: now, retention, random part of the id, JSON before and after the time, channel, notice, how
+   * long a delivery is remembered, maximum length of the feed outbox.
+   */
+  stoaSend: {
+    keys: 5,
+    lua: `${ulid}${nextTime}${deliveredBefore}
+local now, retention = tonumber(ARGV[1]), tonumber(ARGV[2])
+if ARGV[8] ~= '' then
+  local id, ts = deliveredBefore(KEYS[3])
+  if id then return {'ok', id, ts} end
+end
+if redis.call('LLEN', KEYS[5]) >= tonumber(ARGV[9]) then return {'full'} end
+local ts = nextTime(KEYS[1], KEYS[2], now)
+local id = ulid(ts, ARGV[3])
+local life = number(ts + retention - now)
+-- If the inbox has no list of pending messages, the next read builds it.
+if redis.call('EXISTS', KEYS[4]) == 1 or redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', number(now - retention))
+  redis.call('ZADD', KEYS[4], '+inf', '${pendingMark}', number(ts), id)
+  redis.call('PEXPIRE', KEYS[4], life)
+end
+redis.call('SET', KEYS[2], number(ts), 'PX', life)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', number(now - retention))
+local message = '{"id":"' .. id .. '",' .. ARGV[4] .. ',"ts":' .. number(ts) .. ARGV[5] .. '}'
+redis.call('ZADD', KEYS[1], number(ts), message)
+redis.call('PEXPIRE', KEYS[1], life)
+if ARGV[8] ~= '' then redis.call('SET', KEYS[3], id .. ' ' .. number(ts), 'PX', ARGV[8]) end
+redis.call('RPUSH', KEYS[5], ARGV[7] .. ' ' .. id)
+redis.call('PUBLISH', ARGV[6], ARGV[7] .. ' ' .. id)
+return {'ok', id, number(ts)}`,
+  },
+
+  /**
+   * Returns 1 to only one of two concurrent calls.
+   * Keys: messages, thread, feed outbox.
+   * Arguments: the member, its id, channel, notice.
+   */
+  stoaDelete: {
+    keys: 3,
+    lua: `
+local removed = redis.call('ZREM', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[2])
+if removed == 1 then
+  redis.call('RPUSH', KEYS[3], ARGV[4])
+  redis.call('PUBLISH', ARGV[3], ARGV[4])
+end
+return removed`,
+  },
+
+  /**
+   * Counts bytes on a cluster, where they are not on the node of the room. Returns -1 if they were counted.
+   */
+  stoaCountBytes: {
+    keys: 1,
+    lua: `${countBytes} return countBytes(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])) or -1`,
+  },
+
+  /**
+   * Indexes one word on a cluster, where it is not on the node of the room.
+   * Keys: word.
+   * Arguments: now, retention, time, room and message.
+   */
+  stoaIndex: {
+    keys: 1,
+    lua: `${indexWord}
+indexWord(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4])
+return 1`,
+  },
+
+  /** Keys: inbox, acknowledged, pending. Arguments: life, then pairs of time and id. */
+  stoaAcknowledge: {
+    keys: 3,
+    lua: `
+local count = 0
+for index = 2, #ARGV, 2 do
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[index], ARGV[index])) do
+    if string.find(member, '"id":"' .. ARGV[index + 1] .. '"', 1, true) then
+      count = count + redis.call('ZADD', KEYS[2], 'NX', ARGV[index], ARGV[index + 1])
+      redis.call('ZREM', KEYS[3], ARGV[index + 1])
+    end
+  end
+end
+if count > 0 then redis.call('PEXPIRE', KEYS[2], ARGV[1]) end
+return count`,
+  },
+
+  /**
+   * Returns the members of the inbox that are not acknowledged, oldest first.
+   * Keys: inbox, acknowledged, pending.
+   * Arguments: the time after which to read, the maximum number of members.
+   */
+  stoaPending: {
+    keys: 3,
+    lua: `
+local life = redis.call('PTTL', KEYS[1])
+if life > 0 and redis.call('EXISTS', KEYS[3]) == 0 then
+  redis.call('ZADD', KEYS[3], '+inf', '${pendingMark}')
+  redis.call('PEXPIRE', KEYS[3], life)
+  local from = '-inf'
+  repeat
+    local page = redis.call('ZRANGEBYSCORE', KEYS[1], from, '+inf', 'WITHSCORES', 'LIMIT', 0, 200)
+    for index = 1, #page, 2 do
+      local id = string.match(page[index], '"id":"(%w+)"')
+      if id and not redis.call('ZSCORE', KEYS[2], id) then
+        redis.call('ZADD', KEYS[3], page[index + 1], id)
+      end
+      from = '(' .. page[index + 1]
+    end
+  until #page < 400
+end
+local members = {}
+local from, to = '(' .. ARGV[1], '(+inf'
+local entries = redis.call('ZRANGEBYSCORE', KEYS[3], from, to, 'WITHSCORES', 'LIMIT', 0, ARGV[2])
+for index = 2, #entries, 2 do
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], entries[index], entries[index])) do
+    table.insert(members, member)
+  end
+end
+return members`,
+  },
+
+  /**
+   * Writes an imported message unchanged, and replaces a message with the same time. Returns 0 if the message
+   * has expired.
+   * Keys: messages or inbox, clock, thread or acknowledged.
+   * Arguments: now, retention, time, the message, the member to add to the third key or an empty text.
+   */
+  stoaRestore: {
+    keys: 3,
+    lua: `${keepFor}
+local now, retention, ts = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local life = ts + retention - now
+if life <= 0 then return 0 end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[3], ARGV[3])
+redis.call('ZADD', KEYS[1], ARGV[3], ARGV[4])
+keepFor(KEYS[1], life)
+if ARGV[5] ~= '' then
+  redis.call('ZADD', KEYS[3], ARGV[3], ARGV[5])
+  keepFor(KEYS[3], life)
+end
+if tonumber(redis.call('GET', KEYS[2]) or '0') < ts then
+  redis.call('SET', KEYS[2], ARGV[3], 'PX', life)
+end
+return 1`,
+  },
+
+  /** Keys: word. Arguments: life, time, room and message. */
+  stoaRestoreWord: {
+    keys: 1,
+    lua: `${keepFor}
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[3])
+keepFor(KEYS[1], tonumber(ARGV[1]))
+return 1`,
+  },
+
+  /** Raises a number to a minimum. Keys: the number. Arguments: the minimum, the life of the key. */
+  stoaRaise: {
+    keys: 1,
+    lua: `
+if tonumber(redis.call('GET', KEYS[1]) or '0') < tonumber(ARGV[1]) then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+end
+return 1`,
+  },
+
+  /**
+   * A rate limit with a sliding window. Returns whether the request is allowed, the number of requests in the
+   * window, and the time of the oldest one.
+   * Arguments: now, window in ms, limit, a unique name for this request.
+   */
+  stoaRate: {
+    keys: 1,
+    lua: `
+local now, window, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - window))
+local used = redis.call('ZCARD', KEYS[1])
+local allowed = 0
+if used < limit then
+  allowed = 1
+  used = used + 1
+  redis.call('ZADD', KEYS[1], ARGV[1], ARGV[4])
+  redis.call('PEXPIRE', KEYS[1], 2 * window)
+end
+local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+return {allowed, used, oldest[2] or ARGV[1]}`,
+  },
+
+  /** Counts a violation. Returns the number within the hour. */
+  stoaViolation: {
+    keys: 1,
+    lua: `
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then redis.call('EXPIRE', KEYS[1], 3600) end
+return count`,
+  },
+} as const satisfies Record<string, { keys: number | undefined; lua: string }>;
+
+export type ScriptName = keyof typeof scripts;
