@@ -6,7 +6,7 @@ import type { PostgresStep } from './step.js';
 import type { Work } from './work.js';
 
 /** Names share this many locks: a database holds a few thousand for all its connections. */
-const lockBuckets = 256;
+const lockBuckets = 4_096;
 
 /** A row that does not exist cannot be locked, so names are locked, whether the row exists or not. */
 export async function lockRows(work: Work, steps: readonly PostgresStep<unknown>[]): Promise<void> {

@@ -13,7 +13,15 @@ import { countsTables } from './counts.js';
  * orders by code point. The size is a generated column, so that rows of other programs have it too.
  */
 export const dataMigrations: readonly string[] = [
-  `CREATE TABLE agent_data_store (
+  `CREATE FUNCTION agent_data_store_require_rows(found bigint, wanted bigint) RETURNS void
+  LANGUAGE plpgsql AS $$
+  BEGIN
+    IF found < wanted THEN
+      RAISE EXCEPTION 'another transaction created the document' USING ERRCODE = 'serialization_failure';
+    END IF;
+  END $$;
+
+  CREATE TABLE agent_data_store (
     _id text NOT NULL,
     "userId" text COLLATE "C" NOT NULL,
     namespace text COLLATE "C" NOT NULL,

@@ -19,8 +19,8 @@ import { wholeUsage } from '../kept-answers.js';
 import { lockUser } from '../locks.js';
 import type { Work } from '../work.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { TryAgain, query } from '../connection.js';
-import { recordAgents } from './agents.js';
+import { query } from '../connection.js';
+import { agentsStatement, recordAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import {
   type DocumentRow,
@@ -71,15 +71,15 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
     ...removals.map(({ key }) => key),
     ...writes.map(({ key }) => key).filter((key) => current(key) === undefined),
   ];
-  await deleteRows(
-    tx,
+  deleteRows(
+    work,
     removedKeys.flatMap((key) => locked.get(key)?.ctid ?? []),
   );
-  await putRecords(tx, merged);
-  await recordAgents(
-    tx,
+  putRecords(work, merged);
+  const statement = agentsStatement(
     writes.flatMap(({ agent }) => (agent === null ? [] : [{ scope, agent }])),
   );
+  if (statement !== undefined) work.send(...statement);
   const deletes = removals.map(({ key }) => current(key) !== undefined);
   work.announce(
     ...merged.map(({ record }) => documentSet(scope, record.key, record.version)),
@@ -113,9 +113,9 @@ async function lockedDocuments(
 }
 
 /** The rows are locked, so their locations cannot change. */
-async function deleteRows(tx: TransactionSql, ctids: readonly string[]): Promise<void> {
+function deleteRows(work: Work, ctids: readonly string[]): void {
   if (ctids.length > 0)
-    await query(tx, 'DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [ctids]);
+    work.send('DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [ctids]);
 }
 
 /** A merged record and the agent that writes it. */
@@ -124,15 +124,15 @@ interface Merged {
   readonly write: { readonly agent: string | null };
 }
 
-async function putRecords(tx: TransactionSql, merged: readonly Merged[]): Promise<void> {
+/** The statement fails as a conflict, and the write runs again, if another transaction created a row in between. */
+function putRecords(work: Work, merged: readonly Merged[]): void {
   if (merged.length === 0) return;
   const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));
-  const rows = await query(
-    tx,
-    insertStatement(merged.length, 'WHERE d.version = excluded.version - 1'),
+  const insert = insertStatement(merged.length, 'WHERE d.version = excluded.version - 1');
+  work.send(
+    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length}) FROM written`,
     parameters,
   );
-  if (rows.length < merged.length) throw new TryAgain();
 }
 
 function insertStatement(rows: number, condition: string): string {

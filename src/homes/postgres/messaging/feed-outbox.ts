@@ -5,7 +5,7 @@
  */
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
-import { type PostgresSql, query, transaction } from '../connection.js';
+import { type PostgresSql, query } from '../connection.js';
 import { takeTurn } from '../turns.js';
 import { changeOf, postedOf } from './redis/notices.js';
 import { feedOutboxKey, feedOutboxPart } from './redis/keys.js';
@@ -139,44 +139,43 @@ export class FeedOutbox {
   }
 
   /**
-   * The advisory lock lets one server at a time read a list, so that its entries get into the feed in order.
+   * One statement. Entries get into the feed in the order of their list, also with several servers: an entry
+   * leaves the list only after its row is committed, so a batch begins with every earlier entry that may be
+   * missing. If another server adds the same entry at the moment, the statement waits for that server.
    */
-  #addBatch(list: string): Promise<string[]> {
+  async #addBatch(list: string): Promise<string[]> {
     const { redis, sql } = this.#options;
-    return transaction(sql, async (tx) => {
-      await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_feed_outbox'), hashtext($1))", [list]);
-      const entries = await withRedis(() => redis.commands.lrange(list, 0, batchEntries - 1));
-      const changes = entries.flatMap((entry) => changeOf(entry) ?? []);
-      if (changes.length === 0) return entries;
-      await query(
-        tx,
-        `WITH fresh AS (
-          INSERT INTO feed.added_entries (entry) SELECT DISTINCT entry FROM unnest($1::text[]) AS entry
-          ON CONFLICT DO NOTHING RETURNING entry
-        )
-        INSERT INTO feed.incoming (changes)
-          SELECT changes::json
-            FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (entry, changes, position)
-            JOIN fresh USING (entry) ORDER BY position`,
-        [changes.map(entryOf), changes.map((change) => JSON.stringify([change]))],
-      );
-      const posted = entries.flatMap((entry) => postedOf(entry) ?? []);
-      await query(
-        tx,
-        `UPDATE rooms SET message_count = greatest(message_count, newest.total),
+    const entries = await withRedis(() => redis.commands.lrange(list, 0, batchEntries - 1));
+    const changes = entries.flatMap((entry) => changeOf(entry) ?? []);
+    if (changes.length === 0) return entries;
+    const posted = entries.flatMap((entry) => postedOf(entry) ?? []);
+    await query(
+      sql,
+      `WITH fresh AS (
+        INSERT INTO feed.added_entries (entry)
+          SELECT DISTINCT entry FROM unnest($1::text[]) AS entry ORDER BY entry
+        ON CONFLICT DO NOTHING RETURNING entry
+      ), counted AS (
+        UPDATE rooms SET message_count = greatest(message_count, newest.total),
             last_active_at = greatest(last_active_at, to_timestamp(newest.active_ms / 1000.0))
           FROM (SELECT room, max(total) AS total, max(active_ms) AS active_ms
-            FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS posted (room, total, active_ms)
+            FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS posted (room, total, active_ms)
             GROUP BY room) AS newest
-          WHERE rooms.id = newest.room`,
-        [
-          posted.map(({ room }) => room),
-          posted.map(({ total }) => String(total)),
-          posted.map(({ tsMs }) => String(tsMs)),
-        ],
-      );
-      return entries;
-    });
+          WHERE rooms.id = newest.room
+      )
+      INSERT INTO feed.incoming (changes)
+        SELECT changes::json
+          FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS given (entry, changes, position)
+          JOIN fresh USING (entry) ORDER BY position`,
+      [
+        changes.map(entryOf),
+        changes.map((change) => JSON.stringify([change])),
+        posted.map(({ room }) => room),
+        posted.map(({ total }) => String(total)),
+        posted.map(({ tsMs }) => String(tsMs)),
+      ],
+    );
+    return entries;
   }
 }
 
