@@ -206,7 +206,10 @@ describe('between a data directory and PostgreSQL', () => {
     expect(same.stderr).toContain('are the same place');
     const noKeys = await stoa(['move', '--from', path('source'), '--to', postgres, '--redis', redis.url]);
     expect(noKeys.stderr).toContain('STOA_SECRET_KEYS is not set');
-    await inDatabase('CREATE TABLE agents (id uuid)');
+    // As an AICQ server makes it.
+    await inDatabase(
+      'CREATE TABLE agents (id uuid, public_key text, name text, email text, created_at timestamptz, updated_at timestamptz)',
+    );
     expect((await toPostgres(path('source'))).stderr).toContain('has tables of another program');
     expect(await documentsIn(postgres)).toBe(-1);
   }, 60_000);
