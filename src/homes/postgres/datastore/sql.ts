@@ -13,10 +13,10 @@ import { countsTables } from './counts.js';
  * orders by code point. The size is a generated column, so that rows of other programs have it too.
  */
 export const dataMigrations: readonly string[] = [
-  `CREATE FUNCTION agent_data_store_require_rows(found bigint, wanted bigint) RETURNS void
+  `CREATE FUNCTION agent_data_store_require_rows(rows_written bigint, rows_wanted bigint) RETURNS void
   LANGUAGE plpgsql AS $$
   BEGIN
-    IF found < wanted THEN
+    IF rows_written < rows_wanted THEN
       RAISE EXCEPTION 'another transaction created the document' USING ERRCODE = 'serialization_failure';
     END IF;
   END $$;
