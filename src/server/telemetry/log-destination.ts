@@ -26,14 +26,20 @@ export class LogDestination implements DestinationStream, DroppedLines {
   write(line: string): void {
     try {
       this.#put(this.#rest);
-      const missing = this.dropped - this.#reported;
-      if (missing > 0) this.#put(Buffer.from(droppedText(missing)));
-      this.#reported += missing;
-      this.#put(Buffer.from(line));
+      if (this.#rest.length === 0) this.#reportDropped();
+      // Nothing may be written between the parts of a line.
+      if (this.#rest.length === 0) this.#put(Buffer.from(line));
+      else this.dropped += 1;
     } catch {
       // The disk is full or the reader is gone or slow. There is no other place to report this.
       this.dropped += 1;
     }
+  }
+
+  #reportDropped(): void {
+    const missing = this.dropped - this.#reported;
+    if (missing > 0) this.#put(Buffer.from(droppedText(missing)));
+    this.#reported += missing;
   }
 
   /** Throws if no byte was written. The rest of a partly written line comes before the next line. */
