@@ -201,7 +201,8 @@ describe('Redis', () => {
     'is frozen': {
       act: async () => {
         redisGate?.silence();
-        await sleep(7_000);
+        // Twice the time after which a command is given up: the first may belong to a message that is stored already.
+        await sleep(12_000);
         redisGate?.speak();
       },
       code: unknown,

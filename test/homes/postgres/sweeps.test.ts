@@ -68,7 +68,7 @@ it('four servers sweep no more than one', async () => {
   const alone = await sweeping();
   expect([...alone.keys()].join('\n')).toMatch(/registry\.tokens/);
   expect([...alone.keys()].join('\n')).toMatch(/commit_outbox/);
-  expect([...alone.keys()].join('\n')).toMatch(/stoa_feed_outbox/);
+  expect([...alone.keys()].join('\n')).toMatch(/feed\.added_entries/);
   for (let more = 0; more < 3; more += 1) await addServer();
   const together = await sweeping();
   // A turn can come a tenth of its interval early.
