@@ -83,7 +83,8 @@ export class McpSessions {
         return direct;
       }
       const response = await half.pass(exchange);
-      if (request.method === 'GET' && response.ok) {
+      // A signal that is aborted already sends no event.
+      if (request.method === 'GET' && response.ok && !request.signal.aborted) {
         request.signal.addEventListener('abort', done, { once: true });
         half.report(caller, request.signal);
       } else {

@@ -36,6 +36,7 @@ export async function openPostgresBase(
   { limits, checkFence, onError, onCall, connectionsMax, skewMs }: PostgresBaseOptions,
 ): Promise<PostgresBase> {
   const sql = await openPostgres(url, {
+    idleTransactionSecondsMax: limits.commitIdleSecondsMax,
     limits,
     ...(onCall && { onCall }),
     ...(connectionsMax !== undefined && { connectionsMax }),

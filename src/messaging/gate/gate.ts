@@ -27,7 +27,7 @@ const minute = 60;
  * How long an address that was not blocked is not looked up again. A block on another server takes effect
  * within this time.
  */
-const unblockedMs = 5_000;
+const unblockedMs = 1_000;
 const addressesKeptMax = 10_000;
 const blockList = 'blocks';
 /** An IPv6 network and its length in bits are shorter. */

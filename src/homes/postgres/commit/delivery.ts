@@ -2,6 +2,7 @@
 import type { TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
+import { Places } from '../../../core/waiting/places.js';
 import { type Parameter, type PostgresSql, query, transaction } from '../connection.js';
 import { valuesList } from '../datastore/sql.js';
 
@@ -29,6 +30,11 @@ interface Outcome {
 /** Messages that one transaction delivers. */
 const batchRows = 100;
 const retrySecondsMax = 30;
+/**
+ * Destinations that a server delivers to at the same time. Each uses a connection for its transaction and
+ * another one for the message, so they must leave connections free.
+ */
+const destinationsMax = 3;
 
 /**
  * Errors that a retry cannot change: the room, the recipient or the parent is gone, or cannot be written to.
@@ -46,6 +52,8 @@ export class OutboxDelivery {
   readonly #options: OutboxDeliveryOptions;
   /** By destination. Calls during a run share the next run. */
   readonly #running = new Map<string, { current: Promise<boolean>; next: Promise<boolean> | undefined }>();
+
+  readonly #places = new Places(destinationsMax);
 
   constructor(options: OutboxDeliveryOptions) {
     this.#options = options;
@@ -68,10 +76,12 @@ export class OutboxDelivery {
   }
 
   #begin(destination: string): Promise<boolean> {
-    const current = this.#deliverAll(destination).finally(() => {
-      const running = this.#running.get(destination);
-      if (running?.current === current && running.next === undefined) this.#running.delete(destination);
-    });
+    const current = this.#places
+      .run(() => this.#deliverAll(destination))
+      .finally(() => {
+        const running = this.#running.get(destination);
+        if (running?.current === current && running.next === undefined) this.#running.delete(destination);
+      });
     this.#running.set(destination, { current, next: undefined });
     return current;
   }

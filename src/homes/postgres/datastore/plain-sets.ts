@@ -9,7 +9,7 @@ import { sizeOf } from '../../../datastore/documents/merge-document.js';
 import type { Scope } from '../../../datastore/model.js';
 import type { DocumentWrite, WriteResult } from '../../../datastore/port.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
-import { StoaError } from '../../../core/errors.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
 import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';
 import { tokenGone, tokenIsLive } from '../identity/token-check.js';
@@ -111,14 +111,10 @@ export class PlainSets {
     const versions = new Map(
       rows.map(({ userId: user, namespace, key, version }) => [nameOf({ user, namespace }, key), version]),
     );
-    await recordAgents(
-      this.#sql,
-      ordered.flatMap(({ scope, write }) =>
-        write.agent === null || !versions.has(nameOf(scope, write.key))
-          ? []
-          : [{ scope, agent: write.agent }],
-      ),
+    const agents = ordered.flatMap(({ scope, write }) =>
+      write.agent === null || !versions.has(nameOf(scope, write.key)) ? [] : [{ scope, agent: write.agent }],
     );
+    await withoutDeadlock(() => recordAgents(this.#sql, agents)).catch(storedPartly);
     return writes.map(({ scope, write, tokenId }) => {
       const version = versions.get(nameOf(scope, write.key));
       if (version === undefined && tokenId !== null) return tokenGone();
@@ -196,4 +192,13 @@ async function withoutDeadlock<T>(statement: () => Promise<T>): Promise<T> {
 /** Names cannot contain control characters, so a line break separates them safely. */
 export function nameOf(scope: Scope, key: string): string {
   return `${scope.user}\n${scope.namespace}\n${key}`;
+}
+
+/** The documents are stored. The error must not be one after which they are written again. */
+function storedPartly(error: unknown): never {
+  throw new StoaError(
+    'backend_unavailable',
+    `The documents were written, but not which agents wrote them: ${messageOf(error)}`,
+    { fix: 'Read the documents before you write them again.', cause: error },
+  );
 }

@@ -6,6 +6,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query } from '../connection.js';
+import { inSteps } from '../in-steps.js';
 import { takeTurn } from '../turns.js';
 import { changeOf, postedOf } from './redis/notices.js';
 import { feedOutboxKey, feedOutboxPart } from './redis/keys.js';
@@ -49,6 +50,7 @@ export class FeedOutbox {
   readonly #running = new Map<string, { current: Promise<void>; next: Promise<void> | undefined }>();
   #timer: NodeJS.Timeout | undefined;
   #isFailing = false;
+  #isClosing = false;
 
   constructor(options: FeedOutboxOptions) {
     this.#options = options;
@@ -83,6 +85,7 @@ export class FeedOutbox {
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true;
     clearInterval(this.#timer);
     await Promise.all([...this.#running.values()].map(({ current, next }) => next ?? current));
   }
@@ -111,13 +114,12 @@ export class FeedOutbox {
     try {
       if (!(await takeTurn(sql, 'feed outbox', everyMs))) return;
       await this.moveAll();
-      await query(
-        sql,
-        `DELETE FROM feed.added_entries WHERE entry IN (
-          SELECT entry FROM feed.added_entries
-            WHERE added_at < clock_timestamp() - interval '${addedKeptHours} hours'
-            LIMIT ${batchEntries} FOR UPDATE SKIP LOCKED)`,
-      );
+      await inSteps(sql, 'DELETE FROM feed.added_entries', {
+        table: 'feed.added_entries',
+        where: `added_at < clock_timestamp() - interval '${addedKeptHours} hours'`,
+        rowsMax: batchEntries,
+        isOver: () => this.#isClosing,
+      });
     } catch (error) {
       if (!this.#isFailing) onError(error, 'finding messages that are not in the change feed yet');
       this.#isFailing = true;

@@ -42,6 +42,7 @@ import { messagingRecords } from '../transfer/messaging.js';
 import { deliveredBefore } from './redis/deliveries.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
 import { type RedisConnection, claimRedis, closeRedis, openRedis } from './redis/connection.js';
+import type { Queryable } from '../connection.js';
 import { migrateMessaging } from './schema.js';
 import { searchRedis } from './redis/search.js';
 
@@ -186,15 +187,15 @@ export class PostgresMessaging implements MessagingPort {
    * cannot read PostgreSQL.
    */
   post(input: NewMessage): PostgresStep<Message> {
-    return this.#inRedis(() => this.#post(input, null));
+    return this.#inRedis((place) => this.#post(input, null, place));
   }
 
-  async #post(input: NewMessage, delivery: string | null): Promise<Message> {
-    const room = await this.#parts.rooms.get(input.roomId);
+  async #post(input: NewMessage, delivery: string | null, place: RedisStep): Promise<Message> {
+    const room = await this.#parts.rooms.get(input.roomId, place.sql);
     if (room === undefined) throw refuse('roomUnknown');
-    const { keys, messages, feedOutbox } = this.#parts;
+    const { keys, messages } = this.#parts;
     const message = await messages.post(input, room, delivery);
-    await feedOutbox.move(keys.roomFeedOutbox(room.id));
+    await place.announce(keys.roomFeedOutbox(room.id));
     return message;
   }
 
@@ -211,11 +212,11 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   deleteMessage(roomId: string, messageId: string): PostgresStep<boolean> {
-    return this.#inRedis(async () => {
-      const room = await this.#parts.rooms.get(roomId);
-      const { keys, messages, feedOutbox } = this.#parts;
+    return this.#inRedis(async (place) => {
+      const room = await this.#parts.rooms.get(roomId, place.sql);
+      const { keys, messages } = this.#parts;
       if (room === undefined || !(await messages.delete(room, messageId))) return false;
-      await feedOutbox.move(keys.roomFeedOutbox(roomId));
+      await place.announce(keys.roomFeedOutbox(roomId));
       return true;
     });
   }
@@ -234,13 +235,13 @@ export class PostgresMessaging implements MessagingPort {
   // Direct messages
 
   send(message: NewDirectMessage): PostgresStep<DirectMessage> {
-    return this.#inRedis(() => this.#send(message, null));
+    return this.#inRedis((place) => this.#send(message, null, place));
   }
 
-  async #send(input: NewDirectMessage, delivery: string | null): Promise<DirectMessage> {
-    const { keys, inboxes, feedOutbox } = this.#parts;
+  async #send(input: NewDirectMessage, delivery: string | null, place: RedisStep): Promise<DirectMessage> {
+    const { keys, inboxes } = this.#parts;
     const message = await inboxes.send(input, delivery);
-    await feedOutbox.move(keys.inboxFeedOutbox(input.to));
+    await place.announce(keys.inboxFeedOutbox(input.to));
     return message;
   }
 
@@ -264,9 +265,9 @@ export class PostgresMessaging implements MessagingPort {
     if (before !== undefined) return before;
     if (!('roomId' in message)) {
       if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
-      return deliveredAs(await this.#send(message, id));
+      return deliveredAs(await this.#send(message, id, this.#outsideTransaction));
     }
-    return deliveredAs(await this.#post(message, id));
+    return deliveredAs(await this.#post(message, id, this.#outsideTransaction));
   }
 
   /** Adds all changes in Redis to the feed, and updates the counters of rooms. */
@@ -358,21 +359,29 @@ export class PostgresMessaging implements MessagingPort {
     return { postgres, redis };
   }
 
+  get #outsideTransaction(): RedisStep {
+    return { sql: this.#options.sql, announce: (list) => this.#parts.feedOutbox.move(list) };
+  }
+
   /**
    * A step that writes to Redis, which is not part of the transaction in PostgreSQL. The token is checked
-   * right before. With a fence, the lease stays locked until Redis has answered.
+   * right before. With a fence, the lease stays locked until Redis has answered. Inside a transaction, the
+   * step uses no second connection: many such steps at once would wait for each other's connections.
    */
-  #inRedis<Result>(run: () => Promise<Result>): PostgresStep<Result> {
+  #inRedis<Result>(run: (place: RedisStep) => Promise<Result>): PostgresStep<Result> {
     const { sql, nowMs } = this.#options;
     return new PostgresStep(
       [],
       async (work) => {
         await work.irrevocable();
-        return run();
+        return run({
+          sql: work.sql,
+          announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
+        });
       },
       async (caller) => {
         await checkCallerToken(sql, caller, nowMs());
-        return run();
+        return run(this.#outsideTransaction);
       },
     );
   }
@@ -384,6 +393,13 @@ export class PostgresMessaging implements MessagingPort {
     await feedOutbox.close();
     closeRedis(redis);
   }
+}
+
+/** Where a step that writes to Redis reads PostgreSQL, and when its change gets into the feed. */
+interface RedisStep {
+  readonly sql: Queryable;
+  /** Moves the list of the feed outbox, at once or after the commit. */
+  announce(list: string): Promise<void>;
 }
 
 function deliveredAs({ id, tsMs }: Delivered): Delivered {

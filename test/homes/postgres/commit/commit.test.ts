@@ -125,6 +125,46 @@ describe('a commit in PostgreSQL', () => {
     expect(await saidIn(stoa)).toEqual(['still here', 'counted']);
   });
 
+  it('delivers to more rooms at once than there are connections, and fenced posts do not wait for each other', async () => {
+    const { agent_id } = await stoa.registry.createAgent(ada, { name: 'many' });
+    const { lease } = await stoa.registry.heartbeat(ada, agent_id, { holder: 'first' });
+    const worker: Caller = { ...ada, kind: 'user', agentId: agent_id, fence: lease.fence };
+    const rooms = await Promise.all(
+      Array.from({ length: 40 }, async (_, at) => {
+        const { id } = await stoa.messaging.rooms.create(
+          ada,
+          { name: `room-${at}`, is_private: false, key: '' },
+          null,
+        );
+        return id;
+      }),
+    );
+    const outcomes = await Promise.all(
+      rooms.map((room) =>
+        commit({
+          operations: [
+            { op: 'data.increment', key: 'posts' },
+            { op: 'room.post', room, body: 'committed' },
+          ],
+        }),
+      ),
+    );
+    for (const outcome of outcomes)
+      expect(outcome).toMatchObject({ ok: true, results: [{}, { id: expect.any(String) as string }] });
+    await Promise.all(
+      Array.from({ length: 30 }, (_, at) =>
+        stoa.messaging.rooms.post(
+          worker,
+          { room: rooms[0] ?? '' },
+          () => ({ body: `fenced ${at}`, pid: '' }),
+          null,
+        ),
+      ),
+    );
+    expect(await saidIn(stoa, rooms[0])).toHaveLength(31);
+    expect(await saidIn(stoa, rooms[39])).toEqual(['committed']);
+  });
+
   it('does operations of data, tasks and messages together', async () => {
     const { projectId, sessionId } = await project(stoa);
     const outcome = await commit({
@@ -892,7 +932,7 @@ describe('the outbox', () => {
     const outcome = transaction(hanging, async (tx) => {
       await query(
         tx,
-        "SELECT pg_advisory_xact_lock(hashtext('stoa_write'), bucket) FROM generate_series(0, 255) AS bucket",
+        "SELECT pg_advisory_xact_lock(hashtext('stoa_write'), bucket) FROM generate_series(0, 4095) AS bucket",
       );
       committed = stoa.commit.commit(ada, both);
       await committed;

@@ -21,7 +21,7 @@ export interface NoticesOptions {
  * How often readers are woken without a notice. Published notices can be lost, and on a cluster the driver
  * changes the node of its subscription without an event.
  */
-const wakeAllEveryMs = 5_000;
+const wakeAllEveryMs = 1_000;
 
 export class Notices {
   readonly #options: NoticesOptions;
