@@ -14,15 +14,8 @@ import type {
 import type { RateDecision } from './gate/sliding-windows.js';
 
 export interface MessagingCapabilities {
-  /** Message, index and counters are one commit. */
-  oneCommit: boolean;
   /** An acknowledged message is on disk and survives a crash of the machine. */
   durable: boolean;
-  /**
-   * A message of a commit is written in the transaction of the commit. Otherwise it is delivered right after
-   * the commit, from an outbox.
-   */
-  joinsCommits: boolean;
   /** Several servers may share the store. */
   sharedStore: boolean;
   about: string;

@@ -142,12 +142,6 @@ function statementTimeout(limits: Limits | undefined): { statement_timeout?: num
   return limits === undefined ? {} : { statement_timeout: Math.round(limits.statementSecondsMax * 1_000) };
 }
 
-/** User, server and database of a URL, without password and schema: what two URLs have in common that can share a transaction. */
-export function databaseOf(url: string): string {
-  const { username, hostname, port, pathname } = new URL(url);
-  return `${username}@${hostname}:${port === '' ? '5432' : port}${pathname}`;
-}
-
 /** Statements with more parameters differ from call to call too much to be worth preparing. */
 const preparedParametersMax = 1_000;
 

@@ -79,7 +79,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const credentials =
       options.move === undefined ? await operatorCredentials(sql, options.operatorToken) : noCredentials();
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
-    const users = new KnownUsers((work, user) => registry.ensureUser(work, user), limits);
+    const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
     const identity = await openPostgresIdentity({
       sql,
       limits,

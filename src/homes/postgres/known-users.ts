@@ -1,18 +1,18 @@
-/** Users that exist: one is made with its first write, and never taken away, so that one that was seen needs no second look. */
-import type { Limits } from '../../core/settings/limits.js';
+/** Users that exist. A user is created by its first write and never deleted, so a user that was seen is not looked up again. */
+import { LRUCache } from 'lru-cache';
 import type { Work } from './work.js';
 
-/** Makes the user where it is new, in the transaction of its first write. */
+/** Creates the user if it is new, in the transaction of its first write. */
 export type EnsureUser = (work: Work, user: string) => Promise<void>;
+
+const usersMax = 10_000;
 
 export class KnownUsers {
   readonly #ensure: EnsureUser;
-  readonly #max: number;
-  readonly #known = new Set<string>();
+  readonly #known = new LRUCache<string, true>({ max: usersMax });
 
-  constructor(ensure: EnsureUser, { tokensCachedMax }: Limits) {
+  constructor(ensure: EnsureUser) {
     this.#ensure = ensure;
-    this.#max = tokensCachedMax;
   }
 
   has(user: string): boolean {
@@ -22,9 +22,6 @@ export class KnownUsers {
   async ensure(work: Work, user: string): Promise<void> {
     if (this.has(user)) return;
     await this.#ensure(work, user);
-    work.afterCommit(() => {
-      if (this.#known.size >= this.#max) this.#known.clear();
-      this.#known.add(user);
-    });
+    work.afterCommit(() => void this.#known.set(user, true));
   }
 }

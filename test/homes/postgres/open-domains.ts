@@ -1,6 +1,5 @@
 /** Domains of the PostgreSQL home as suites open them: on a pool, a feed and a writer of their own. */
 import { messageOf } from '../../../src/core/errors.js';
-import type { Limits } from '../../../src/core/settings/limits.js';
 import type { Writer } from '../../../src/core/write.js';
 import type { OpenOptions } from '../../../src/datastore/conformance/context.js';
 import type { DataPort } from '../../../src/datastore/port.js';
@@ -27,8 +26,8 @@ export function openBase(
 }
 
 /** Nobody notes which users there are. */
-export function anyUser(limits: Limits): KnownUsers {
-  return new KnownUsers(async () => undefined, limits);
+export function anyUser(): KnownUsers {
+  return new KnownUsers(async () => undefined);
 }
 
 export interface OpenedData {
@@ -46,7 +45,7 @@ export async function openData(
   const onError = more.onError ?? (() => undefined);
   const base = await openBase(url, { limits, onError, skewMs: () => nowMs() - Date.now(), ...more });
   try {
-    const users = anyUser(limits);
+    const users = anyUser();
     const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, users, onError });
     base.bound();
     const closePort = port.close.bind(port);

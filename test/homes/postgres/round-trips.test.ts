@@ -79,7 +79,7 @@ beforeAll(async () => {
     "INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, created_at) VALUES ('ada', $1, 'ada', '', '', TRUE, now())",
     [tokenId],
   );
-  const [users, { sealer }] = [anyUser(limits), await openSecrets({ dataDir: null })];
+  const [users, { sealer }] = [anyUser(), await openSecrets({ dataDir: null })];
   const dataPort = await openPostgresDataStore(sql, writer, { limits, nowMs: Date.now, users, onError });
   const port = await openPostgresWorkspaces(sql, writer, {
     limits,

@@ -95,7 +95,7 @@ it('a user is made by the transaction of its first write, which one that is refu
   const users = new KnownUsers(async (work, user) => {
     asked.push(user);
     await work.rows('INSERT INTO test_users VALUES ($1)', [user]);
-  }, limits);
+  });
   const { writer } = opened.base;
   const port = new PostgresDataStore(sql, writer, {
     limits,

@@ -82,9 +82,7 @@ export async function openDirectoryMessaging(
 
 export class DirectoryMessaging implements MessagingPort {
   readonly capabilities: MessagingCapabilities = {
-    oneCommit: true,
     durable: true,
-    joinsCommits: true,
     sharedStore: false,
     about:
       'A message, its index rows, its counters and its change are one commit on disk. Rate-limit windows are kept in memory and written every few seconds: a crash loses the last seconds.',

@@ -91,9 +91,7 @@ export class PostgresMessaging implements MessagingPort {
     this.#options = options;
     this.#parts = messagingParts(redis, options);
     this.capabilities = {
-      oneCommit: false,
       durable,
-      joinsCommits: false,
       sharedStore: true,
       about:
         'Messages are as durable as Redis is configured to be. ' +

@@ -49,7 +49,7 @@ export async function openPostgresBench(
   let offsetMs = 0;
   const base = await openBase(url, { limits: allLimits, onError, skewMs: () => offsetMs });
   const { sql, writer, clock, feed } = base;
-  const users = anyUser(allLimits);
+  const users = anyUser();
   let port: PostgresWorkspaces;
   try {
     port = await openPostgresWorkspaces(sql, writer, {
