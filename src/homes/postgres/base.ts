@@ -7,6 +7,8 @@ import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
 import { migrate } from './migrate.js';
 import type { CheckFence } from './work.js';
+import { knownSteps } from './cluster/tables.js';
+import { TablesWatch } from './tables-watch.js';
 import { PostgresWriter } from './writer.js';
 
 export interface PostgresBaseOptions {
@@ -15,6 +17,8 @@ export interface PostgresBaseOptions {
   readonly onError: (error: unknown, about: string) => void;
   readonly onCall?: OnCall | undefined;
   readonly connectionsMax?: number | undefined;
+  /** Tests only: replaces the migration steps that this program knows. */
+  readonly tableSteps?: ReadonlyMap<string, number> | undefined;
   /** Added to the database's clock; tests turn it. */
   readonly skewMs?: (() => number) | undefined;
 }
@@ -24,6 +28,7 @@ export interface PostgresBase {
   readonly clock: DatabaseClock;
   readonly feed: PostgresFeed;
   readonly writer: PostgresWriter;
+  readonly tables: TablesWatch;
   /** Call it once the tables of all domains are made: from then on statements are short. */
   bound(): void;
   /** After everything that uses it. */
@@ -33,7 +38,7 @@ export interface PostgresBase {
 /** Connects, and makes the tables of the feed and of kept answers where they are missing. */
 export async function openPostgresBase(
   url: URL,
-  { limits, checkFence, onError, onCall, connectionsMax, skewMs }: PostgresBaseOptions,
+  { limits, checkFence, onError, onCall, connectionsMax, skewMs, tableSteps }: PostgresBaseOptions,
 ): Promise<PostgresBase> {
   const sql = await openPostgres(url, {
     idleTransactionSecondsMax: limits.commitIdleSecondsMax,
@@ -44,16 +49,19 @@ export async function openPostgresBase(
   const clock = new DatabaseClock(sql, skewMs);
   const feed = new PostgresFeed({ sql, limits, onError });
   const onCommitted = (): void => feed.committed();
+  const tables = new TablesWatch({ sql, known: tableSteps ?? knownSteps, onError });
   const writer = new PostgresWriter({
     sql,
     limits,
     clock,
     checkFence,
     documentsOf,
+    checkTables: () => tables.check(),
     onCommitted,
     onError,
   });
   const close = async (): Promise<void> => {
+    await tables.close();
     await writer.close();
     await feed.close();
     await closePostgres(sql, 5);
@@ -63,9 +71,10 @@ export async function openPostgresBase(
     // Answers that are kept count together with documents, whether those are here or in a store beside the home.
     await migrate(sql, 'datastore', dataMigrations);
     await writer.open();
+    tables.start();
   } catch (error) {
     await close();
     throw error;
   }
-  return { sql, clock, feed, writer, bound: () => boundStatements(sql, limits), close };
+  return { sql, clock, feed, writer, tables, bound: () => boundStatements(sql, limits), close };
 }

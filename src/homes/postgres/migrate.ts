@@ -55,19 +55,17 @@ export async function migrationsDone(sql: PostgresSql): Promise<ReadonlyMap<stri
   return new Map(rows.map(({ domain, step }) => [domain, step]));
 }
 
-/** For a program that runs: the refusal once another one, that is newer, has begun to change the tables. */
+/** The refusal of a running program once a newer one has begun to change the tables. */
 export async function newerTables(
   sql: PostgresSql,
-  domain: string,
-  known: number,
+  known: ReadonlyMap<string, number>,
 ): Promise<StoaError | undefined> {
-  const [row] = await query<{ step: number | null }>(
+  const rows = await query<{ domain: string; step: number }>(
     sql,
-    `SELECT max(step) AS step FROM ${table} WHERE domain = $1`,
-    [domain],
+    `SELECT domain, max(step) AS step FROM ${table} GROUP BY domain`,
   );
-  const done = row?.step ?? 0;
-  return done > known ? newerData(domain, done, known) : undefined;
+  const newer = rows.find(({ domain, step }) => step > (known.get(domain) ?? step));
+  return newer && newerData(newer.domain, newer.step, known.get(newer.domain) ?? 0);
 }
 
 export function newerData(domain: string, done: number, known: number): StoaError {

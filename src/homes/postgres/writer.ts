@@ -21,6 +21,8 @@ export interface PostgresWriterOptions {
   readonly checkFence: CheckFence;
   /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
   readonly documentsOf?: DocumentsOf | undefined;
+  /** Throws if this program must not write any more. */
+  readonly checkTables: () => void;
   /** Called after each commit that announces changes: the feed numbers them soon. */
   readonly onCommitted: () => void;
   /** Faults that no caller waits for. */
@@ -76,6 +78,7 @@ export class PostgresWriter implements Writer {
     request: WriteRequest,
     steps: Steps,
   ): Promise<Results<Steps>> {
+    this.#options.checkTables();
     const checks = postgresSteps(request.checks ?? []);
     const run = postgresSteps(steps);
     const alone = aloneOf(request, checks, run);
@@ -86,7 +89,11 @@ export class PostgresWriter implements Writer {
   }
 
   /** A transaction of its own: for a step that runs alone, or for work that no caller asked for. */
-  transact<Result>(body: (work: Work) => Promise<Result>, caller: Caller | null = null): Promise<Result> {
+  async transact<Result>(
+    body: (work: Work) => Promise<Result>,
+    caller: Caller | null = null,
+  ): Promise<Result> {
+    this.#options.checkTables();
     return this.#transact(caller, async (work) => {
       const result = await body(work);
       await work.finish();

@@ -67,6 +67,7 @@ beforeAll(async () => {
     limits,
     clock,
     checkFence: async () => undefined,
+    checkTables: () => undefined,
     onCommitted: () => undefined,
     onError,
   });

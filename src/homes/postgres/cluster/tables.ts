@@ -43,6 +43,11 @@ const domains: readonly Domain[] = [
   { name: 'commits', steps: commitMigrations.length, tables: 'the table commit_outbox' },
 ];
 
+/** The migration steps that this program knows, by domain. */
+export const knownSteps: ReadonlyMap<string, number> = new Map(
+  domains.map(({ name, steps }) => [name, steps]),
+);
+
 /**
  * What a start adds, in sentences. Nothing is changed. Refuses tables of a newer program, and tables of another program
  * under the names of AICQ's.

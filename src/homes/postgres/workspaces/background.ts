@@ -1,9 +1,7 @@
 /** Background work on workspaces in PostgreSQL: expired leases and sessions, bulk work and re-keying. */
-import type { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { PostgresSql } from '../connection.js';
-import { newerTables } from '../migrate.js';
 import { takeTurn } from '../turns.js';
 import { bulkStep } from './bulk.js';
 import { returnExpired } from './claims.js';
@@ -16,8 +14,6 @@ export interface WorkspacesBackgroundOptions {
   readonly limits: Limits;
   readonly sealer: Sealer;
   readonly transact: <T>(run: (work: WorkspacesWork) => Promise<T>) => Promise<T>;
-  /** The number of table versions that this program knows. */
-  readonly versions: number;
   readonly sweepIntervalMs: number;
   readonly onError: (error: unknown, about: string) => void;
 }
@@ -29,8 +25,6 @@ export class WorkspacesBackground {
   /** Called after each step of a re-keying with the number of changed records. */
   readonly #onResealed = new Set<(records: number) => void>();
   #closing = false;
-  /** Set once a newer program has changed the tables. This program writes nothing from then on. */
-  #newer: StoaError | undefined;
 
   constructor(options: WorkspacesBackgroundOptions) {
     this.#options = options;
@@ -43,11 +37,6 @@ export class WorkspacesBackground {
     this.settleSoon();
   }
 
-  /** Throws if a newer program has changed the tables. */
-  checkTables(): void {
-    if (this.#newer !== undefined) throw this.#newer;
-  }
-
   /** Does all bulk work that is recorded in the database, without waiting for it. */
   settleSoon(): void {
     this.#run(() => this.#settle());
@@ -55,8 +44,6 @@ export class WorkspacesBackground {
 
   /** Handles expired leases, sessions past their limits, and bulk work. */
   async sweep(): Promise<void> {
-    await this.#findNewer();
-    if (this.#newer !== undefined) return;
     const { transact, limits } = this.#options;
     const rowsMax = limits.sweepStepMax;
     while (!this.#closing && (await transact((work) => returnExpired(work, rowsMax))) === rowsMax);
@@ -98,15 +85,11 @@ export class WorkspacesBackground {
     await this.#running;
   }
 
-  /** Every server checks the version of the tables. One of them sweeps. */
   async #sweepInTurn(intervalMs: number): Promise<void> {
-    await this.#findNewer();
-    if (this.#newer === undefined && (await takeTurn(this.#options.sql, 'workspaces', intervalMs)))
-      await this.sweep();
+    if (await takeTurn(this.#options.sql, 'workspaces', intervalMs)) await this.sweep();
   }
 
   async #settle(): Promise<void> {
-    if (this.#newer !== undefined) return;
     while (!this.#closing && (await this.#options.transact((work) => bulkStep(work))));
     while (!this.#closing && (await this.#resealStep()));
   }
@@ -118,14 +101,6 @@ export class WorkspacesBackground {
     if (records === null) return false;
     for (const listener of this.#onResealed) listener(records);
     return true;
-  }
-
-  /** Rows that this program writes after a newer one has changed the tables would have the old layout. */
-  async #findNewer(): Promise<void> {
-    if (this.#newer !== undefined) return;
-    const { sql, versions, onError } = this.#options;
-    this.#newer = await newerTables(sql, 'workspaces', versions);
-    if (this.#newer !== undefined) onError(this.#newer, 'checking the version of the workspace tables');
   }
 
   /** Runs one job after the other. A failed job is reported and tried again with the next sweep. */

@@ -47,7 +47,7 @@ import * as claims from './claims.js';
 import * as lists from './lists.js';
 import * as projects from './project-verbs.js';
 import { ReadyNotices } from './ready-notices.js';
-import { type TableMigration, migrateWorkspacesUp, workspacesMigrations } from './schema.js';
+import { type TableMigration, migrateWorkspacesUp } from './schema.js';
 import * as sessions from './sessions.js';
 import { findTask } from './task-rows.js';
 import * as tasks from './tasks.js';
@@ -102,7 +102,6 @@ export class PostgresWorkspaces implements WorkspacesPort {
       ...options,
       sql,
       transact: (run) => this.#transact(run),
-      versions: (options.migrations ?? workspacesMigrations).length,
       sweepIntervalMs: options.sweepIntervalMs ?? defaultSweepMs,
     });
   }
@@ -342,7 +341,6 @@ export class PostgresWorkspaces implements WorkspacesPort {
   }
 
   readonly #part = (work: Work): WorkspacesWork => {
-    this.#background.checkTables();
     return new WorkspacesWork(work, (effects) => this.#afterCommit(effects));
   };
 

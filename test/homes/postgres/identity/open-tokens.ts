@@ -41,6 +41,7 @@ export async function openPostgresTokens(
     limits,
     clock: new DatabaseClock(sql, () => clock.nowMs - Date.now()),
     checkFence: async () => undefined,
+    checkTables: () => undefined,
     onCommitted: () => undefined,
     onError: () => undefined,
   });

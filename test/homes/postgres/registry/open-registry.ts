@@ -60,6 +60,7 @@ export async function openPostgresRegistryBench(
     limits,
     clock: new DatabaseClock(sql, () => port.nowMs() - Date.now()),
     checkFence: (work, caller) => port.checkCallerFence(work, caller),
+    checkTables: () => undefined,
     onCommitted: () => undefined,
     onError: () => undefined,
   });

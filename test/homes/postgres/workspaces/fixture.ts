@@ -1,5 +1,6 @@
 /** Workspaces on a real PostgreSQL, with a clock that the test controls. */
 import type { PostgresBase } from '../../../../src/homes/postgres/base.js';
+import { knownSteps } from '../../../../src/homes/postgres/cluster/tables.js';
 import { query } from '../../../../src/homes/postgres/connection.js';
 import {
   type PostgresWorkspaces,
@@ -47,7 +48,8 @@ export async function openPostgresBench(
   const secrets = await openSecrets({ dataDir: null });
   const { sealer } = secrets;
   let offsetMs = 0;
-  const base = await openBase(url, { limits: allLimits, onError, skewMs: () => offsetMs });
+  const tableSteps = migrations && new Map([...knownSteps, ['workspaces', migrations.length] as const]);
+  const base = await openBase(url, { limits: allLimits, onError, skewMs: () => offsetMs, tableSteps });
   const { sql, writer, clock, feed } = base;
   const users = anyUser();
   let port: PostgresWorkspaces;

@@ -244,8 +244,12 @@ it('an older server can read but not write after a newer one changed the tables'
     { name: '002_notes', up: 'ALTER TABLE workspaces.workspaces ADD COLUMN notes text' },
   ]);
   try {
-    await older.sweep();
+    await older.base.tables.look();
     expect(faults).toMatchObject([{ code: 'newer_data' }]);
+    // The other domains too.
+    await expect(older.base.writer.transact(async () => undefined)).rejects.toMatchObject({
+      code: 'newer_data',
+    });
     await expect(older.service.createWorkspace(ada, { name: 'too late' })).rejects.toMatchObject({
       code: 'newer_data',
     });
