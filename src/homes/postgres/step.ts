@@ -18,6 +18,11 @@ export class PostgresStep<Result> implements Step<Result> {
     readonly run: (work: Work) => Promise<Result>,
     /** A cheaper way when the step is the whole write, without key, fence and checks. It checks the caller's token itself. */
     readonly alone?: ((caller: Caller) => Promise<Result>) | undefined,
+    /**
+     * Sends the statement that locks and reads the rows in `locks`, for `run` to find. Of the steps of one write,
+     * those whose rows no other step names read ahead, all in one round trip.
+     */
+    readonly readAhead?: ((work: Work) => void) | undefined,
   ) {}
 
   map<Shown>(show: (result: Result) => Shown): PostgresStep<Shown> {
@@ -26,6 +31,7 @@ export class PostgresStep<Result> implements Step<Result> {
       this.locks,
       async (work) => show(await this.run(work)),
       alone && (async (caller) => show(await alone(caller))),
+      this.readAhead,
     );
   }
 
@@ -43,6 +49,7 @@ export class PostgresStep<Result> implements Step<Result> {
         return result;
       },
       alone && (async (caller) => acted(await alone(caller))),
+      this.readAhead,
     );
   }
 }
