@@ -181,15 +181,17 @@ it('a new task takes three, and the call to other servers after it one', async (
   ).toBeLessThanOrEqual(4);
 });
 
+/** Rows of workspaces that were read so far. */
+async function rowsRead(): Promise<number> {
+  await query(sql, 'SELECT pg_stat_force_next_flush()');
+  const [sum] = await query<{ read: string }>(
+    sql,
+    "SELECT sum(seq_tup_read + idx_tup_fetch) AS read FROM pg_stat_user_tables WHERE schemaname = 'workspaces'",
+  );
+  return Number(sum?.read);
+}
+
 it('a claim and a completion read a few rows, also of tables that PostgreSQL has no statistics of', async () => {
-  const rowsRead = async (): Promise<number> => {
-    await query(sql, 'SELECT pg_stat_force_next_flush()');
-    const [sum] = await query<{ read: string }>(
-      sql,
-      "SELECT sum(seq_tup_read + idx_tup_fetch) AS read FROM pg_stat_user_tables WHERE schemaname = 'workspaces'",
-    );
-    return Number(sum?.read);
-  };
   await makeTasks(workspaces, ada, place.sessionId, 300);
   const before = await rowsRead();
   const claimed = await workspaces.claimTask(ada, place.projectId);
