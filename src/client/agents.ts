@@ -47,7 +47,7 @@ export class LiveLease extends Renewal {
   }
 
   stop(): void {
-    this.letGo();
+    this.stopRenewing();
   }
 }
 

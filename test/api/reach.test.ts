@@ -64,14 +64,14 @@ test('every operation is a method of the client', async () => {
   const stoa = new Stoa({ url: 'http://127.0.0.1:1' });
   const clients: object[] = [stoa, stoa.admin];
   const room = stoa.room('global');
-  const isThere = ({ name, group, verb }: (typeof all)[number]): boolean => {
+  const isReachable = ({ name, group, verb }: (typeof all)[number]): boolean => {
     if (group === 'data') return typeof stoa.data === 'function';
     const path = (clientMethods[name] ?? (group === 'server' ? verb : `${group}.${verb}`)).split('.');
     return (path[0] === 'room' ? [{ room }] : clients).some(
       (client) => typeof find(path, client) === 'function',
     );
   };
-  expect(all.filter((operation) => !isThere(operation)).map(({ name }) => name)).toEqual([]);
+  expect(all.filter((operation) => !isReachable(operation)).map(({ name }) => name)).toEqual([]);
   const agent = stoa.agent(await AgentKeys.generate());
   for (const member of ['agents', 'tasks', 'projects', 'sessions', 'workspaces', 'changes', 'rooms'] as const)
     expect(Object.keys(agent[member]).toSorted()).toEqual(Object.keys(stoa[member]).toSorted());

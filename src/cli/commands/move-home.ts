@@ -40,10 +40,10 @@ export async function moveStoa(request: MoveRequest): Promise<void> {
   let instantMs = Date.now();
   const clock = (): number => instantMs;
   await requireSource(request);
-  const isThere = await hasHome(request, to);
+  const exists = await hasHome(request, to);
   const source = await openSide(request, from, 'from', clock);
   try {
-    if (dryRun) return await survey(request, source.side, isThere, clock);
+    if (dryRun) return await survey(request, source.side, exists, clock);
     const target = await openSide(request, to, 'to', clock);
     const report = new MoveProgress(output);
     try {
@@ -72,14 +72,14 @@ export async function moveStoa(request: MoveRequest): Promise<void> {
 async function survey(
   request: MoveRequest,
   from: MoveSide,
-  isThere: boolean,
+  exists: boolean,
   clock: () => number,
 ): Promise<void> {
   const { output, to } = request;
   const report = new MoveProgress(output);
   const types = await surveyMove(from, (step) => report.show(step)).finally(() => report.end());
   const obstacles: string[] = [];
-  const target = isThere ? await openSide(request, to, 'look', clock) : undefined;
+  const target = exists ? await openSide(request, to, 'look', clock) : undefined;
   try {
     if (target === undefined)
       obstacles.push(...(await from.move.obstacles()).map((one) => `${from.place}: ${one}`));

@@ -1,6 +1,6 @@
 /** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
 import type { Limits } from '../../core/settings/limits.js';
-import { type OnCall, type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
+import { type OnCall, type PostgresSql, limitStatements, closePostgres, openPostgres } from './connection.js';
 import { DatabaseClock } from './database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';
@@ -30,7 +30,7 @@ export interface PostgresBase {
   readonly writer: PostgresWriter;
   readonly tables: TablesWatch;
   /** Call it once the tables of all domains are made: from then on statements are short. */
-  bound(): void;
+  limitStatements(): void;
   /** After everything that uses it. */
   close(): Promise<void>;
 }
@@ -76,5 +76,5 @@ export async function openPostgresBase(
     await close();
     throw error;
   }
-  return { sql, clock, feed, writer, tables, bound: () => boundStatements(sql, limits), close };
+  return { sql, clock, feed, writer, tables, limitStatements: () => limitStatements(sql, limits), close };
 }

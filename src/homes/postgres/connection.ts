@@ -105,7 +105,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
 }
 
 /** The tables are made: from here on statements take no longer than the limit. */
-export function boundStatements(sql: PostgresSql, limits: Limits): void {
+export function limitStatements(sql: PostgresSql, limits: Limits): void {
   const answerTime = answerTimes.get(sql);
   if (answerTime !== undefined) answerTime.secondsMax = limits.statementSecondsMax;
 }

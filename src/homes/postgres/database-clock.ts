@@ -34,7 +34,7 @@ export class DatabaseClock {
   }
 
   /** Asks the database where that was long ago, or never. */
-  async keepRight(): Promise<void> {
+  async refresh(): Promise<void> {
     const askedMs = Date.now();
     if (askedMs - this.#checkedMs <= checkedEveryMs) return;
     const [row] = await query<{ clock_ms: string }>(this.#sql, `SELECT ${clockColumn}`);

@@ -57,8 +57,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
   if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
   await checkRequirements({ ...options, ring });
   try {
-    const letGo = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
-    if (letGo !== undefined) opened.unshift(letGo);
+    const releaseDatabase = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
+    if (releaseDatabase !== undefined) opened.unshift(releaseDatabase);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
       onError,
@@ -116,10 +116,10 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
-    base.bound();
+    base.limitStatements();
     if (options.move === undefined) await servers.start();
     const parts: Parts = {
-      letGo,
+      releaseDatabase,
       storeId,
       registry,
       identity,
@@ -191,7 +191,7 @@ function openSharedSecrets(
 
 interface Parts {
   /** Of what a move holds. */
-  readonly letGo: (() => Promise<void>) | undefined;
+  readonly releaseDatabase: (() => Promise<void>) | undefined;
   readonly storeId: string;
   readonly registry: PostgresRegistry;
   readonly identity: PostgresIdentity;
@@ -225,14 +225,14 @@ export class PostgresHome implements Home {
   readonly #servers: Servers;
   readonly #sweeps: Sweeps;
   readonly #options: PostgresHomeOptions;
-  readonly #letGo: Parts['letGo'];
+  readonly #releaseDatabase: Parts['releaseDatabase'];
   #commit: PostgresCommit | undefined;
 
   constructor(base: PostgresBase, parts: Parts, options: PostgresHomeOptions) {
     const { sql, writer, feed } = base;
     this.#base = base;
     this.#options = options;
-    this.#letGo = parts.letGo;
+    this.#releaseDatabase = parts.releaseDatabase;
     this.id = parts.storeId;
     this.writer = writer;
     this.feed = feed;
@@ -319,6 +319,6 @@ export class PostgresHome implements Home {
     await this.identity.removals.close();
     await this.#servers.close();
     await this.#base.close();
-    await this.#letGo?.();
+    await this.#releaseDatabase?.();
   }
 }

@@ -18,7 +18,7 @@ export class PostgresStoreNotes implements StoreNotes {
 
   async checkCaller(caller: Caller): Promise<void> {
     if (caller.fence !== null || caller.tokenId !== null)
-      await this.#writer.transact((work) => work.fenced(), caller);
+      await this.#writer.transact((work) => work.checkFence(), caller);
   }
 
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {

@@ -15,10 +15,10 @@ export class Work {
   readonly limits: Limits;
   readonly clock: DatabaseClock;
   #nowMs: number;
-  readonly #allowed: Promise<void>;
+  readonly #tokenCheck: Promise<void>;
   readonly #checkFence: CheckFence;
   readonly #caller: Caller | null;
-  #fenced: Promise<void> | undefined;
+  #fenceCheck: Promise<void> | undefined;
   readonly #parts = new Map<unknown, unknown>();
   readonly #beforeCommit: (() => Promise<void>)[] = [];
   readonly #afterCommit: (() => void | Promise<void>)[] = [];
@@ -41,28 +41,28 @@ export class Work {
     this.#checkFence = checkFence;
     this.#nowMs = clock.nowMs();
     // Sent before everything else, so that its answer shares a round trip with the first statement of the steps.
-    this.#allowed = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
-    // Looked at by `allowed`, or never, where the connection is lost before.
-    this.#allowed.catch(() => undefined);
+    this.#tokenCheck = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
+    // Looked at by `checkToken`, or never, where the connection is lost before.
+    this.#tokenCheck.catch(() => undefined);
   }
 
   /** Refuses where the token of the caller was revoked or has expired. */
-  allowed(): Promise<void> {
-    return this.#allowed;
+  checkToken(): Promise<void> {
+    return this.#tokenCheck;
   }
 
   /** Refuses where the lease of the caller has passed on; from here on it stays until the commit. */
-  fenced(): Promise<void> {
+  checkFence(): Promise<void> {
     const caller = this.#caller;
     const isFenced = caller !== null && caller.agentId !== null && caller.fence !== null;
-    this.#fenced ??= isFenced ? this.#checkFence(this, caller) : Promise.resolve();
-    return this.#fenced;
+    this.#fenceCheck ??= isFenced ? this.#checkFence(this, caller) : Promise.resolve();
+    return this.#fenceCheck;
   }
 
   /** For a step, before it does what a rollback does not take back. */
-  async irrevocable(): Promise<void> {
-    await this.allowed();
-    await this.fenced();
+  async checkCaller(): Promise<void> {
+    await this.checkToken();
+    await this.checkFence();
   }
 
   /** The clock of the write: what this server takes the database's to be, until a step has read that one. */
@@ -85,13 +85,13 @@ export class Work {
    */
   send(text: string, parameters: readonly Parameter[] = []): void {
     const sent = query(this.sql, text, parameters);
-    // Looked at by `settled`, or never, where the write has failed before.
+    // Looked at by `awaitSent`, or never, where the write has failed before.
     sent.catch(() => undefined);
     this.#sent.push(sent);
   }
 
   /** Throws what a statement failed with that was only sent. */
-  async settled(): Promise<void> {
+  async awaitSent(): Promise<void> {
     await Promise.all(this.#sent);
   }
 
@@ -127,18 +127,18 @@ export class Work {
   }
 
   async finish(): Promise<void> {
-    await this.#allowed;
+    await this.#tokenCheck;
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
     if (this.#changes.length > 0)
       this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(this.#changes)]);
   }
 
-  async committed(): Promise<void> {
+  async runAfterCommit(): Promise<void> {
     for (const act of this.#afterCommit) await act();
   }
 
-  async rolledBack(): Promise<void> {
+  async runAfterRollback(): Promise<void> {
     for (const act of this.#afterRollback.splice(0)) await act();
   }
 }

@@ -56,7 +56,7 @@ export class PostgresWriter implements Writer {
     const { sql, clock } = this.#options;
     await migrateAnswers(sql);
     await migrateTurns(sql);
-    await clock.keepRight();
+    await clock.refresh();
     this.#sweeping = setInterval(() => {
       this.#sweep = this.#sweep.then(() => this.#sweepInTurn());
     }, sweepIntervalMs);
@@ -112,29 +112,29 @@ export class PostgresWriter implements Writer {
       sql,
       async (tx) => {
         // A second attempt follows only where the database has refused the first one.
-        await last?.rolledBack();
+        await last?.runAfterRollback();
         const opened = new Work(tx, clock, limits, caller, checkFence);
         last = opened;
         try {
           return { result: await body(opened), work: opened };
         } catch (error) {
-          await opened.rolledBack();
-          await opened.allowed();
-          if (isAborted(error)) await opened.settled();
+          await opened.runAfterRollback();
+          await opened.checkToken();
+          if (isAborted(error)) await opened.awaitSent();
           throw error;
         }
       },
       async (done) => {
         try {
-          await done.work.settled();
+          await done.work.awaitSent();
         } catch (error) {
-          await done.work.rolledBack();
+          await done.work.runAfterRollback();
           throw error;
         }
       },
     );
     if (work.hasChanges) onCommitted();
-    await work.committed();
+    await work.runAfterCommit();
     return result;
   }
 
@@ -152,7 +152,7 @@ export class PostgresWriter implements Writer {
   async #sweepInTurn(): Promise<void> {
     const { sql, clock, onError } = this.#options;
     try {
-      await clock.keepRight();
+      await clock.refresh();
       if (await takeTurn(sql, 'kept answers', sweepIntervalMs)) await this.sweep();
     } catch (error) {
       onError(error, 'removing kept answers');
@@ -168,7 +168,7 @@ export class PostgresWriter implements Writer {
     await lockAnswer(work, idempotency);
     const before = await findAnswer(work.sql, caller, idempotency);
     if (before !== undefined) {
-      await work.allowed();
+      await work.checkToken();
       return before;
     }
     // A write of one step locks its rows itself.
@@ -188,7 +188,7 @@ export class PostgresWriter implements Writer {
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     // After the steps: one of them may lock the same row for an update, and two writes that first share it would wait for each other.
-    await work.fenced();
+    await work.checkFence();
     await work.finish();
     return results;
   }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   type PostgresSql,
   type Queryable,
-  boundStatements,
+  limitStatements,
   closePostgres,
   listen,
   openPostgres,
@@ -105,7 +105,7 @@ describe('a server that stops answering', () => {
     sql = await openPostgres(new URL(gate.url), { connectionsMax: 2, limits });
     direct = await openPostgres(new URL(url), { connectionsMax: 1 });
     await query(sql, 'CREATE TABLE things (name text)');
-    boundStatements(sql, limits);
+    limitStatements(sql, limits);
   });
   afterEach(async () => {
     await closePostgres(sql, 1);
@@ -177,7 +177,7 @@ describe('a server that stops answering', () => {
         async () => expect(await query(listed, 'SELECT 1 AS one')).toEqual([{ one: 1 }]),
         20_000,
       );
-      boundStatements(listed, limits);
+      limitStatements(listed, limits);
       gate.silence();
       await expect(query(listed, 'SELECT 1')).rejects.toEqual(unavailable);
       await vi.waitFor(
@@ -193,7 +193,7 @@ describe('a server that stops answering', () => {
   it('is waited for without an end if the limit is 0', async () => {
     const sql = await openPostgres(new URL((await sharedPostgres()).url), { connectionsMax: 1, limits });
     try {
-      boundStatements(sql, limitsWith({ statementSecondsMax: 0 }));
+      limitStatements(sql, limitsWith({ statementSecondsMax: 0 }));
       expect(await transaction(sql, (tx) => query(tx, 'SELECT pg_sleep(0.05)::text AS slept'))).toEqual([
         { slept: '' },
       ]);
@@ -204,7 +204,7 @@ describe('a server that stops answering', () => {
 
   it('a slow statement is cancelled, and its connection stays usable', async () => {
     // The server itself is quick to end it; how long it is waited for does not matter here.
-    boundStatements(sql, limitsWith());
+    limitStatements(sql, limitsWith());
     const id = await processId(sql);
     await expect(query(sql, 'SELECT pg_sleep(60)')).rejects.toMatchObject({
       code: 'backend_unavailable',

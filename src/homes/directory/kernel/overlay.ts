@@ -114,10 +114,10 @@ export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
     const changed = [...sorted];
     for (const key of this.#unsorted) {
       const at = lowerBound(changed, key);
-      const isThere = changed[at]?.key === key;
+      const exists = changed[at]?.key === key;
       const operation = this.#operations.get(key);
-      if (operation === undefined) changed.splice(at, isThere ? 1 : 0);
-      else changed.splice(at, isThere ? 1 : 0, { key, operation });
+      if (operation === undefined) changed.splice(at, exists ? 1 : 0);
+      else changed.splice(at, exists ? 1 : 0, { key, operation });
     }
     return changed;
   }

@@ -12,7 +12,7 @@ import {
   withRedis,
 } from '../messaging/redis/connection.js';
 import { requireKeys } from './key-checks.js';
-import { isThere, knownStore, tablesPlan } from './tables.js';
+import { tableExists, knownStore, tablesPlan } from './tables.js';
 
 const postgresVersionMin = 16;
 const redisVersionMin = 7;
@@ -41,7 +41,7 @@ export async function checkRequirements(given: Requirements): Promise<string[]> 
   try {
     await whenThere('PostgreSQL', untilMs, given, () => checkPostgres(sql));
     const plan = await tablesPlan(sql);
-    if (await isThere(sql, 'cluster.secret_keys')) await requireKeys(sql, given.ring);
+    if (await tableExists(sql, 'cluster.secret_keys')) await requireKeys(sql, given.ring);
     const redis = await whenThere('Redis', untilMs, given, () => openRedis(given.redis, () => undefined));
     try {
       await checkRedis(redis);

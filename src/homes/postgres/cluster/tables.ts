@@ -66,7 +66,7 @@ export async function tablesPlan(sql: PostgresSql): Promise<string[]> {
 
 /** The name of the Stoa in this database, or undefined where none was made yet. */
 export async function knownStore(sql: PostgresSql): Promise<string | undefined> {
-  if (!(await isThere(sql, 'cluster.facts'))) return undefined;
+  if (!(await tableExists(sql, 'cluster.facts'))) return undefined;
   const [row] = await query<{ value: string }>(
     sql,
     "SELECT value FROM cluster.facts WHERE name = 'store_id'",
@@ -74,9 +74,7 @@ export async function knownStore(sql: PostgresSql): Promise<string | undefined> 
   return row?.value;
 }
 
-export async function isThere(sql: PostgresSql, table: string): Promise<boolean> {
-  const [row] = await query<{ is_there: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS is_there', [
-    table,
-  ]);
-  return row?.is_there === true;
+export async function tableExists(sql: PostgresSql, table: string): Promise<boolean> {
+  const [row] = await query<{ found: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS found', [table]);
+  return row?.found === true;
 }

@@ -371,7 +371,7 @@ export class PostgresMessaging implements MessagingPort {
     return new PostgresStep(
       [],
       async (work) => {
-        await work.irrevocable();
+        await work.checkCaller();
         return run({
           sql: work.sql,
           announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),

@@ -80,7 +80,7 @@ export class PostgresRegistry implements RegistryPort {
 
   /** Compares this server's clock with the database's clock, unless that was done within the last minute. */
   keepTime(): Promise<void> {
-    return this.#databaseClock.keepRight();
+    return this.#databaseClock.refresh();
   }
 
   createAgent(input: CreateAgent): PostgresStep<AgentView> {

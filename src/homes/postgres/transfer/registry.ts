@@ -236,8 +236,8 @@ async function agentMissing(
   agentId: string,
   coming: Coming | undefined,
 ): Promise<Conflict | null> {
-  const isThere = coming?.references === true || (await ownerOf(on, agentId)) === userIdOf(user);
-  return isThere ? null : orphan(`The agent ${agentId}`);
+  const exists = coming?.references === true || (await ownerOf(on, agentId)) === userIdOf(user);
+  return exists ? null : orphan(`The agent ${agentId}`);
 }
 
 /** PostgreSQL has no U+0000 in texts. */

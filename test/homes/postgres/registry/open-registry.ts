@@ -4,7 +4,7 @@ import type { Change } from '../../../../src/core/change.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import {
   type PostgresSql,
-  boundStatements,
+  limitStatements,
   closePostgres,
   openPostgres,
   query,
@@ -49,7 +49,7 @@ export async function openPostgresRegistryBench(
     limits,
     ...(options.realClock !== true && { clock: () => clock.nowMs }),
   });
-  boundStatements(sql, limits);
+  limitStatements(sql, limits);
   const lost: string[] = [];
   port.onPresenceEnded.push(async (work, { record, meta }) => {
     work.announce({ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 });

@@ -67,7 +67,7 @@ export async function openPostgresBench(
     await base.close();
     throw error;
   }
-  base.bound();
+  base.limitStatements();
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
   return {
     url,

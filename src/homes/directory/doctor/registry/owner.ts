@@ -18,7 +18,7 @@ export class AgentOwners {
     this.#unlisted.add(agent.toString('hex'));
   }
 
-  isThere(reader: Reader, agent: Buffer): boolean {
+  exists(reader: Reader, agent: Buffer): boolean {
     const owner = reader.get(families.agentsById, agent);
     if (owner !== undefined && reader.get(families.agents, agentKey(owner, agent)) !== undefined) return true;
     return this.#unlisted.has(agent.toString('hex'));
