@@ -23,6 +23,7 @@ const light = [
   'homes/directory/kernel/directory/!(lock).test.ts',
   'homes/directory/kernel/engines/engines.test.ts',
   'homes/postgres/*.test.ts',
+  'homes/postgres/{database,write}/*.test.ts',
   'homes/postgres/{datastore,messaging,transfer}/!(feed|redis-cluster|redis-faults).test.ts',
   'homes/postgres/commit/commit.test.ts',
   'homes/postgres/workspaces/!(servers).test.ts',

@@ -1,15 +1,21 @@
 /** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
 import type { Limits } from '../../core/settings/limits.js';
-import { type OnCall, type PostgresSql, limitStatements, closePostgres, openPostgres } from './connection.js';
-import { DatabaseClock } from './database-clock.js';
+import {
+  type OnCall,
+  type PostgresSql,
+  limitStatements,
+  closePostgres,
+  openPostgres,
+} from './database/connection.js';
+import { DatabaseClock } from './database/database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
-import { migrate } from './migrate.js';
-import type { CheckFence } from './work.js';
+import { migrate } from './database/migrate.js';
+import type { CheckFence } from './write/work.js';
 import { knownSteps } from './cluster/tables.js';
-import { TablesWatch } from './tables-watch.js';
-import { PostgresWriter } from './writer.js';
+import { TablesWatch } from './database/tables-watch.js';
+import { PostgresWriter } from './write/writer.js';
 
 export interface PostgresBaseOptions {
   readonly limits: Limits;

@@ -11,7 +11,7 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { noteKeys } from './cluster/key-checks.js';
-import { query } from './connection.js';
+import { query } from './database/connection.js';
 import { checkRequirements } from './cluster/requirements.js';
 import {
   type OperatorCredentials,

@@ -6,12 +6,12 @@ import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
 import type { ExaminedFinding, HomeFacts, HomeSize, LiveServer, Readiness } from '../../operations/model.js';
 import type { OperationsPort } from '../../operations/port.js';
-import { type PostgresSql, query } from './connection.js';
+import { type PostgresSql, query } from './database/connection.js';
 import type { Servers } from './cluster/servers.js';
 import { examine } from './doctor.js';
 import type { PostgresFeed } from './feed/feed.js';
-import { PostgresStep } from './step.js';
-import type { PostgresWriter } from './writer.js';
+import { PostgresStep } from './write/step.js';
+import type { PostgresWriter } from './write/writer.js';
 
 export interface PostgresOperationsOptions {
   readonly sql: PostgresSql;

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
-import { openPostgres, query } from '../../../src/homes/postgres/connection.js';
+import { openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { globalRoomId } from '../../../src/messaging/identities/uuid.js';
 import { roomy } from '../../messaging/kit.js';

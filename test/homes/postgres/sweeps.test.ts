@@ -1,6 +1,6 @@
 /** Ten servers do no more sweeping than one: the database counts the statements that come while nobody asks for anything. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type PostgresSql, openPostgres, query } from '../../../src/homes/postgres/connection.js';
+import { type PostgresSql, openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import type { HaltingServer } from '../../servers/child.js';
 import { start as startPostgres } from '../../servers/postgres.js';

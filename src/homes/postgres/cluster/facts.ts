@@ -1,5 +1,5 @@
 /** Single facts that all servers of one Stoa share, each under a name. */
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 
 type FactName = 'store_id' | 'operator_token_hash' | 'rekeying' | 'move';
 

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
-import { type PostgresSql, query } from '../connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
 
 /** Refuses a ring that lacks a key in use or has another one in its place. */
 export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {

@@ -1,7 +1,7 @@
 /** The operator's token where many servers share one database: from the environment, or made at the first start and shown once. */
 import { StoaError } from '../../../core/errors.js';
 import { hashToken, newOperatorToken } from '../../../identity/tokens.js';
-import type { PostgresSql } from '../connection.js';
+import type { PostgresSql } from '../database/connection.js';
 import { readFact, writeFactOnce } from './facts.js';
 
 export interface OperatorCredentials {

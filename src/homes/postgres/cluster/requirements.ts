@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
-import { type PostgresSql, closePostgres, openPostgres, query } from '../connection.js';
+import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
 import {
   type RedisConnection,
   closeRedis,

@@ -1,7 +1,7 @@
 /** The servers of one Stoa: each notes every few seconds that it is alive, and what the others must know of it. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type PostgresSql, poolUse, query } from '../connection.js';
+import { type PostgresSql, poolUse, query } from '../database/connection.js';
 import type { LiveServer, ServerLoad } from '../../../operations/model.js';
 import { version } from '../../../version.js';
 import { clockDifferenceMsMax } from './requirements.js';

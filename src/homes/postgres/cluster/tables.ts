@@ -1,13 +1,13 @@
 /** The tables of all domains before they are made or changed: what is newer than this program, and what a start adds. */
-import { type PostgresSql, query } from '../connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
 import { commitMigrations } from '../commit/schema.js';
 import { dataMigrations } from '../datastore/sql.js';
 import { feedMigrations } from '../feed/schema.js';
-import { answerMigrations } from '../kept-answers.js';
+import { answerMigrations } from '../write/kept-answers.js';
 import { messagingMigrations, messagingPlan } from '../messaging/schema.js';
-import { migrationsDone, newerData } from '../migrate.js';
+import { migrationsDone, newerData } from '../database/migrate.js';
 import { registryMigrations } from '../registry/schema.js';
-import { turnMigrations } from '../turns.js';
+import { turnMigrations } from '../database/turns.js';
 import { workspacesMigrations } from '../workspaces/schema.js';
 import { clusterMigrations } from './schema.js';
 

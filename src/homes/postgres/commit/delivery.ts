@@ -3,7 +3,7 @@ import type { TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { Places } from '../../../core/waiting/places.js';
-import { type Parameter, type PostgresSql, query, transaction } from '../connection.js';
+import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
 import { valuesList } from '../datastore/sql.js';
 
 export interface OutboxDeliveryOptions {

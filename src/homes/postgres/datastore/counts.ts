@@ -7,7 +7,7 @@
 import type { NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
 import { normaliseTime } from '../../../datastore/documents/times.js';
-import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
+import { type PostgresSql, type Queryable, query, transaction } from '../database/connection.js';
 
 export const countsTables = `
   CREATE TABLE agent_data_store_counts (

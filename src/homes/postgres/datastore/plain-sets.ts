@@ -11,7 +11,7 @@ import type { DocumentWrite, WriteResult } from '../../../datastore/port.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
-import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';
+import { type Parameter, type PostgresSql, isConcurrency, query } from '../database/connection.js';
 import { tokenGone, tokenIsLive } from '../identity/token-check.js';
 import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';

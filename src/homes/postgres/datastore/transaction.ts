@@ -15,11 +15,11 @@ import {
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
-import { wholeUsage } from '../kept-answers.js';
-import { lockUser } from '../locks.js';
-import type { Work } from '../work.js';
+import { wholeUsage } from '../write/kept-answers.js';
+import { lockUser } from '../database/locks.js';
+import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { query } from '../connection.js';
+import { query } from '../database/connection.js';
 import { agentsStatement, recordAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import {

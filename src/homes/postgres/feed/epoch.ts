@@ -1,5 +1,5 @@
 /** Detects a restored copy of the database: positions from before the restore are not valid in the copy. */
-import { type PostgresSql, query, transaction } from '../connection.js';
+import { type PostgresSql, query, transaction } from '../database/connection.js';
 
 /**
  * `pg_restore` and a new cluster change the system identifier or the oid of the table. A point-in-time

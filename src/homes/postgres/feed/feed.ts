@@ -7,11 +7,11 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { nextTurn } from '../../../core/waiting/yielding.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
 import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
-import { type PostgresSql, listen, query } from '../connection.js';
+import { type PostgresSql, listen, query } from '../database/connection.js';
 import { currentEpoch } from './epoch.js';
 import { Numbering } from './numbering.js';
 import { feedChannel, migrateFeed } from './schema.js';
-import { takeTurn } from '../turns.js';
+import { takeTurn } from '../database/turns.js';
 import { FeedTail, commitsAfter } from './tail.js';
 
 export interface PostgresFeedOptions {

@@ -1,6 +1,6 @@
 /** The tables of the change feed in PostgreSQL. In a distributed database they stay on one node. */
-import type { PostgresSql } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 
 /**
  * A write inserts one row into `incoming` with its last statement, when it holds all its row locks.

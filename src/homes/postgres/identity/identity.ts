@@ -5,12 +5,12 @@ import { type Writer, writeOne } from '../../../core/write.js';
 import { tokenChange } from '../../../identity/announcements.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
 import { type TokenRecord, tooManyTokens } from '../../../identity/tokens.js';
-import { type PostgresSql, query } from '../connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
 import { type Row, inMs, numberOrNull, number, text, time } from '../registry/rows.js';
 import { Spellings } from '../registry/spellings.js';
 import { userIdOf } from '../registry/users.js';
-import { PostgresStep } from '../step.js';
-import type { Work } from '../work.js';
+import { PostgresStep } from '../write/step.js';
+import type { Work } from '../write/work.js';
 import { Removals } from './removals.js';
 import { tokenOwnerId } from './token-check.js';
 

@@ -6,8 +6,8 @@ import {
   type McpSessionStore,
   tooManySubscriptions,
 } from '../../../identity/mcp-sessions/port.js';
-import { type PostgresSql, query, transaction } from '../connection.js';
-import { takeTurn } from '../turns.js';
+import { type PostgresSql, query, transaction } from '../database/connection.js';
+import { takeTurn } from '../database/turns.js';
 
 export interface PostgresMcpSessionsOptions {
   readonly sql: PostgresSql;

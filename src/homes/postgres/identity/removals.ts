@@ -1,7 +1,7 @@
 /** How servers tell each other that a token was removed, and whether this one would have heard of it. */
 import { randomUUID } from 'node:crypto';
-import { type PostgresSql, listen, query } from '../connection.js';
-import type { Work } from '../work.js';
+import { type PostgresSql, listen, query } from '../database/connection.js';
+import type { Work } from '../write/work.js';
 
 /** Tokens are removed rarely: the lock that NOTIFY takes at commit is not felt. */
 const channel = 'stoa_tokens_removed';

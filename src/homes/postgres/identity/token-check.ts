@@ -1,7 +1,7 @@
 /** A write checks the token of its caller where it writes, whatever this server remembers of the token. */
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { time } from '../registry/rows.js';
 
 /** The name of a token among the ids of which the owner is noted. */

@@ -13,9 +13,9 @@ import type {
   ProfileUpdate,
   SealedIdentity,
 } from '../../../messaging/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { PostgresStep } from '../step.js';
-import type { Work } from '../work.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { PostgresStep } from '../write/step.js';
+import type { Work } from '../write/work.js';
 
 interface IdentityRow {
   id: string;

@@ -4,8 +4,8 @@
  */
 import { StoaError } from '../../../core/errors.js';
 import { globalRoomAlias, globalRoomId } from '../../../messaging/identities/uuid.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 import { totalsTables } from './totals.js';
 
 /** `idx_agents_public_key` of the seed is left out: the unique constraint is the same index. */

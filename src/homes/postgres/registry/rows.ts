@@ -1,5 +1,5 @@
 /** Converts agents, sessions and users to database rows and back. */
-import type { Parameter } from '../connection.js';
+import type { Parameter } from '../database/connection.js';
 import type { Lease, SessionRecord, StoredAgent, StoredUser } from '../../../registry/model.js';
 
 /** The driver returns times and 64-bit numbers as text. */

@@ -2,7 +2,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
-import { closePostgres, openPostgres, query } from '../connection.js';
+import { closePostgres, openPostgres, query } from '../database/connection.js';
 import { planPostgresHome } from '../home.js';
 
 export interface PostgresPlace {

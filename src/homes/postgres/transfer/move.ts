@@ -6,10 +6,10 @@ import type { Sealer } from '../../../secrets/sealer.js';
 import type { HomeMove, MoveMark } from '../../../transfer/move/port.js';
 import { clearFact, readFact, writeFact } from '../cluster/facts.js';
 import type { Servers } from '../cluster/servers.js';
-import { type PostgresSql, closePostgres, openPostgres, query } from '../connection.js';
+import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
 import type { PostgresMessaging } from '../messaging/messaging.js';
 import type { PostgresWorkspaces } from '../workspaces/workspaces.js';
-import type { PostgresWriter } from '../writer.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { unexportedRecords } from './unexported.js';
 
 export interface PostgresMoveOptions {

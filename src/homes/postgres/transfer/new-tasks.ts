@@ -2,7 +2,7 @@
 import type { TaskLine } from '../../../transfer/kinds.js';
 import { isOpen } from '../../../workspaces/model.js';
 import { updateCounters } from '../workspaces/counters.js';
-import { insertDependencies } from '../workspaces/dependants.js';
+import { insertDependencies } from '../workspaces/tasks/dependants.js';
 import { insertRecord, putLease, taskTable } from '../workspaces/rows.js';
 import type { WorkspacesWork } from '../workspaces/work.js';
 

@@ -14,7 +14,7 @@ import {
   userEssence,
   userLine,
 } from '../../../transfer/registry-lines.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { linkOwnerId } from '../registry/links.js';
 import { findAgent, findLinkedAgent, listAgents, listUsers } from '../registry/lists.js';
 import type { PostgresRegistry } from '../registry/registry.js';
@@ -23,7 +23,7 @@ import { type Row, number, sessionColumns, sessionOf, text } from '../registry/r
 import { findSession } from '../registry/sessions.js';
 import { getUser, spellingOf, userIdOf } from '../registry/users.js';
 import type { RegistryWork } from '../registry/work.js';
-import type { PostgresWriter } from '../writer.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { type TableAccess, TableRecords } from './records.js';
 
 export interface RegistryRecordsOptions {

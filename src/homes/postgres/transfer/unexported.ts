@@ -3,12 +3,12 @@ import type { Sealer } from '../../../secrets/sealer.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { insertToken, removeToken, tokenColumns, tokenOf } from '../identity/identity.js';
 import { tokenOwnerId } from '../identity/token-check.js';
 import { type Row, numberOrNull, text } from '../registry/rows.js';
-import type { Work } from '../work.js';
-import type { PostgresWriter } from '../writer.js';
+import type { Work } from '../write/work.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { type TableAccess, TableRecords } from './records.js';
 
 export interface UnexportedRecordsOptions {

@@ -15,11 +15,11 @@ import {
 } from '../../../transfer/workspace-lines.js';
 import { type Task, holdsSlot, isOpen } from '../../../workspaces/model.js';
 import { satisfies } from '../../../workspaces/tasks/tasks.js';
-import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
+import { type Parameter, type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { addTasks } from './new-tasks.js';
 import { type TableAccess, TableRecords } from './records.js';
 import { updateCounters } from '../workspaces/counters.js';
-import { deleteDependencies, insertDependencies } from '../workspaces/dependants.js';
+import { deleteDependencies, insertDependencies } from '../workspaces/tasks/dependants.js';
 import { idOfName } from '../workspaces/names.js';
 import { countActiveTasks, workspaceOfProject } from '../workspaces/project-verbs.js';
 import {

@@ -11,8 +11,8 @@ import {
   stepsToEnd,
 } from '../../../workspaces/sessions.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
-import { type Queryable, query } from '../connection.js';
-import { clockColumn } from '../database-clock.js';
+import { type Queryable, query } from '../database/connection.js';
+import { clockColumn } from '../database/database-clock.js';
 import { findProject, workspaceOfProject } from './project-verbs.js';
 import { type Row, insertRecord, recordOf, rowAt, selected, sessionTable, updateRecord } from './rows.js';
 import type { WorkspacesWork } from './work.js';

@@ -2,14 +2,14 @@
  * Reads of tasks with their session, project and lease, with or without a lock. Changes of tasks are
  * announced here.
  */
-import { StoaError } from '../../../core/errors.js';
-import type { Task, TaskLease } from '../../../workspaces/model.js';
-import type { Owner } from '../../../workspaces/port.js';
-import type * as rules from '../../../workspaces/tasks/tasks.js';
-import { notFound } from '../../../workspaces/workspaces.js';
-import { type Queryable, query } from '../connection.js';
-import { clockColumn } from '../database-clock.js';
-import { workspaceOfProject } from './project-verbs.js';
+import { StoaError } from '../../../../core/errors.js';
+import type { Task, TaskLease } from '../../../../workspaces/model.js';
+import type { Owner } from '../../../../workspaces/port.js';
+import type * as rules from '../../../../workspaces/tasks/tasks.js';
+import { notFound } from '../../../../workspaces/workspaces.js';
+import { type Queryable, query } from '../../database/connection.js';
+import { clockColumn } from '../../database/database-clock.js';
+import { workspaceOfProject } from '../project-verbs.js';
 import {
   type Row,
   leaseColumns,
@@ -19,9 +19,9 @@ import {
   selected,
   sessionTable,
   taskTable,
-} from './rows.js';
-import { type SessionPath, visible } from './sessions.js';
-import type { WorkspacesWork } from './work.js';
+} from '../rows.js';
+import { type SessionPath, visible } from '../sessions.js';
+import type { WorkspacesWork } from '../work.js';
 
 /** A task with its lease and the records above it. */
 export interface TaskPath extends SessionPath {

@@ -1,6 +1,6 @@
 /** How long PostgreSQL may take to answer: one that falls silent is noticed here, and not by TCP many minutes later. */
 import { Socket } from 'node:net';
-import { StoaError } from '../../core/errors.js';
+import { StoaError } from '../../../core/errors.js';
 
 /** What the driver knows of the server, or of several, when it asks for a socket. */
 export interface SocketTarget {

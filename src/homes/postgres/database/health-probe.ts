@@ -1,6 +1,6 @@
 /** Whether a database answers: said in good time, whatever the database does. */
-import { messageOf } from '../../core/errors.js';
-import type { HealthCheck } from '../../messaging/port.js';
+import { messageOf } from '../../../core/errors.js';
+import type { HealthCheck } from '../../../messaging/port.js';
 
 export interface HealthProbeOptions {
   /** As people call it. */

@@ -1,7 +1,7 @@
 /** Tables are made and changed in numbered migrations, each once, by one process at a time. */
 import type { TransactionSql } from 'postgres';
-import { StoaError } from '../../core/errors.js';
-import { limitDefinitions } from '../../core/settings/limits.js';
+import { StoaError } from '../../../core/errors.js';
+import { limitDefinitions } from '../../../core/settings/limits.js';
 import { type PostgresSql, query, transaction } from './connection.js';
 
 /** Statements of one transaction, or more rows than one transaction should change. */

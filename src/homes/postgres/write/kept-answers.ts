@@ -1,11 +1,11 @@
 /** Answers under an Idempotency-Key in PostgreSQL: written by the transaction that they answer. */
-import type { Caller } from '../../core/caller.js';
-import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
-import { type Withheld, repeatedAnswer } from '../../core/kept-answer.js';
-import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
-import { type PostgresSql, type Queryable, query } from './connection.js';
-import { lockUser } from './locks.js';
-import { type Migration, migrate } from './migrate.js';
+import type { Caller } from '../../../core/caller.js';
+import { type Idempotency, checkAnswerBytes } from '../../../core/idempotency.js';
+import { type Withheld, repeatedAnswer } from '../../../core/kept-answer.js';
+import { type Usage, checkQuota, hasQuota } from '../../../datastore/quota.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { lockUser } from '../database/locks.js';
+import { type Migration, migrate } from '../database/migrate.js';
 import type { Work } from './work.js';
 
 const answerTables = `

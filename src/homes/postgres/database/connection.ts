@@ -1,8 +1,8 @@
 /** Connections to PostgreSQL: values as the text that the server sends, faults in Stoa's own words. */
 import type { Sql, TransactionSql } from 'postgres';
-import { StoaError, messageOf } from '../../core/errors.js';
-import type { Limits } from '../../core/settings/limits.js';
-import { importOptional } from '../../core/optional-package.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { importOptional } from '../../../core/optional-package.js';
 import { AnswerTime } from './answer-time.js';
 
 export type PostgresSql = Sql;

@@ -4,8 +4,8 @@
  * notice is made up for by a poll: each server polls the projects of its own waiting claims.
  */
 import { randomUUID } from 'node:crypto';
-import type { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
-import { type PostgresSql, listen, query } from '../connection.js';
+import type { ReadyWaiters } from '../../../../workspaces/tasks/ready-waiters.js';
+import { type PostgresSql, listen, query } from '../../database/connection.js';
 
 const channel = 'stoa_tasks_ready';
 /** A waiting claim finds a ready task within this time even if the notice was lost. */

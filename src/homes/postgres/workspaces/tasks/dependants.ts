@@ -1,8 +1,8 @@
 /** Unblocks or cancels the tasks that depend on a task that has ended. */
-import { blockedForever, cancelTask } from '../../../workspaces/tasks/tasks.js';
-import { updateCounters } from './counters.js';
-import { recordOf, selected, taskTable, updateRecord } from './rows.js';
-import type { WorkspacesWork } from './work.js';
+import { blockedForever, cancelTask } from '../../../../workspaces/tasks/tasks.js';
+import { updateCounters } from '../counters.js';
+import { recordOf, selected, taskTable, updateRecord } from '../rows.js';
+import type { WorkspacesWork } from '../work.js';
 
 /** `completed` unblocks dependants. `never` cancels them: the task will not be completed. */
 export type DependencyOutcome = 'completed' | 'never';

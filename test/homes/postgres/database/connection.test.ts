@@ -8,10 +8,10 @@ import {
   openPostgres,
   query,
   transaction,
-} from '../../../src/homes/postgres/connection.js';
-import { limitsWith } from '../../../src/core/settings/limits.js';
-import { type Gate, startGate } from '../../servers/gate.js';
-import { sharedPostgres } from '../../servers/shared.js';
+} from '../../../../src/homes/postgres/database/connection.js';
+import { limitsWith } from '../../../../src/core/settings/limits.js';
+import { type Gate, startGate } from '../../../servers/gate.js';
+import { sharedPostgres } from '../../../servers/shared.js';
 
 async function processId(on: Queryable): Promise<number> {
   return Number((await query<{ id: number }>(on, 'SELECT pg_backend_pid() AS id'))[0]?.id);

@@ -1,7 +1,7 @@
 /** A step of the PostgreSQL home: an asynchronous function of one database transaction. */
-import type { Caller } from '../../core/caller.js';
-import type { Step } from '../../core/write.js';
-import { StoaError } from '../../core/errors.js';
+import type { Caller } from '../../../core/caller.js';
+import type { Step } from '../../../core/write.js';
+import { StoaError } from '../../../core/errors.js';
 import type { Work } from './work.js';
 
 /** What a step locks before the first statement of its write: rows of all steps are locked in one order. */

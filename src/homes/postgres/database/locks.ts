@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import { query } from './connection.js';
-import type { PostgresStep } from './step.js';
-import type { Work } from './work.js';
+import type { PostgresStep } from '../write/step.js';
+import type { Work } from '../write/work.js';
 
 /** Names share this many locks: a database holds a few thousand for all its connections. */
 const lockBuckets = 4_096;

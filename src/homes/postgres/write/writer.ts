@@ -1,16 +1,16 @@
 /** Writes of the PostgreSQL home: key, token, fence, checks, steps, kept answer and feed in one database transaction. */
-import type { Caller } from '../../core/caller.js';
-import type { Idempotency } from '../../core/idempotency.js';
-import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
-import { type PostgresSql, TryAgain, isAborted, isConcurrency, transaction } from './connection.js';
-import { StoaError } from '../../core/errors.js';
-import type { Limits } from '../../core/settings/limits.js';
-import type { DatabaseClock } from './database-clock.js';
-import { inSteps } from './in-steps.js';
+import type { Caller } from '../../../core/caller.js';
+import type { Idempotency } from '../../../core/idempotency.js';
+import type { Refused, Results, Step, WriteRequest, Writer } from '../../../core/write.js';
+import { type PostgresSql, TryAgain, isAborted, isConcurrency, transaction } from '../database/connection.js';
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import type { DatabaseClock } from '../database/database-clock.js';
+import { inSteps } from '../database/in-steps.js';
 import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } from './kept-answers.js';
-import { lockRows } from './locks.js';
+import { lockRows } from '../database/locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
-import { migrateTurns, takeTurn } from './turns.js';
+import { migrateTurns, takeTurn } from '../database/turns.js';
 import { type CheckFence, Work } from './work.js';
 
 export interface PostgresWriterOptions {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, type Socket, createServer } from 'node:net';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { AnswerTime } from '../../../src/homes/postgres/answer-time.js';
+import { AnswerTime } from '../../../../src/homes/postgres/database/answer-time.js';
 
 const server = createServer();
 const serverSide: Socket[] = [];

@@ -1,11 +1,11 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
-import type { Caller } from '../../core/caller.js';
-import type { Change } from '../../core/change.js';
-import { type Parameter, query } from './connection.js';
-import type { DatabaseClock } from './database-clock.js';
-import type { Limits } from '../../core/settings/limits.js';
-import { checkCallerToken } from './identity/token-check.js';
+import type { Caller } from '../../../core/caller.js';
+import type { Change } from '../../../core/change.js';
+import { type Parameter, query } from '../database/connection.js';
+import type { DatabaseClock } from '../database/database-clock.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { checkCallerToken } from '../identity/token-check.js';
 
 /** Refuses a caller whose lease has passed on, and locks the row of the lease (`FOR SHARE`), so that it stays until the commit. */
 export type CheckFence = (work: Work, caller: Caller) => Promise<void>;

@@ -1,19 +1,24 @@
 /** The one writer of the PostgreSQL home: kept answers, fences and turns, over what any number of servers share. */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { type Caller, operatorCaller } from '../../../src/core/caller.js';
-import { StoaError } from '../../../src/core/errors.js';
-import { limitsWith } from '../../../src/core/settings/limits.js';
-import { writeOne } from '../../../src/core/write.js';
-import { DataService } from '../../../src/datastore/service.js';
-import { type PostgresSql, query } from '../../../src/homes/postgres/connection.js';
-import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
-import { beginAnswer, dropAnswer, endAnswer, findAnswer } from '../../../src/homes/postgres/kept-answers.js';
-import { KnownUsers } from '../../../src/homes/postgres/known-users.js';
-import { takeTurn } from '../../../src/homes/postgres/turns.js';
-import { refuseLargeStatements } from '../../servers/bounded-statements.js';
-import { sharedPostgres } from '../../servers/shared.js';
-import { type OpenedData, openBase, openData } from './open-domains.js';
-import { openPostgresBench } from './workspaces/fixture.js';
+import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
+import { StoaError } from '../../../../src/core/errors.js';
+import { limitsWith } from '../../../../src/core/settings/limits.js';
+import { writeOne } from '../../../../src/core/write.js';
+import { DataService } from '../../../../src/datastore/service.js';
+import { type PostgresSql, query } from '../../../../src/homes/postgres/database/connection.js';
+import { PostgresDataStore } from '../../../../src/homes/postgres/datastore/datastore.js';
+import {
+  beginAnswer,
+  dropAnswer,
+  endAnswer,
+  findAnswer,
+} from '../../../../src/homes/postgres/write/kept-answers.js';
+import { KnownUsers } from '../../../../src/homes/postgres/known-users.js';
+import { takeTurn } from '../../../../src/homes/postgres/database/turns.js';
+import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
+import { sharedPostgres } from '../../../servers/shared.js';
+import { type OpenedData, openBase, openData } from '../open-domains.js';
+import { openPostgresBench } from '../workspaces/fixture.js';
 
 const limits = limitsWith({ sweepStepMax: 3 });
 const ada = operatorCaller('ada', 'writer');

@@ -1,15 +1,15 @@
 /** Claims of tasks in PostgreSQL: claim, renew, and every way in which a claim or a task ends. */
-import { claimFailure } from '../../../workspaces/tasks/claim-failure.js';
-import { type Task, type TaskLease, isOpen } from '../../../workspaces/model.js';
-import type { ClaimOutcome, Owner, Reporter } from '../../../workspaces/port.js';
-import type { CompleteRequest, FailRequest } from '../../../workspaces/schemas.js';
-import * as rules from '../../../workspaces/tasks/tasks.js';
-import { updateCounters } from './counters.js';
-import { clockColumn } from '../database-clock.js';
+import { claimFailure } from '../../../../workspaces/tasks/claim-failure.js';
+import { type Task, type TaskLease, isOpen } from '../../../../workspaces/model.js';
+import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
+import type { CompleteRequest, FailRequest } from '../../../../workspaces/schemas.js';
+import * as rules from '../../../../workspaces/tasks/tasks.js';
+import { updateCounters } from '../counters.js';
+import { clockColumn } from '../../database/database-clock.js';
 import { deleteDependencies, settleDependants } from './dependants.js';
-import { findProject } from './project-verbs.js';
-import { putLease, taskTable, timeText, updateRecord } from './rows.js';
-import { type SessionPath, visible, wakeSession } from './sessions.js';
+import { findProject } from '../project-verbs.js';
+import { putLease, taskTable, timeText, updateRecord } from '../rows.js';
+import { type SessionPath, visible, wakeSession } from '../sessions.js';
 import {
   type TaskPath,
   announceTask,
@@ -21,8 +21,8 @@ import {
   taskColumns,
   taskParents,
   taskPathOf,
-} from './task-rows.js';
-import type { WorkspacesWork } from './work.js';
+} from './rows.js';
+import type { WorkspacesWork } from '../work.js';
 
 /** Claims the first ready task that no other transaction has locked: claims never wait for each other. */
 export async function claimTask(

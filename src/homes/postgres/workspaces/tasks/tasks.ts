@@ -1,18 +1,18 @@
 /** Tasks in PostgreSQL: create, change, delete, and the version check of a commit. */
-import { versionFailure } from '../../../core/version-failure.js';
-import { StoaError } from '../../../core/errors.js';
-import { type Task, isOpen } from '../../../workspaces/model.js';
-import type { Owner } from '../../../workspaces/port.js';
-import type { NewTask, TaskPatch } from '../../../workspaces/schemas.js';
-import { checkTakesTasks } from '../../../workspaces/sessions.js';
-import * as rules from '../../../workspaces/tasks/tasks.js';
-import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
-import { updateCounters } from './counters.js';
+import { versionFailure } from '../../../../core/version-failure.js';
+import { StoaError } from '../../../../core/errors.js';
+import { type Task, isOpen } from '../../../../workspaces/model.js';
+import type { Owner } from '../../../../workspaces/port.js';
+import type { NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
+import { checkTakesTasks } from '../../../../workspaces/sessions.js';
+import * as rules from '../../../../workspaces/tasks/tasks.js';
+import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
+import { updateCounters } from '../counters.js';
 import { insertDependencies, settleDependants } from './dependants.js';
-import { insertRecord, taskTable, updateRecord } from './rows.js';
-import { type SessionPath, findSession } from './sessions.js';
-import { announceTask, lockTask, lockTaskIfExists } from './task-rows.js';
-import type { WorkspacesWork } from './work.js';
+import { insertRecord, taskTable, updateRecord } from '../rows.js';
+import { type SessionPath, findSession } from '../sessions.js';
+import { announceTask, lockTask, lockTaskIfExists } from './rows.js';
+import type { WorkspacesWork } from '../work.js';
 
 export async function createTask(
   work: WorkspacesWork,
