@@ -4,14 +4,14 @@
  */
 import { createReadStream } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
-import { StoaError, messageOf } from '../../core/errors.js';
-import { operatorCaller } from '../../core/caller.js';
-import { type DocumentFileReport, importDocumentFile } from '../../transfer/document-file.js';
-import type { Connection } from '../connection/connection.js';
-import { type Action, textOption } from '../definitions/definition.js';
-import type { Output } from '../output/output.js';
-import { withInputFile } from '../input/spooled-input.js';
-import { writeLines } from '../output/write-lines.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import { operatorCaller } from '../../../core/caller.js';
+import { type DocumentFileReport, importDocumentFile } from '../../../transfer/document-file.js';
+import type { Connection } from '../../connection/connection.js';
+import { type Action, textOption } from '../../definitions/definition.js';
+import type { Output } from '../../output/output.js';
+import { withInputFile } from '../../input/spooled-input.js';
+import { writeLines } from '../../output/write-lines.js';
 
 /** Invalid lines that are printed. */
 const complaintsMax = 20;

@@ -1,5 +1,5 @@
 /** `stoa who`: the profile of a messaging identity. */
-import type { Action } from '../definitions/definition.js';
+import type { Action } from '../../definitions/definition.js';
 
 export const who: Action = async ({ connect, output }, [identity = ''], options) => {
   const connection = await connect();

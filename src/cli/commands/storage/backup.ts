@@ -1,12 +1,12 @@
 /** `stoa backup …`: makes backups, with or without a running server, and lists, verifies and prunes them. */
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../../core/settings/config.js';
-import { StoaError } from '../../core/errors.js';
-import type { BackupSummaries, BackupSummary } from '../../operations/model.js';
-import { checkVerdicts } from '../../operations/verdicts.js';
-import { type Action, type Options, needed, numberOption, textOption } from '../definitions/definition.js';
-import { type Column, type Output, sizeText } from '../output/output.js';
-import { settingFlags } from '../definitions/setting-flags.js';
+import { loadConfig } from '../../../core/settings/config.js';
+import { StoaError } from '../../../core/errors.js';
+import type { BackupSummaries, BackupSummary } from '../../../operations/model.js';
+import { checkVerdicts } from '../../../operations/verdicts.js';
+import { type Action, type Options, needed, numberOption, textOption } from '../../definitions/definition.js';
+import { type Column, type Output, sizeText } from '../../output/output.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
 
 const columns: readonly Column<BackupSummary>[] = [
   ['NAME', (item) => item.name],
@@ -17,7 +17,7 @@ const columns: readonly Column<BackupSummary>[] = [
   ['RESTORABLE', (item) => item.reason ?? 'yes'],
 ];
 
-const archive = async () => (await import('../../homes/directory/archive.js')).directoryArchive;
+const archive = async () => (await import('../../../homes/directory/archive.js')).directoryArchive;
 
 export const backup: Action = async ({ connect, output }, [given], options) => {
   if (options['full'] === true && options['incremental'] === true)

@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Config } from '../../core/settings/config.js';
-import { type MoveResult, moveDocuments, surveyDocuments } from '../../datastore/transfer/move.js';
-import { StoaError, messageOf } from '../../core/errors.js';
-import { type OpenedStore, capacityOf, openDataStoreAt } from '../../open/datastore.js';
-import type { Output } from '../output/output.js';
+import type { Config } from '../../../core/settings/config.js';
+import { type MoveResult, moveDocuments, surveyDocuments } from '../../../datastore/transfer/move.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import { type OpenedStore, capacityOf, openDataStoreAt } from '../../../open/datastore.js';
+import type { Output } from '../../output/output.js';
 import { type Place, nameOf } from './move.js';
 
 interface Names {
@@ -141,7 +141,7 @@ async function openPlace(
       prepare,
     });
   const { postgres, redis } = place;
-  const { openStoa } = await import('../../index.js');
+  const { openStoa } = await import('../../../index.js');
   const stoa = await openStoa({ postgres, redis, secretKeys, operatorToken, limits });
   return { port: stoa.home.data, writer: stoa.home.writer, close: () => stoa.close() };
 }

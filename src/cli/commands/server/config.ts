@@ -1,7 +1,7 @@
 /** `stoa config`: every setting, its value and where the value came from. */
-import { loadConfig } from '../../core/settings/config.js';
-import type { Action } from '../definitions/definition.js';
-import { settingFlags } from '../definitions/setting-flags.js';
+import { loadConfig } from '../../../core/settings/config.js';
+import type { Action } from '../../definitions/definition.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
 
 export const config: Action = async ({ output, globals }, _args, options) => {
   const { rows, warnings } = loadConfig({

@@ -1,11 +1,11 @@
 /** `stoa doctor`: finds rows that contradict each other, and repairs them. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../core/settings/config.js';
-import { StoaError } from '../../core/errors.js';
-import { acceptLosses, isLoss } from '../../homes/directory/kernel/directory/durable-note.js';
-import type { Connection } from '../connection/connection.js';
-import type { Action, Context } from '../definitions/definition.js';
-import { settingFlags } from '../definitions/setting-flags.js';
+import { loadConfig } from '../../../core/settings/config.js';
+import { StoaError } from '../../../core/errors.js';
+import { acceptLosses, isLoss } from '../../../homes/directory/kernel/directory/durable-note.js';
+import type { Connection } from '../../connection/connection.js';
+import type { Action, Context } from '../../definitions/definition.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
 
 export const doctor: Action = async (context, _args, options) => {
   const { connect, output } = context;

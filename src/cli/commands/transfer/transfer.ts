@@ -4,20 +4,20 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { StoaError, messageOf } from '../../core/errors.js';
-import { flagOf } from '../../core/settings/settings.js';
-import { operatorCaller } from '../../core/caller.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import { flagOf } from '../../../core/settings/settings.js';
+import { operatorCaller } from '../../../core/caller.js';
 import {
   type ImportReport,
   type OnConflict,
   type TransferDomain,
   transferDomains,
-} from '../../transfer/model.js';
-import type { Connection } from '../connection/connection.js';
-import { type Action, type Options, textOption } from '../definitions/definition.js';
-import { type Output, sizeText } from '../output/output.js';
-import { withInputFile } from '../input/spooled-input.js';
-import { writeLines } from '../output/write-lines.js';
+} from '../../../transfer/model.js';
+import type { Connection } from '../../connection/connection.js';
+import { type Action, type Options, textOption } from '../../definitions/definition.js';
+import { type Output, sizeText } from '../../output/output.js';
+import { withInputFile } from '../../input/spooled-input.js';
+import { writeLines } from '../../output/write-lines.js';
 import { exportDocuments, importDocuments } from './documents.js';
 
 export const exportAll: Action = async (context, args, options) => {

@@ -1,24 +1,24 @@
 /** `stoa move` between two homes: everything, resumable and verified. */
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StoaError, messageOf } from '../../core/errors.js';
-import type { Config } from '../../core/settings/config.js';
-import { readManifest } from '../../homes/directory/kernel/directory/manifest.js';
-import { type Stoa, openStoa } from '../../index.js';
-import { keyFileName } from '../../secrets/secrets.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import type { Config } from '../../../core/settings/config.js';
+import { readManifest } from '../../../homes/directory/kernel/directory/manifest.js';
+import { type Stoa, openStoa } from '../../../index.js';
+import { keyFileName } from '../../../secrets/secrets.js';
 import {
   type MoveReport,
   type MoveStep,
   moveHome,
   progressOf,
   surveyMove,
-} from '../../transfer/move/move.js';
-import type { MoveRole } from '../../transfer/move/port.js';
-import { type MoveSide, moveSide } from '../../transfer/move/stores.js';
-import type { Sums } from '../../transfer/move/sums.js';
-import type { Output } from '../output/output.js';
-import { Pace } from '../output/pace.js';
-import type { Progress } from '../output/progress.js';
+} from '../../../transfer/move/move.js';
+import type { MoveRole } from '../../../transfer/move/port.js';
+import { type MoveSide, moveSide } from '../../../transfer/move/stores.js';
+import type { Sums } from '../../../transfer/move/sums.js';
+import type { Output } from '../../output/output.js';
+import { Pace } from '../../output/pace.js';
+import type { Progress } from '../../output/progress.js';
 import { type Place, nameOf } from './move.js';
 
 export type HomePlace = Exclude<Place, { kind: 'store' }>;
@@ -149,7 +149,7 @@ async function requireSource(request: MoveRequest): Promise<void> {
 
 async function hasHome({ config, output }: MoveRequest, place: HomePlace): Promise<boolean> {
   if (place.kind === 'directory') return (await readManifest(place.path)) !== undefined;
-  const { hasStoa } = await import('../../homes/postgres/transfer/look.js');
+  const { hasStoa } = await import('../../../homes/postgres/transfer/look.js');
   const secretKeys = config.secretKeys ?? undefined;
   return hasStoa({ ...place, secretKeys }, config.limits, (error, about) =>
     output.warn(`${about}: ${messageOf(error)}`),

@@ -1,11 +1,11 @@
 /** `stoa restore`: makes a new data directory from a chain of backups. */
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../../core/settings/config.js';
-import { StoaError } from '../../core/errors.js';
-import type { RestorePoint } from '../../operations/model.js';
-import { keyFileName } from '../../secrets/secrets.js';
-import { type Action, type Options, textOption } from '../definitions/definition.js';
-import { settingFlags } from '../definitions/setting-flags.js';
+import { loadConfig } from '../../../core/settings/config.js';
+import { StoaError } from '../../../core/errors.js';
+import type { RestorePoint } from '../../../operations/model.js';
+import { keyFileName } from '../../../secrets/secrets.js';
+import { type Action, type Options, textOption } from '../../definitions/definition.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
 
 export const restore: Action = async ({ output, globals }, [directory = ''], options) => {
   const { config } = loadConfig({
@@ -14,7 +14,7 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   });
   const to = pointOf(options);
   const withKey = options['withKey'] === true;
-  const { directoryArchive } = await import('../../homes/directory/archive.js');
+  const { directoryArchive } = await import('../../../homes/directory/archive.js');
   const data = resolve(config.data);
   const progress = output.progress('Restoring');
   try {

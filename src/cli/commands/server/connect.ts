@@ -2,15 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { chmod, copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { loadConfig } from '../../core/settings/config.js';
-import { StoaError } from '../../core/errors.js';
-import { packageRoot } from '../../version.js';
-import { didYouMean } from '../../core/text/nearest.js';
-import { type Action, type Context, type Options, textOption } from '../definitions/definition.js';
-import { type McpServerEntry, editors, thisPlace } from '../editors/editors.js';
-import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../editors/merge-settings.js';
-import { programPath } from '../mcp/program-path.js';
-import { settingFlags } from '../definitions/setting-flags.js';
+import { loadConfig } from '../../../core/settings/config.js';
+import { StoaError } from '../../../core/errors.js';
+import { packageRoot } from '../../../version.js';
+import { didYouMean } from '../../../core/text/nearest.js';
+import { type Action, type Context, type Options, textOption } from '../../definitions/definition.js';
+import { type McpServerEntry, editors, thisPlace } from '../../editors/editors.js';
+import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../../editors/merge-settings.js';
+import { programPath } from '../../mcp/program-path.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
 
 const serverName = 'stoa';
 const snippetTarget = 'agents-md';

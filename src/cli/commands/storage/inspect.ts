@@ -1,6 +1,6 @@
 /** `stoa inspect`: the families of the store and their raw entries. */
-import { type Action, pageQuery, textOption } from '../definitions/definition.js';
-import { sizeText } from '../output/output.js';
+import { type Action, pageQuery, textOption } from '../../definitions/definition.js';
+import { sizeText } from '../../output/output.js';
 
 export const inspect: Action = async ({ connect, output }, [family], options) => {
   const connection = await connect();

@@ -1,5 +1,5 @@
 /** `stoa rooms create`, and the key of a private room for other commands. */
-import { type Action, type Options, textOption } from '../definitions/definition.js';
+import { type Action, type Options, textOption } from '../../definitions/definition.js';
 
 /** A key makes the room private. */
 export const create: Action = async ({ connect, output }, [name = ''], options) => {

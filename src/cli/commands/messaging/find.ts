@@ -1,6 +1,6 @@
 /** `stoa find`: searches the public rooms. */
-import { type Action, numberOption, textOption } from '../definitions/definition.js';
-import type { Column } from '../output/output.js';
+import { type Action, numberOption, textOption } from '../../definitions/definition.js';
+import type { Column } from '../../output/output.js';
 
 interface Result {
   id: string;

@@ -1,9 +1,9 @@
 /** `stoa move`: a whole Stoa from home to home, or the documents where one side is a store of documents. */
-import { StoaError } from '../../core/errors.js';
-import { loadConfig } from '../../core/settings/config.js';
-import { withoutPassword } from '../../core/text/printable-url.js';
-import { type Action, type Options, textOption } from '../definitions/definition.js';
-import { settingFlags } from '../definitions/setting-flags.js';
+import { StoaError } from '../../../core/errors.js';
+import { loadConfig } from '../../../core/settings/config.js';
+import { withoutPassword } from '../../../core/text/printable-url.js';
+import { type Action, type Options, textOption } from '../../definitions/definition.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
 
 /** One side of a move. */
 export type Place =

@@ -1,6 +1,6 @@
 /** `stoa status`: the status of the server and its store. */
-import type { Action } from '../definitions/definition.js';
-import { sizeText } from '../output/output.js';
+import type { Action } from '../../definitions/definition.js';
+import { sizeText } from '../../output/output.js';
 
 export const status: Action = async ({ connect, output }) => {
   const connection = await connect();

@@ -1,9 +1,9 @@
 /** `stoa reshard`: copies a closed data directory into a new one with another number of shards. */
 import { resolve } from 'node:path';
-import { loadConfig } from '../../core/settings/config.js';
-import { StoaError } from '../../core/errors.js';
-import { type Action, numberOption, textOption } from '../definitions/definition.js';
-import { settingFlags } from '../definitions/setting-flags.js';
+import { loadConfig } from '../../../core/settings/config.js';
+import { StoaError } from '../../../core/errors.js';
+import { type Action, numberOption, textOption } from '../../definitions/definition.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
 
 export const reshard: Action = async ({ output, globals }, _args, options) => {
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
@@ -19,7 +19,7 @@ export const reshard: Action = async ({ output, globals }, _args, options) => {
       `Invalid --shards ${shards}. Expected 1 to ${config.limits.shardsMax} (shardsMax).`,
     );
   const from = resolve(textOption(options, 'from') ?? config.data);
-  const { reshardDirectory } = await import('../../homes/directory/reshard.js');
+  const { reshardDirectory } = await import('../../../homes/directory/reshard.js');
   const progress = output.progress('Re-sharding');
   try {
     const report = await reshardDirectory({

@@ -1,7 +1,7 @@
 /** `stoa read`: the messages of a room. `stoa watch room` follows new messages. */
-import type { RoomMessage } from '../../client/index.js';
-import { type Action, numberOption, textOption } from '../definitions/definition.js';
-import { printable } from '../output/printable.js';
+import type { RoomMessage } from '../../../client/index.js';
+import { type Action, numberOption, textOption } from '../../definitions/definition.js';
+import { printable } from '../../output/printable.js';
 import { roomKey } from './rooms.js';
 
 export const read: Action = async ({ connect, output }, [room = ''], options) => {

@@ -4,22 +4,22 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
-import { type Config, loadConfig } from '../../core/settings/config.js';
-import { StoaError, messageOf } from '../../core/errors.js';
-import { operatorTokenPath } from '../../identity/operator-token.js';
-import { type Stoa, type StoaOptions, openStoa } from '../../index.js';
-import { readLock } from '../../homes/directory/kernel/directory/lock.js';
-import { createApp, stopApp } from '../../server/app.js';
-import { LogDestination } from '../../server/telemetry/log-destination.js';
-import { createLogger } from '../../server/telemetry/log.js';
-import { settleProcess } from '../../server/process-settings.js';
-import { loadTracing } from '../../server/telemetry/tracing.js';
-import { lockWaitMsMax } from '../connection/connection.js';
-import type { Action } from '../definitions/definition.js';
-import type { Output } from '../output/output.js';
-import { withoutPassword } from '../../core/text/printable-url.js';
-import { settingFlags } from '../definitions/setting-flags.js';
-import { scheduleOf, stoaOptions } from '../connection/stoa-options.js';
+import { type Config, loadConfig } from '../../../core/settings/config.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
+import { operatorTokenPath } from '../../../identity/operator-token.js';
+import { type Stoa, type StoaOptions, openStoa } from '../../../index.js';
+import { readLock } from '../../../homes/directory/kernel/directory/lock.js';
+import { createApp, stopApp } from '../../../server/app.js';
+import { LogDestination } from '../../../server/telemetry/log-destination.js';
+import { createLogger } from '../../../server/telemetry/log.js';
+import { settleProcess } from '../../../server/process-settings.js';
+import { loadTracing } from '../../../server/telemetry/tracing.js';
+import { lockWaitMsMax } from '../../connection/connection.js';
+import type { Action } from '../../definitions/definition.js';
+import type { Output } from '../../output/output.js';
+import { withoutPassword } from '../../../core/text/printable-url.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
+import { scheduleOf, stoaOptions } from '../../connection/stoa-options.js';
 
 export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, warnings } = loadConfig({
@@ -82,7 +82,7 @@ async function plan(output: Output, config: Config): Promise<void> {
     throw new StoaError('invalid_config', '--dry-run was given without PostgreSQL and Redis.', {
       fix: 'Set --postgres and --redis to the URLs of the databases. A data directory is only made, never taken over.',
     });
-  const { planPostgresHome } = await import('../../homes/postgres/home.js');
+  const { planPostgresHome } = await import('../../../homes/postgres/home.js');
   const added = await planPostgresHome({
     postgres,
     redis,
