@@ -1,37 +1,40 @@
-/** How long PostgreSQL may take to answer: one that falls silent is noticed here, and not by TCP many minutes later. */
+/** Limits how long PostgreSQL may take to answer. Without it, TCP reports a silent server only after many minutes. */
 import { Socket } from 'node:net';
 import { StoaError } from '../../../core/errors.js';
 
-/** What the driver knows of the server, or of several, when it asks for a socket. */
+/** The servers of the URL, as the driver passes them when it needs a socket. */
 export interface SocketTarget {
   readonly host: readonly string[];
   readonly port: readonly number[];
-  /** Of a socket in the file system. */
+  /** The path of a Unix socket. */
   readonly path: string | false;
-  /** Which of several servers will do; the driver leaves the others again. */
+  /** The role that the server must have. The driver disconnects from servers with another role. */
   readonly target_session_attrs?: string | null;
 }
 
-/** The server ends a statement after the time itself, if it lives; only then is it waited for a little longer, in vain. */
+/**
+ * A live server ends a late statement itself, so a live server always answers by then. This share of the limit is
+ * added before a server counts as silent.
+ */
 const graceShare = 0.2;
 
-/** Of one pool. */
+/** The limit and the connections of one pool. */
 export class AnswerTime {
-  /** A start may change large tables; once the tables are there, statements are short. 0 is no limit, as PostgreSQL has it. */
+  /** Longer during a start, which may change large tables. 0 means no limit, as in PostgreSQL. */
   secondsMax: number;
-  /** Statements and transactions that somebody waits for. */
+  /** Statements and transactions that have not ended. */
   underWay = 0;
-  /** With the place of their server in the list. */
+  /** Each with the index of its server in the URL. */
   readonly #sockets = new Map<Socket, number>();
-  /** Which server of the list new connections go to. */
+  /** The index of the server for new connections. */
   #serverIndex = 0;
-  #lookingAgain: NodeJS.Timeout | undefined;
+  #comparison: NodeJS.Timeout | undefined;
 
   constructor(secondsMax: number) {
     this.secondsMax = secondsMax;
   }
 
-  /** A connection of the pool, as the driver would make it. */
+  /** Connects as the driver would. */
   readonly connect = (target: SocketTarget): Socket => {
     this.#forgetEnded(target);
     const {
@@ -41,14 +44,14 @@ export class AnswerTime {
     } = target;
     const socket = new Socket();
     this.#sockets.set(socket, this.#serverIndex);
-    // The driver reads the name of the host, for TLS, where it puts it itself.
+    // For TLS, the driver reads the host name from these properties, which it sets on its own sockets.
     Object.assign(socket, { host, port });
     return path === false ? socket.connect(port, host) : socket.connect(path);
   };
 
-  /** After a connection that could not be made, was lost, or was to a server that will not do, it is the next server's turn. */
+  /** After a connection that failed, was lost, or reached a server of the wrong role, the next server is tried. */
   #forgetEnded({ host, target_session_attrs: wanted = null }: SocketTarget): void {
-    // Under TLS the driver takes all listeners off a socket, so that its close is not heard.
+    // Under TLS the driver removes all listeners of a socket, so a `close` listener would never be called.
     for (const [socket, index] of this.#sockets) {
       if (!socket.destroyed) continue;
       this.#sockets.delete(socket);
@@ -57,7 +60,7 @@ export class AnswerTime {
     }
   }
 
-  /** What comes of the work, or a refusal when the server takes too long for it. */
+  /** The result of the work, or an error if the server takes too long. */
   within<T>(work: PromiseLike<T>, onLate: () => void = () => undefined): Promise<T> {
     this.underWay += 1;
     const answered = new Promise<T>((resolve, reject) => {
@@ -72,7 +75,7 @@ export class AnswerTime {
         },
         (error: unknown) => {
           stop();
-          reject(error); // What the driver refuses with.
+          reject(error); // The driver's own error.
         },
       );
     });
@@ -80,55 +83,56 @@ export class AnswerTime {
   }
 
   /**
-   * Calls back unless it is stopped in time. Connections from which nothing came nearly all the while are given
-   * up then: the one that the answer should have come from is among them, and none on which a server that lives had
-   * to end something meanwhile, also where this one only waited for its turn.
+   * Calls `onLate` unless the returned function is called in time. Then it also closes every connection that received
+   * no byte for nearly the whole time. The connection of the late answer is one of them. A connection to a live server
+   * is not: that server had to end any statement of the connection within the time, and this sends bytes.
    */
   limit(onLate: (late: StoaError) => void): () => void {
     const seconds = this.secondsMax;
     if (seconds === 0) return () => undefined;
-    // What begins on another connection just before the look at them is ended by the server, and heard of, before the next one.
-    const untilLookMs = (seconds * 1_000 * graceShare) / 2;
-    const silentMs = seconds * 1_000 + untilLookMs;
+    // Bytes are compared from a moment after the start, so a statement that another connection starts just before
+    // that moment is ended by a live server before the comparison.
+    const untilFirstCountMs = (seconds * 1_000 * graceShare) / 2;
+    const silentMs = seconds * 1_000 + untilFirstCountMs;
     let timer = setTimeout(() => {
-      const heard = this.#heardBytes();
+      const received = this.#receivedBytes();
       timer = setTimeout(() => {
         const silence = Object.assign(new Error(`no answer within ${seconds} s`), { code: 'ETIMEDOUT' });
         onLate(
           new StoaError('backend_unavailable', `PostgreSQL did not answer within ${seconds} s.`, {
-            fix: 'Check that the server runs and can be reached, and what its statements wait for.',
+            fix: 'Check that the server runs and can be reached. pg_stat_activity shows what its statements wait for.',
             cause: silence,
           }),
         );
-        giveUpSilent(heard, silence);
-        this.#lookAgain(silentMs, silence);
+        closeSilent(received, silence);
+        this.#compareAgain(silentMs, silence);
       }, silentMs);
-    }, untilLookMs);
+    }, untilFirstCountMs);
     return () => clearTimeout(timer);
   }
 
-  /** One that fell silent in the middle of its answer has been heard since the first look. */
-  #lookAgain(silentMs: number, silence: Error): void {
-    if (this.#lookingAgain !== undefined) return;
-    const heard = this.#heardBytes();
-    this.#lookingAgain = setTimeout(() => {
-      this.#lookingAgain = undefined;
-      giveUpSilent(heard, silence);
+  /** Finds a connection that received part of its answer during the first comparison and nothing since. */
+  #compareAgain(silentMs: number, silence: Error): void {
+    if (this.#comparison !== undefined) return;
+    const received = this.#receivedBytes();
+    this.#comparison = setTimeout(() => {
+      this.#comparison = undefined;
+      closeSilent(received, silence);
     }, silentMs);
-    this.#lookingAgain.unref();
+    this.#comparison.unref();
   }
 
-  #heardBytes(): ReadonlyMap<Socket, number> {
+  #receivedBytes(): ReadonlyMap<Socket, number> {
     return new Map([...this.#sockets.keys()].map((socket) => [socket, socket.bytesRead]));
   }
 
-  /** Lets go of connections that the server does not close. */
+  /** Closes connections that the server does not close. */
   end(): void {
-    clearTimeout(this.#lookingAgain);
+    clearTimeout(this.#comparison);
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
 }
 
-function giveUpSilent(heardBytes: ReadonlyMap<Socket, number>, silence: Error): void {
-  for (const [socket, bytes] of heardBytes) if (socket.bytesRead === bytes) socket.destroy(silence);
+function closeSilent(receivedBytes: ReadonlyMap<Socket, number>, silence: Error): void {
+  for (const [socket, bytes] of receivedBytes) if (socket.bytesRead === bytes) socket.destroy(silence);
 }

@@ -1,37 +1,38 @@
-/** Connections to PostgreSQL: values as the text that the server sends, faults in Stoa's own words. */
+/** Connections to PostgreSQL. JSON and times are read as text; errors become errors of Stoa (`errors.ts`). */
 import type { Sql, TransactionSql } from 'postgres';
-import { StoaError, messageOf } from '../../../core/errors.js';
+import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importOptional } from '../../../core/optional-package.js';
 import { AnswerTime } from './answer-time.js';
+import { TryAgain, codeOf, isConcurrency, lostCodes, postgresError } from './errors.js';
 
 export type PostgresSql = Sql;
 
-/** What a query can run on: the pool, or one transaction. */
+/** A query runs on the pool or in one transaction. */
 export type Queryable = Sql | TransactionSql;
 
 export type Parameter = string | number | boolean | null | readonly string[];
 
 export interface PostgresOptions {
   connectionsMax?: number;
-  /** The schema for names without one; `?schema=` in the URL says the same. */
+  /** The default schema, unless `?schema=` in the URL names another. */
   schema?: string;
-  /** The server ends a transaction that has been silent for so long, so that a client that hangs holds no locks for ever. */
+  /** The server ends a transaction that is idle for this time, so a client that hangs cannot hold locks forever. */
   idleTransactionSecondsMax?: number;
-  /** A connection is kept as long as it works, and with it what its session holds. */
+  /** Connections are kept as long as they work, because their sessions hold something, such as locks. */
   keepsSessions?: boolean;
-  /** Bound the time of every statement; without them there is no bound. */
+  /** The time limits of statements. Without them there is no limit. */
   limits?: Limits;
-  /** Called at the end of each transaction, and of each statement outside one. */
+  /** Called after each transaction and each statement. */
   onCall?: OnCall;
 }
 
 export type OnCall = (verb: 'statement' | 'transaction', milliseconds: number, failed: boolean) => void;
 
-/** The time that the statements of a pool, or of a transaction in it, may take. */
+/** By pool or transaction: the time limit of its statements. */
 const answerTimes = new WeakMap<Queryable, AnswerTime>();
 
-/** How the connections of a pool are used. */
+/** The use of the connections of a pool. */
 export interface PoolUse {
   /** Statements and transactions that have a connection. */
   readonly busy: number;
@@ -47,7 +48,7 @@ export function poolUse(sql: PostgresSql): PoolUse {
   return { busy: Math.min(users, total), waiting: Math.max(0, users - total), total };
 }
 
-/** Counts work that has or wants a connection of its own; a statement of a transaction has that one's. */
+/** Counts work that has a connection of the pool or waits for one. Statements of a transaction use its connection. */
 async function inPool<T>(sql: Queryable, work: PromiseLike<T>): Promise<T> {
   const pool = pools.get(sql);
   if (pool === undefined) return work;
@@ -60,17 +61,17 @@ async function inPool<T>(sql: Queryable, work: PromiseLike<T>): Promise<T> {
 }
 
 const connectionsDefault = 10;
-/** Who is told how long the calls of a pool take. */
+/** By pool: the function that gets the time of each call. */
 const observers = new WeakMap<Queryable, OnCall>();
 
-/** JSON and times stay text: parsing would reorder, round or copy for nothing. */
+/** JSON and times stay text: parsing JSON reorders keys and rounds numbers, and parsing times rounds them. */
 const plainText = { serialize: (value: unknown) => String(value), parse: (text: string) => text };
 const types = {
   json: { to: 114, from: [114, 3802], ...plainText },
   date: { to: 1184, from: [1082, 1114, 1184], ...plainText },
 };
 
-/** Opens a pool. Nothing is connected before the first query. */
+/** Opens a pool. It connects at the first query. */
 export async function openPostgres(url: URL, options: PostgresOptions = {}): Promise<PostgresSql> {
   const { default: postgres } = await importOptional<{ default: typeof import('postgres') }>('postgres', 3);
   const target = new URL(url);
@@ -84,7 +85,8 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
     onnotice: () => undefined,
     ...(options.keepsSessions === true && { max_lifetime: null }),
-    // The driver would ask for the types of arrays on each new connection, and nobody catches the error when that one is cut off just then.
+    // Otherwise the driver queries the types of arrays on each new connection, and if the connection is lost during
+    // that query, nobody catches the error.
     fetch_types: false,
     connection: {
       application_name: 'stoa',
@@ -96,7 +98,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     types,
     ...(answerTime !== undefined && { socket: answerTime.connect }),
   });
-  // The types given above change how values are parsed, not what a query is.
+  // The types given above change how values are parsed, not the type of a query.
   const pool = sql as unknown as PostgresSql;
   if (answerTime !== undefined) answerTimes.set(pool, answerTime);
   pools.set(pool, { users: 0, total: connectionsMax });
@@ -104,21 +106,21 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   return pool;
 }
 
-/** The tables are made: from here on statements take no longer than the limit. */
+/** Called when the tables are made: from now on statements have the limit `statementSecondsMax`. */
 export function limitStatements(sql: PostgresSql, limits: Limits): void {
   const answerTime = answerTimes.get(sql);
   if (answerTime !== undefined) answerTime.secondsMax = limits.statementSecondsMax;
 }
 
-/** Ends a pool: what is under way gets these seconds. */
+/** Closes a pool. Running statements get these seconds to end. */
 export async function closePostgres(sql: PostgresSql, seconds: number): Promise<void> {
   const answerTime = answerTimes.get(sql);
-  // The driver takes a connection that was lost in the middle of a statement for a busy one, and would wait for it.
+  // The driver counts a connection that was lost during a statement as busy, and would wait for it.
   await sql.end({ timeout: answerTime?.underWay === 0 ? 0 : seconds });
   answerTime?.end();
 }
 
-/** Hears what is told in a channel; `onListen` is called again whenever the connection had to be made anew. */
+/** Listens to a channel. `onListen` is called at the start and after each reconnect: notices may have been missed. */
 export async function listen(
   sql: PostgresSql,
   channel: string,
@@ -137,12 +139,12 @@ function idleTimeout(seconds: number | undefined): { idle_in_transaction_session
   return seconds === undefined ? {} : { idle_in_transaction_session_timeout: Math.round(seconds * 1_000) };
 }
 
-/** The server ends statements by itself, so that none goes on for nobody. */
+/** The server itself ends late statements, so none keeps running after its caller has given up. */
 function statementTimeout(limits: Limits | undefined): { statement_timeout?: number } {
   return limits === undefined ? {} : { statement_timeout: Math.round(limits.statementSecondsMax * 1_000) };
 }
 
-/** Statements with more parameters differ from call to call too much to be worth preparing. */
+/** A statement with more parameters is rarely sent twice with the same text, so it is not prepared. */
 const preparedParametersMax = 1_000;
 
 export async function query<Row extends object>(
@@ -150,7 +152,7 @@ export async function query<Row extends object>(
   text: string,
   parameters: readonly Parameter[] = [],
 ): Promise<readonly Row[]> {
-  if (over.has(sql)) return new Promise(() => undefined);
+  if (endedTransactions.has(sql)) return new Promise(() => undefined);
   const pending = sql.unsafe<Row[]>(text, parameters.map(plainParameter), {
     prepare: parameters.length <= preparedParametersMax,
   });
@@ -162,7 +164,7 @@ export async function query<Row extends object>(
   }
 }
 
-/** The same; who observes the pool is told how long it took. */
+/** Runs the work and reports its time to the observer of the pool. */
 async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: PromiseLike<T>): Promise<T> {
   const onCall = observers.get(sql);
   if (onCall === undefined) return work;
@@ -177,25 +179,26 @@ async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: Pr
   }
 }
 
-/** A statement that still waits for a connection is not to be sent when nobody waits for it any more. */
+/** Removes a statement that still waits for a connection, so it is not sent after its caller has given up. */
 function withdraw(pending: { cancel(): void }): void {
-  // The driver says so of one that was sent. To cancel that it would open a connection, and leave a failure of it unhandled.
+  // The driver sets `state` when it sends a statement. To cancel a sent statement, the driver opens a connection, and
+  // nobody catches the error if that fails.
   if (!('state' in pending) || pending.state === null) pending.cancel();
 }
 
-/** A list as PostgreSQL writes one; the statement says of what by a cast. */
+/** A list in PostgreSQL's text format. The statement casts it to the type of its items. */
 function plainParameter(parameter: Parameter): string | number | boolean | null {
   if (typeof parameter !== 'object' || parameter === null) return parameter;
   return `{${parameter.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
 }
 
-/** Transactions that are over while their body still runs. */
-const over = new WeakSet<Queryable>();
+/** Transactions that have ended while their body still runs. */
+const endedTransactions = new WeakSet<Queryable>();
 
 /**
- * One attempt. When the connection is lost, the driver says so here at once, but would still send
- * what the body asks for, and the ROLLBACK after it, on a socket that is gone, which ends the
- * process, or on one that somebody else has by now. So a body without its connection never goes on.
+ * One attempt of a transaction. If the connection is lost, the driver rejects at once. It would still send later
+ * statements of the body, and the ROLLBACK: on the closed socket, which ends the process, or on a connection that
+ * another transaction has by now. So after a lost connection, `query` never returns to the body.
  */
 function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
   const answerTime = answerTimes.get(sql);
@@ -207,7 +210,7 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
       isRefused = true;
       reject(late);
     };
-    /** Of what the driver sends by itself: BEGIN, and COMMIT or ROLLBACK after the body. */
+    /** Ends the time limit of BEGIN, and later of COMMIT or ROLLBACK, which the driver sends itself. */
     let stop = answerTime?.limit(refuse);
     const run = (tx: TransactionSql): Promise<T> =>
       new Promise((commit, rollBack) => {
@@ -218,26 +221,29 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
           if (isOver) return;
           stop = answerTime?.limit((late) => {
             refuse(late);
-            // A connection that is only slow, and not lost after all, has to be free again some time.
+            // If the connection is only slow, the rollback returns it to the pool.
             setImmediate(() => {
               if (!isOver) rollBack(late);
             });
           });
-          if (!over.has(tx)) act();
+          if (!endedTransactions.has(tx)) act();
         };
         const fail = (error: unknown): void => {
-          if (lostCodes.test(codeOf(error instanceof StoaError ? error.cause : error))) over.add(tx);
+          if (lostCodes.test(codeOf(error instanceof StoaError ? error.cause : error)))
+            endedTransactions.add(tx);
           end(() => rollBack(error));
         };
-        // The turn of a transaction may come when nobody waits for it any more.
+        // The caller may have given up while the transaction waited for a connection.
         if (isRefused)
-          fail(new StoaError('backend_unavailable', 'PostgreSQL was too late for this transaction.'));
+          fail(
+            new StoaError('backend_unavailable', 'PostgreSQL started this transaction after its time limit.'),
+          );
         else body(tx).then((result) => end(() => commit(result)), fail);
       });
     const settle = (act: () => void): void => {
       isOver = true;
       stop?.();
-      if (open !== undefined) over.add(open);
+      if (open !== undefined) endedTransactions.add(open);
       act();
     };
     // The driver's type unwraps promises inside arrays, which no body here returns.
@@ -251,90 +257,32 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
   });
 }
 
-/** The connection is gone or going; its close follows for certain. */
-const lostCodes = /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|25P03|57P0[123])/;
-
 const attemptsMax = 20;
 
 /**
- * Runs a transaction, again when another one was in its way. `settled` throws what a statement failed with for which the
- * body did not wait: the transaction was rolled back then, although its end was asked for.
+ * Runs a transaction, and runs it again after a conflict with another one. `awaitSent` throws the error of a statement
+ * that the body sent without waiting for it: that transaction was rolled back instead of committed.
  */
 export async function transaction<T>(
   sql: PostgresSql,
   body: (tx: TransactionSql) => Promise<T>,
-  settled: (result: T) => Promise<void> = async () => undefined,
+  awaitSent: (result: T) => Promise<void> = async () => undefined,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       const result = await observed(sql, 'transaction', inPool(sql, begin(sql, body)));
-      await settled(result);
+      await awaitSent(result);
       return result;
     } catch (error) {
       if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax))
         throw postgresError(error);
       if (attempt >= attemptsMax)
-        throw new StoaError('overloaded', 'Too many writers change the same documents at once.', {
-          fix: 'Try again shortly.',
-        });
+        throw new StoaError(
+          'overloaded',
+          `The write conflicted with other writes to the same rows ${attemptsMax} times.`,
+          { fix: 'Try again shortly.' },
+        );
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
     }
   }
-}
-
-/** A statement came after one that had failed: what that one failed with says more. */
-export function isAborted(error: unknown): boolean {
-  return codeOf(error instanceof StoaError ? error.cause : error) === '25P02';
-}
-
-/** Thrown by a transaction's body that found its ground changed. */
-export class TryAgain extends Error {}
-
-/** Serialization failures, deadlocks, and a row that another transaction made, or took away, between the look for it and what is built on that. */
-export function isConcurrency(error: unknown): boolean {
-  const code = codeOf(error instanceof StoaError ? error.cause : error);
-  return code === '40001' || code === '40P01' || code === '23505' || code === '23503';
-}
-
-/** The server is away, starting, stopping, has ended a silent transaction, has become a standby, or has no room for another connection. */
-const unavailableCodes =
-  /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
-
-/** What the URL can have wrong, by the code of the database. */
-const refusedConnections: ReadonlyMap<string, string> = new Map([
-  ['3D000', 'Make the database with "createdb", or name another one at the end of the URL.'],
-  ['28P01', 'Check the user and the password in the URL.'],
-  ['28000', 'Check the user in the URL, and pg_hba.conf on the server.'],
-]);
-
-function postgresError(error: unknown): unknown {
-  if (error instanceof StoaError || error instanceof TryAgain) return error;
-  const code = codeOf(error);
-  // All that the driver throws has a code; the rest is what a transaction's body threw.
-  if (code === '') return error;
-  if (unavailableCodes.test(code)) {
-    return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, {
-      fix: 'Check that the server runs and can be reached.',
-      cause: error,
-    });
-  }
-  if (code === '57014') {
-    return new StoaError('backend_unavailable', `PostgreSQL ended a statement: ${messageOf(error)}.`, {
-      fix: 'See what it waits for in pg_stat_activity, or raise statementSecondsMax.',
-      cause: error,
-    });
-  }
-  if (code === '53100')
-    return new StoaError('disk_full', 'The disk of the PostgreSQL server is full.', { cause: error });
-  const refused = refusedConnections.get(code);
-  if (refused !== undefined)
-    return new StoaError('invalid_config', `PostgreSQL refused the connection: ${messageOf(error)}.`, {
-      fix: refused,
-      cause: error,
-    });
-  return new StoaError('engine', `PostgreSQL reported: ${messageOf(error)}.`, { cause: error });
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

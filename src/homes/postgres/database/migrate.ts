@@ -1,31 +1,34 @@
-/** Tables are made and changed in numbered migrations, each once, by one process at a time. */
+/** Creates and changes tables in numbered migrations. Each runs once, in one process at a time. */
 import type { TransactionSql } from 'postgres';
 import { StoaError } from '../../../core/errors.js';
 import { limitDefinitions } from '../../../core/settings/limits.js';
 import { type PostgresSql, query, transaction } from './connection.js';
 
-/** Statements of one transaction, or more rows than one transaction should change. */
+/** The statements of one transaction, or a change of more rows than one transaction should change. */
 export type Migration = string | SteppedMigration;
 
 /**
- * Rows are changed a few at a time, each step in a transaction that notes how far it came: a process that is
- * killed on the way, or another one, goes on from there. Programs of before are refused from the first step on; those
- * that are running notice it a moment later, so that what they write until then must be as `finish` wants it.
+ * Changes a few rows in each transaction, which also stores the position that was reached. If the process is killed,
+ * the next start continues from that position. Older programs cannot start once the first step is done. Those that
+ * already run stop writing a moment later, so rows that they write until then must be valid for `finish`.
  */
 export interface SteppedMigration {
-  /** What the rows need before they are changed. */
+  /** Statements that prepare the table before any row is changed. */
   up: string;
   /** The position before the first row. */
   first: string;
-  /** Changes at most $2 rows after the position $1 and answers the last one's as `position`: null, or no row, when none was left. */
+  /**
+   * Changes at most $2 rows after the position $1. Returns the position of the last changed row as `position`:
+   * null, or no row, if no row was left.
+   */
   rewrite: string;
-  /** In the transaction that finds no row left. */
+  /** Runs in the transaction that finds no row left. */
   finish?: string;
 }
 
 const table = 'stoa_migrations';
 
-/** Brings a domain's tables to the newest migration. A database that is ahead of this program is refused. */
+/** Brings the tables of a domain to the newest migration. Throws if they are newer than this program. */
 export async function migrate(
   sql: PostgresSql,
   domain: string,
@@ -38,16 +41,16 @@ export async function migrate(
     rowsMax,
     isStepped: migrations.some((migration) => typeof migration !== 'string'),
   };
-  while (await transaction(sql, (tx) => goOn(tx, plan)));
+  while (await transaction(sql, (tx) => runNext(tx, plan)));
 }
 
-/** How far each domain's tables are. Nothing is changed; a database without any has none. */
+/** The last migration of each domain. Changes nothing; the map of an empty database is empty. */
 export async function migrationsDone(sql: PostgresSql): Promise<ReadonlyMap<string, number>> {
-  const [found] = await query<{ is_there: boolean }>(
+  const [found] = await query<{ exists: boolean }>(
     sql,
-    `SELECT to_regclass('${table}') IS NOT NULL AS is_there`,
+    `SELECT to_regclass('${table}') IS NOT NULL AS exists`,
   );
-  if (found?.is_there !== true) return new Map();
+  if (found?.exists !== true) return new Map();
   const rows = await query<{ domain: string; step: number }>(
     sql,
     `SELECT domain, max(step) AS step FROM ${table} GROUP BY domain`,
@@ -55,7 +58,7 @@ export async function migrationsDone(sql: PostgresSql): Promise<ReadonlyMap<stri
   return new Map(rows.map(({ domain, step }) => [domain, step]));
 }
 
-/** The refusal of a running program once a newer one has begun to change the tables. */
+/** The error for a running program after a newer program has begun to change the tables. */
 export async function newerTables(
   sql: PostgresSql,
   known: ReadonlyMap<string, number>,
@@ -83,16 +86,20 @@ interface Plan {
   isStepped: boolean;
 }
 
-/** One transaction's worth of it; true when there is more. */
-async function goOn(tx: TransactionSql, plan: Plan): Promise<boolean> {
+/** Runs one transaction of the plan. Returns true if there is more to do. */
+async function runNext(tx: TransactionSql, plan: Plan): Promise<boolean> {
   const { domain, migrations, isStepped } = plan;
-  // A large table takes its time.
+  // A change of a large table may take longer than the limit of other statements.
   await query(tx, 'SET LOCAL statement_timeout = 0');
-  // The lock ends with the transaction; whoever comes second finds the work done, or helps with it.
+  // The lock ends with the transaction. A second server then finds the work done, or does the next step.
   await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_migrations'))");
   await query(
     tx,
-    `CREATE TABLE IF NOT EXISTS ${table} (domain text NOT NULL, step integer NOT NULL, "appliedAt" timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (domain, step))`,
+    `CREATE TABLE IF NOT EXISTS ${table} (
+      domain text NOT NULL,
+      step integer NOT NULL,
+      "appliedAt" timestamptz NOT NULL DEFAULT now(),
+      PRIMARY KEY (domain, step))`,
   );
   if (isStepped) await query(tx, `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS position text`);
   const [row] = await query<{ step: number | null }>(
@@ -119,7 +126,7 @@ async function goOn(tx: TransactionSql, plan: Plan): Promise<boolean> {
   return false;
 }
 
-/** The next rows of the migration that is under way; false when none is. */
+/** Changes the next rows of the running migration. Returns false if none is running. */
 async function rewriteMore(tx: TransactionSql, { domain, migrations, rowsMax }: Plan): Promise<boolean> {
   const [running] = await query<{ step: number; position: string }>(
     tx,

@@ -1,4 +1,4 @@
-/** Whose turn it is to sweep: servers share the work of the clock, so that ten of them do no more of it than one. */
+/** Periodic work is done by one server in each interval, so ten servers do no more of it than one. */
 import { type PostgresSql, query } from './connection.js';
 import { type Migration, migrate } from './migrate.js';
 
@@ -10,14 +10,14 @@ export function migrateTurns(sql: PostgresSql): Promise<void> {
   return migrate(sql, 'turns', turnMigrations);
 }
 
-/** Timers of one server do not fire on the dot: a turn is free again a little earlier than its interval. */
+/** Timers fire a little early or late, so a turn is free again shortly before its interval ends. */
 const earlyShare = 0.9;
 
-/** True for one server in each interval. One that dies after it loses the turn, not the work: the next interval is another's. */
+/** True for one server in each interval. If that server dies, another server gets the turn of the next interval. */
 export async function takeTurn(sql: PostgresSql, name: string, intervalMs: number): Promise<boolean> {
   const taken = await query(
     sql,
-    // Who comes too early only reads: a conflict would lock the row, and write that down.
+    // A server that is too early only reads: ON CONFLICT would lock the row, which is a write to disk.
     `WITH due AS (SELECT clock_timestamp() - $2::double precision * interval '1 millisecond' AS at)
     INSERT INTO sweep_turns AS t (name, taken_at) SELECT $1, clock_timestamp() FROM due
         WHERE NOT EXISTS (SELECT FROM sweep_turns WHERE name = $1 AND taken_at > due.at)

@@ -7,7 +7,7 @@ import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { checkCallerToken } from '../identity/token-check.js';
 
-/** Refuses a caller whose lease has passed on, and locks the row of the lease (`FOR SHARE`), so that it stays until the commit. */
+/** Throws if another holder has the caller's lease. Locks the row of the lease (`FOR SHARE`) until the commit. */
 export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
 
 export class Work {
@@ -26,7 +26,7 @@ export class Work {
   readonly #sent: Promise<unknown>[] = [];
   readonly #afterRollback: (() => Promise<void>)[] = [];
 
-  /** `caller` is null for work that no caller asked for. */
+  /** `caller` is null for the server's own work. */
   constructor(
     sql: TransactionSql,
     clock: DatabaseClock,
@@ -40,18 +40,18 @@ export class Work {
     this.#caller = caller;
     this.#checkFence = checkFence;
     this.#nowMs = clock.nowMs();
-    // Sent before everything else, so that its answer shares a round trip with the first statement of the steps.
+    // Sent first, so that its answer shares a round trip with the first statement of the steps.
     this.#tokenCheck = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
-    // Looked at by `checkToken`, or never, where the connection is lost before.
+    // `checkToken` reports the failure. Nobody calls it if the connection is lost first.
     this.#tokenCheck.catch(() => undefined);
   }
 
-  /** Refuses where the token of the caller was revoked or has expired. */
+  /** Throws if the caller's token was revoked or has expired. */
   checkToken(): Promise<void> {
     return this.#tokenCheck;
   }
 
-  /** Refuses where the lease of the caller has passed on; from here on it stays until the commit. */
+  /** Throws if another holder has the caller's lease; otherwise the lease cannot change until the commit. */
   checkFence(): Promise<void> {
     const caller = this.#caller;
     const isFenced = caller !== null && caller.agentId !== null && caller.fence !== null;
@@ -59,18 +59,21 @@ export class Work {
     return this.#fenceCheck;
   }
 
-  /** For a step, before it does what a rollback does not take back. */
+  /** Checks token and fence. A step calls it before an effect that a rollback cannot undo. */
   async checkCaller(): Promise<void> {
     await this.checkToken();
     await this.checkFence();
   }
 
-  /** The clock of the write: what this server takes the database's to be, until a step has read that one. */
+  /** The time of the write: this server's estimate of the database clock, or the last reading that a step made. */
   get nowMs(): number {
     return this.#nowMs;
   }
 
-  /** Goes by a reading of the database's clock (`clockColumn`) from here on. Leases are decided by one that was made under their lock. */
+  /**
+   * Sets the time of the write to a reading of the database clock (`clockColumn`). A lease is decided by a
+   * reading made while its row is locked.
+   */
   readClock(databaseMs: unknown): void {
     this.#nowMs = this.clock.ofReading(Number(databaseMs));
   }
@@ -80,25 +83,25 @@ export class Work {
   }
 
   /**
-   * Sends a statement whose answer no step needs. It shares a round trip with those that follow, the commit
-   * included; when it fails, the commit becomes a rollback, and the write fails with it.
+   * Sends a statement whose answer no step needs. It shares a round trip with the next statements or the commit.
+   * If it fails, the commit becomes a rollback, and the write fails.
    */
   send(text: string, parameters: readonly Parameter[] = []): void {
     const sent = query(this.sql, text, parameters);
-    // Looked at by `awaitSent`, or never, where the write has failed before.
+    // `awaitSent` reports the failure. Nobody calls it if the write has failed already.
     sent.catch(() => undefined);
     this.#sent.push(sent);
   }
 
-  /** Throws what a statement failed with that was only sent. */
+  /** Throws the error of a statement of `send`, if one failed. */
   async awaitSent(): Promise<void> {
     await Promise.all(this.#sent);
   }
 
-  /** What a domain keeps for the length of the transaction; made at the first call. */
+  /** A domain's own state for this transaction; made at the first call. */
   part<Part>(make: (work: Work) => Part): Part {
     if (!this.#parts.has(make)) this.#parts.set(make, make(this));
-    // Stored under the function that made it.
+    // Stored under the function that made it, so it has that function's type.
     return this.#parts.get(make) as Part;
   }
 
@@ -106,22 +109,22 @@ export class Work {
     return this.#changes.length > 0;
   }
 
-  /** Announces changes in the feed: all changes of a write are one commit there. */
+  /** Announces changes in the feed. All changes of a write are one commit there. */
   announce(...changes: readonly Change[]): void {
     this.#changes.push(...changes);
   }
 
-  /** Adds statements that come after all steps, right before the commit. */
+  /** Adds statements that run after all steps, right before the commit. */
   beforeCommit(statements: () => Promise<void>): void {
     this.#beforeCommit.push(statements);
   }
 
-  /** Adds what is to be done once the commit stands: waking waiters, filling caches, announcing. */
+  /** Adds work for after the commit: waking waiters, filling caches. */
   afterCommit(act: () => void | Promise<void>): void {
     this.#afterCommit.push(act);
   }
 
-  /** Adds what takes back a change outside the database where the transaction does not happen. `act` must not throw. */
+  /** Adds the undoing of a change outside the database, for a transaction that is rolled back. `act` must not throw. */
   afterRollback(act: () => Promise<void>): void {
     this.#afterRollback.push(act);
   }
@@ -129,7 +132,7 @@ export class Work {
   async finish(): Promise<void> {
     await this.#tokenCheck;
     for (const statements of this.#beforeCommit) await statements();
-    // The last statement, with all row locks held: the order of two writes to one object is the order of their rows here.
+    // The last statement, with all row locks held: two writes to one object have their feed rows in the same order.
     if (this.#changes.length > 0)
       this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(this.#changes)]);
   }

@@ -2,7 +2,8 @@
 import type { Caller } from '../../../core/caller.js';
 import type { Idempotency } from '../../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../../core/write.js';
-import { type PostgresSql, TryAgain, isAborted, isConcurrency, transaction } from '../database/connection.js';
+import { type PostgresSql, transaction } from '../database/connection.js';
+import { TryAgain, isAborted, isConcurrency } from '../database/errors.js';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { DatabaseClock } from '../database/database-clock.js';
