@@ -45,7 +45,10 @@ const sources = folders.flatMap((folder) =>
     .map((name) => join(root, folder, name)),
 );
 
-/** Comments with their lines joined, and texts of several words. A text in code is read up to its closing quote. */
+/**
+ * Comments with their lines joined, and texts of several words. A text in code is read up to its closing
+ * quote.
+ */
 function proseIn(file: string, source: string): Prose[] {
   const token =
     /\/\*[\s\S]*?\*\/|(?:(?<=^|\s)\/\/ [^\n]*(?:\n[ \t]*\/\/ [^\n]*)*)|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g;
@@ -69,7 +72,8 @@ function ticsIn(prose: readonly Prose[]): string[] {
 }
 
 /**
- * Errors right after a comparison with a limit whose sentence names neither the limit nor its value. `limitError` and
+ * Errors right after a comparison with a limit whose sentence names neither the limit nor its value.
+ * `limitError` and
  * `exceeds` name both, so they are not errors of this kind.
  */
 function unnamedLimits(file: string, source: string): string[] {

@@ -2,8 +2,8 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * Suites that are short, start no program and close what they open. They share processes, in which the sources are loaded
- * once: to load them for each of a hundred suites took a tenth of the whole run.
+ * Suites that are short, start no program and close what they open. They share processes, in which the
+ * sources are loaded once: to load them for each of a hundred suites took a tenth of the whole run.
  */
 const light = [
   'index.test.ts',

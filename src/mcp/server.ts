@@ -1,4 +1,6 @@
-/** The MCP server for one client: what it answers to tools and resources. Who calls comes with each request. */
+/**
+ * The MCP server for one client: what it answers to tools and resources. Who calls comes with each request.
+ */
 import {
   ProtocolError,
   ProtocolErrorCode,
@@ -78,7 +80,10 @@ function addSubscriptions(server: Server, stoa: Stoa, subscriptions: Subscriptio
   );
 }
 
-/** Resources have no results for errors: their refusals are errors of the protocol, with our code and fix as data. */
+/**
+ * Resources have no results for errors: their refusals are errors of the protocol, with our code and fix as
+ * data.
+ */
 async function refusing<T>(stoa: Stoa, body: () => T | Promise<T>): Promise<T> {
   try {
     return await body();

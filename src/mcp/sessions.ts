@@ -104,7 +104,9 @@ export class McpSessions {
     await Promise.all([...this.#held.keys()].map((id) => this.#drop(id)));
   }
 
-  /** The half of a session that is there and belongs to this owner. A stream begins with what is stored now. */
+  /**
+   * The half of a session that is there and belongs to this owner. A stream begins with what is stored now.
+   */
   async #find(id: string, owner: string, isStream: boolean): Promise<SessionHalf | undefined> {
     const held = this.#held.get(id);
     if (held === undefined) {
@@ -150,7 +152,9 @@ export class McpSessions {
     }
   }
 
-  /** Sessions with an open stream or a request under way, whose client may say something to another server. */
+  /**
+   * Sessions with an open stream or a request under way, whose client may say something to another server.
+   */
   async #lookAtBusy(): Promise<void> {
     const busy = [...this.#held].flatMap(([id, { half }]) => (half.busy > 0 ? [id] : []));
     try {
@@ -187,7 +191,9 @@ export class McpSessions {
   }
 }
 
-/** Somebody whose rights have changed is another owner: what the session follows was chosen by the old ones. */
+/**
+ * Somebody whose rights have changed is another owner: what the session follows was chosen by the old ones.
+ */
 function ownerOf({ kind, user, tokenId, identity, agentId, scopes }: Caller): string {
   const facts = [kind, user, tokenId, identity, agentId, scopes.write, scopes.namespaces];
   return createHash('sha256').update(JSON.stringify(facts)).digest('base64url');

@@ -179,7 +179,8 @@ export const settings = {
 
 export type SettingName = keyof typeof settings;
 export type SettingValues = { readonly [Name in SettingName]: (typeof settings)[Name]['default'] };
-export const settingNames = Object.keys(settings) as readonly SettingName[]; // Object.keys forgets the type of the keys.
+// Object.keys forgets the type of the keys.
+export const settingNames = Object.keys(settings) as readonly SettingName[];
 
 /** `syncWrites` → `--sync-writes`. */
 export function flagOf(name: string): string {

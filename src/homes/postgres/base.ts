@@ -74,7 +74,8 @@ export async function openPostgresBase(
   };
   try {
     await feed.open();
-    // Answers that are kept count together with documents, whether those are here or in a store beside the home.
+    // Answers that are kept count together with documents, whether those are here or in a store beside the
+    // home.
     await migrate(sql, 'datastore', dataMigrations);
     await writer.open();
     tables.start();

@@ -1,9 +1,15 @@
-/** Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, rows whose owner is gone. */
+/**
+ * Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, rows whose
+ * owner is gone.
+ */
 import { StoaError } from '../../core/errors.js';
 import type { ExaminedFinding, DamageKind } from '../../operations/model.js';
 import { type PostgresSql, query, transaction } from './database/connection.js';
 
-/** One thing that must hold. `find` answers rows with `key` and `problem`; `repair` makes it hold again, for all rows at once. */
+/**
+ * One thing that must hold. `find` answers rows with `key` and `problem`; `repair` makes it hold again, for
+ * all rows at once.
+ */
 interface Check {
   readonly family: string;
   readonly kind: DamageKind;

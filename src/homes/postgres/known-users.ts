@@ -1,4 +1,7 @@
-/** Users that exist. A user is created by its first write and never deleted, so a user that was seen is not looked up again. */
+/**
+ * Users that exist. A user is created by its first write and never deleted, so a user that was seen is not
+ * looked up again.
+ */
 import { LRUCache } from 'lru-cache';
 import type { Work } from './write/work.js';
 

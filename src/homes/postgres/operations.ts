@@ -1,4 +1,7 @@
-/** What PostgreSQL and Redis can do for the operator of a Stoa: state and sizes; backups are the database's own. */
+/**
+ * What PostgreSQL and Redis can do for the operator of a Stoa: state and sizes; backups are the database's
+ * own.
+ */
 import type { Caller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
 import type { Idempotency } from '../../core/idempotency.js';

@@ -1,4 +1,7 @@
-/** Faults of PostgreSQL and Redis under load: accepted means stored, refused means not stored, and a key settles what is unknown. */
+/**
+ * Faults of PostgreSQL and Redis under load: accepted means stored, refused means not stored, and a key
+ * settles what is unknown.
+ */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -201,7 +204,8 @@ describe('Redis', () => {
     'is frozen': {
       act: async () => {
         redisGate?.silence();
-        // Twice the time after which a command is given up: the first may belong to a message that is stored already.
+        // Twice the time after which a command is given up: the first may belong to a message that is stored
+        // already.
         await sleep(12_000);
         redisGate?.speak();
       },

@@ -1,4 +1,7 @@
-/** How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows is one trip. */
+/**
+ * How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows
+ * is one trip.
+ */
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
@@ -49,7 +52,8 @@ async function countingProxy(url: string): Promise<{ url: string; close: () => v
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const through = new URL(url);
-  through.port = String((proxy.address() as AddressInfo).port); // A TCP server that listens has an AddressInfo.
+  // A TCP server that listens has an AddressInfo.
+  through.port = String((proxy.address() as AddressInfo).port);
   return { url: through.href, close: () => void proxy.close() };
 }
 

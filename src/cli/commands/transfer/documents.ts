@@ -54,7 +54,8 @@ export const importDocuments: Action = async ({ connect, output, globals }, [fil
       choices,
     ).catch((error: unknown) => {
       if (error instanceof StoaError)
-        printInvalidLines(output, (error.details?.['bad'] ?? []) as DocumentFileReport['bad']); // The server sends this list with the error.
+        // The server sends this list with the error.
+        printInvalidLines(output, (error.details?.['bad'] ?? []) as DocumentFileReport['bad']);
       throw error;
     });
     printInvalidLines(output, report.bad);

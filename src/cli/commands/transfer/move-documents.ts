@@ -1,4 +1,6 @@
-/** `stoa move` where one side is CouchDB, DynamoDB or Firestore: copies the documents, resumable and verified. */
+/**
+ * `stoa move` where one side is CouchDB, DynamoDB or Firestore: copies the documents, resumable and verified.
+ */
 import { createHash } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';

@@ -54,8 +54,8 @@ const placedMax = 32;
 export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
   readonly #operations = new Map<string, Operation>();
   /**
-   * Sorted as of the last range. Most families are never scanned and never sorted. Cursors walk over it, so it
-   * is never changed in place.
+   * Sorted as of the last range. Most families are never scanned and never sorted. Cursors walk over it, so
+   * it is never changed in place.
    */
   #sorted: readonly Write<Operation>[] | undefined;
   /** The keys that were written since. */

@@ -1,4 +1,7 @@
-/** All servers need the same keys for secrets. The database holds a check value of each, by which a wrong ring is noticed at the start. */
+/**
+ * All servers need the same keys for secrets. The database holds a check value of each, by which a wrong ring
+ * is noticed at the start.
+ */
 import { createHmac } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';

@@ -1,4 +1,7 @@
-/** The operator's token where many servers share one database: from the environment, or made at the first start and shown once. */
+/**
+ * The operator's token where many servers share one database: from the environment, or made at the first
+ * start and shown once.
+ */
 import { StoaError } from '../../../core/errors.js';
 import { hashToken, newOperatorToken } from '../../../identity/tokens.js';
 import type { PostgresSql } from '../database/connection.js';

@@ -1,4 +1,6 @@
-/** What PostgreSQL and Redis must be for a Stoa to keep its promises there. Checked before anything is made. */
+/**
+ * What PostgreSQL and Redis must be for a Stoa to keep its promises there. Checked before anything is made.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -17,8 +19,8 @@ import { tableExists, knownStore, tablesPlan } from './tables.js';
 const postgresVersionMin = 16;
 const redisVersionMin = 7;
 /**
- * Leases go by the database's clock, signatures and tokens by the server's. Two servers that differ from the database by
- * no more than this differ from each other by a minute at most.
+ * Leases go by the database's clock, signatures and tokens by the server's. Two servers that differ from the
+ * database by no more than this differ from each other by a minute at most.
  */
 export const clockDifferenceMsMax = 30_000;
 const retryMs = 500;
@@ -32,8 +34,8 @@ export interface Requirements {
 }
 
 /**
- * Refuses databases on which a promise could not be kept, on connections of its own, so that a refusal leaves nothing
- * behind. Answers what a start adds, in sentences.
+ * Refuses databases on which a promise could not be kept, on connections of its own, so that a refusal leaves
+ * nothing behind. Answers what a start adds, in sentences.
  */
 export async function checkRequirements(given: Requirements): Promise<string[]> {
   const untilMs = performance.now() + given.limits.backendStartSecondsMax * 1_000;

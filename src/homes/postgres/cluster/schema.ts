@@ -1,4 +1,7 @@
-/** What all servers of one Stoa share beside its records: its name, the operator's token, keys, the list of servers and MCP sessions. */
+/**
+ * What all servers of one Stoa share beside its records: its name, the operator's token, keys, the list of
+ * servers and MCP sessions.
+ */
 import type { PostgresSql } from '../database/connection.js';
 import { type Migration, migrate } from '../database/migrate.js';
 

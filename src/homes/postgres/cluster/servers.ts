@@ -1,4 +1,7 @@
-/** The servers of one Stoa: each notes every few seconds that it is alive, and what the others must know of it. */
+/**
+ * The servers of one Stoa: each notes every few seconds that it is alive, and what the others must know of
+ * it.
+ */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type PostgresSql, poolUse, query } from '../database/connection.js';

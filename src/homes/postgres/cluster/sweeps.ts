@@ -1,4 +1,7 @@
-/** Work that is due whether or not anybody asks: lapsed leases, silent agents, expired tokens. One server at a time does it, in small steps. */
+/**
+ * Work that is due whether or not anybody asks: lapsed leases, silent agents, expired tokens. One server at a
+ * time does it, in small steps.
+ */
 import type { PostgresSql } from '../database/connection.js';
 import { takeTurn } from '../database/turns.js';
 

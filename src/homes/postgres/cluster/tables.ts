@@ -1,4 +1,7 @@
-/** The tables of all domains before they are made or changed: what is newer than this program, and what a start adds. */
+/**
+ * The tables of all domains before they are made or changed: what is newer than this program, and what a
+ * start adds.
+ */
 import { type PostgresSql, query } from '../database/connection.js';
 import { commitMigrations } from '../commit/schema.js';
 import { dataMigrations } from '../datastore/sql.js';
@@ -49,8 +52,8 @@ export const knownSteps: ReadonlyMap<string, number> = new Map(
 );
 
 /**
- * What a start adds, in sentences. Nothing is changed. Refuses tables of a newer program, and tables of another program
- * under the names of AICQ's.
+ * What a start adds, in sentences. Nothing is changed. Refuses tables of a newer program, and tables of
+ * another program under the names of AICQ's.
  */
 export async function tablesPlan(sql: PostgresSql): Promise<string[]> {
   const done = await migrationsDone(sql);

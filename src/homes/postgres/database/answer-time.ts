@@ -1,4 +1,7 @@
-/** Limits how long PostgreSQL may take to answer. Without it, TCP reports a silent server only after many minutes. */
+/**
+ * Limits how long PostgreSQL may take to answer. Without it, TCP reports a silent server only after many
+ * minutes.
+ */
 import { Socket } from 'node:net';
 import { StoaError } from '../../../core/errors.js';
 
@@ -13,8 +16,8 @@ export interface SocketTarget {
 }
 
 /**
- * A live server ends a late statement itself, so a live server always answers by then. This share of the limit is
- * added before a server counts as silent.
+ * A live server ends a late statement itself, so a live server always answers by then. This share of the
+ * limit is added before a server counts as silent.
  */
 const graceShare = 0.2;
 
@@ -49,7 +52,10 @@ export class AnswerTime {
     return path === false ? socket.connect(port, host) : socket.connect(path);
   };
 
-  /** After a connection that failed, was lost, or reached a server of the wrong role, the next server is tried. */
+  /**
+   * After a connection that failed, was lost, or reached a server of the wrong role, the next server is
+   * tried.
+   */
   #forgetEnded({ host, target_session_attrs: wanted = null }: SocketTarget): void {
     // Under TLS the driver removes all listeners of a socket, so a `close` listener would never be called.
     for (const [socket, index] of this.#sockets) {
@@ -83,15 +89,16 @@ export class AnswerTime {
   }
 
   /**
-   * Calls `onLate` unless the returned function is called in time. Then it also closes every connection that received
-   * no byte for nearly the whole time. The connection of the late answer is one of them. A connection to a live server
-   * is not: that server had to end any statement of the connection within the time, and this sends bytes.
+   * Calls `onLate` unless the returned function is called in time. Then it also closes every connection that
+   * received no byte for nearly the whole time. The connection of the late answer is one of them. A
+   * connection to a live server is not: that server had to end any statement of the connection within the
+   * time, and this sends bytes.
    */
   limit(onLate: (late: StoaError) => void): () => void {
     const seconds = this.secondsMax;
     if (seconds === 0) return () => undefined;
-    // Bytes are compared from a moment after the start, so a statement that another connection starts just before
-    // that moment is ended by a live server before the comparison.
+    // Bytes are compared from a moment after the start, so a statement that another connection starts just
+    // before that moment is ended by a live server before the comparison.
     const untilFirstCountMs = (seconds * 1_000 * graceShare) / 2;
     const silentMs = seconds * 1_000 + untilFirstCountMs;
     let timer = setTimeout(() => {

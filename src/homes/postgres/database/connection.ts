@@ -17,7 +17,10 @@ export interface PostgresOptions {
   connectionsMax?: number;
   /** The default schema, unless `?schema=` in the URL names another. */
   schema?: string;
-  /** The server ends a transaction that is idle for this time, so a client that hangs cannot hold locks forever. */
+  /**
+   * The server ends a transaction that is idle for this time, so a client that hangs cannot hold locks
+   * forever.
+   */
   idleTransactionSecondsMax?: number;
   /** Connections are kept as long as they work, because their sessions hold something, such as locks. */
   keepsSessions?: boolean;
@@ -48,7 +51,10 @@ export function poolUse(sql: PostgresSql): PoolUse {
   return { busy: Math.min(users, total), waiting: Math.max(0, users - total), total };
 }
 
-/** Counts work that has a connection of the pool or waits for one. Statements of a transaction use its connection. */
+/**
+ * Counts work that has a connection of the pool or waits for one. Statements of a transaction use its
+ * connection.
+ */
 async function inPool<T>(sql: Queryable, work: PromiseLike<T>): Promise<T> {
   const pool = pools.get(sql);
   if (pool === undefined) return work;
@@ -85,8 +91,8 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
     backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
     onnotice: () => undefined,
     ...(options.keepsSessions === true && { max_lifetime: null }),
-    // Otherwise the driver queries the types of arrays on each new connection, and if the connection is lost during
-    // that query, nobody catches the error.
+    // Otherwise the driver queries the types of arrays on each new connection, and if the connection is lost
+    // during that query, nobody catches the error.
     fetch_types: false,
     connection: {
       application_name: 'stoa',
@@ -120,7 +126,10 @@ export async function closePostgres(sql: PostgresSql, seconds: number): Promise<
   answerTime?.end();
 }
 
-/** Listens to a channel. `onListen` is called at the start and after each reconnect: notices may have been missed. */
+/**
+ * Listens to a channel. `onListen` is called at the start and after each reconnect: notices may have been
+ * missed.
+ */
 export async function listen(
   sql: PostgresSql,
   channel: string,
@@ -181,8 +190,8 @@ async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: Pr
 
 /** Removes a statement that still waits for a connection, so it is not sent after its caller has given up. */
 function withdraw(pending: { cancel(): void }): void {
-  // The driver sets `state` when it sends a statement. To cancel a sent statement, the driver opens a connection, and
-  // nobody catches the error if that fails.
+  // The driver sets `state` when it sends a statement. To cancel a sent statement, the driver opens a
+  // connection, and nobody catches the error if that fails.
   if (!('state' in pending) || pending.state === null) pending.cancel();
 }
 
@@ -196,9 +205,10 @@ function plainParameter(parameter: Parameter): string | number | boolean | null 
 const endedTransactions = new WeakSet<Queryable>();
 
 /**
- * One attempt of a transaction. If the connection is lost, the driver rejects at once. It would still send later
- * statements of the body, and the ROLLBACK: on the closed socket, which ends the process, or on a connection that
- * another transaction has by now. So after a lost connection, `query` never returns to the body.
+ * One attempt of a transaction. If the connection is lost, the driver rejects at once. It would still send
+ * later statements of the body, and the ROLLBACK: on the closed socket, which ends the process, or on a
+ * connection that another transaction has by now. So after a lost connection, `query` never returns to the
+ * body.
  */
 function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
   const answerTime = answerTimes.get(sql);
@@ -260,8 +270,8 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
 const attemptsMax = 20;
 
 /**
- * Runs a transaction, and runs it again after a conflict with another one. `awaitSent` throws the error of a statement
- * that the body sent without waiting for it: that transaction was rolled back instead of committed.
+ * Runs a transaction, and runs it again after a conflict with another one. `awaitSent` throws the error of a
+ * statement that the body sent without waiting for it: that transaction was rolled back instead of committed.
  */
 export async function transaction<T>(
   sql: PostgresSql,

@@ -3,7 +3,10 @@ import { type PostgresSql, query } from './connection.js';
 
 const checkedEveryMs = 60_000;
 
-/** A column with the database's clock. Put it around a statement that locks: it is read when the locks are held. */
+/**
+ * A column with the database's clock. Put it around a statement that locks: it is read when the locks are
+ * held.
+ */
 export const clockColumn = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS clock_ms';
 
 export class DatabaseClock {
@@ -12,7 +15,10 @@ export class DatabaseClock {
   #offsetMs = 0;
   #checkedMs = 0;
 
-  /** Tests turn the clock with `skewMs`: it is added to this server's clock, and to every reading of the database. */
+  /**
+   * Tests turn the clock with `skewMs`: it is added to this server's clock, and to every reading of the
+   * database.
+   */
   constructor(sql: PostgresSql, skewMs?: () => number) {
     this.#sql = sql;
     this.#skewMs = skewMs;

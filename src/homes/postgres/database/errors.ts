@@ -4,7 +4,10 @@ import { StoaError, messageOf } from '../../../core/errors.js';
 /** The connection is closed, or will be closed soon. */
 export const lostCodes = /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|25P03|57P0[123])/;
 
-/** True for a statement that failed only because an earlier one of its transaction had failed. That error says more. */
+/**
+ * True for a statement that failed only because an earlier one of its transaction had failed. That error says
+ * more.
+ */
 export function isAborted(error: unknown): boolean {
   return codeOf(error instanceof StoaError ? error.cause : error) === '25P02';
 }
@@ -12,13 +15,19 @@ export function isAborted(error: unknown): boolean {
 /** Thrown by the body of a transaction to run again, because data that it relied on has changed. */
 export class TryAgain extends Error {}
 
-/** Serialization failures, deadlocks, and unique or foreign keys that another transaction changed at the same time. */
+/**
+ * Serialization failures, deadlocks, and unique or foreign keys that another transaction changed at the same
+ * time.
+ */
 export function isConcurrency(error: unknown): boolean {
   const code = codeOf(error instanceof StoaError ? error.cause : error);
   return code === '40001' || code === '40P01' || code === '23505' || code === '23503';
 }
 
-/** The server is unreachable, starting, stopping or a standby, ended an idle transaction, or has too many connections. */
+/**
+ * The server is unreachable, starting, stopping or a standby, ended an idle transaction, or has too many
+ * connections.
+ */
 const unavailableCodes =
   /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
 

@@ -12,8 +12,9 @@ export interface Steps {
 }
 
 /**
- * Runs a DELETE or UPDATE until no rows are left. In one statement they would all be locked until its end, and with
- * enough of them it would end at its time limit every time. Rows that somebody else is at are left for the next time.
+ * Runs a DELETE or UPDATE until no rows are left. In one statement they would all be locked until its end,
+ * and with enough of them it would end at its time limit every time. Rows that somebody else is at are left
+ * for the next time.
  */
 export async function inSteps(
   sql: PostgresSql,

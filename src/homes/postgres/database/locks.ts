@@ -1,4 +1,7 @@
-/** All rows of a write are locked first, in one order for all writes: two of them never wait for each other in a ring. */
+/**
+ * All rows of a write are locked first, in one order for all writes: two of them never wait for each other in
+ * a ring.
+ */
 import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import { query } from './connection.js';

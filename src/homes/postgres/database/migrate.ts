@@ -8,9 +8,10 @@ import { type PostgresSql, query, transaction } from './connection.js';
 export type Migration = string | SteppedMigration;
 
 /**
- * Changes a few rows in each transaction, which also stores the position that was reached. If the process is killed,
- * the next start continues from that position. Older programs cannot start once the first step is done. Those that
- * already run stop writing a moment later, so rows that they write until then must be valid for `finish`.
+ * Changes a few rows in each transaction, which also stores the position that was reached. If the process is
+ * killed, the next start continues from that position. Older programs cannot start once the first step is
+ * done. Those that already run stop writing a moment later, so rows that they write until then must be valid
+ * for `finish`.
  */
 export interface SteppedMigration {
   /** Statements that prepare the table before any row is changed. */
@@ -18,8 +19,8 @@ export interface SteppedMigration {
   /** The position before the first row. */
   first: string;
   /**
-   * Changes at most $2 rows after the position $1. Returns the position of the last changed row as `position`:
-   * null, or no row, if no row was left.
+   * Changes at most $2 rows after the position $1. Returns the position of the last changed row as
+   * `position`: null, or no row, if no row was left.
    */
   rewrite: string;
   /** Runs in the transaction that finds no row left. */

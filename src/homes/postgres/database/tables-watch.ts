@@ -1,4 +1,7 @@
-/** Notices that a newer program has changed the tables. This program then writes nothing more: its rows would have the old layout. */
+/**
+ * Notices that a newer program has changed the tables. This program then writes nothing more: its rows would
+ * have the old layout.
+ */
 import type { StoaError } from '../../../core/errors.js';
 import type { PostgresSql } from './connection.js';
 import { newerTables } from './migrate.js';

@@ -13,7 +13,10 @@ export function migrateTurns(sql: PostgresSql): Promise<void> {
 /** Timers fire a little early or late, so a turn is free again shortly before its interval ends. */
 const earlyShare = 0.9;
 
-/** True for one server in each interval. If that server dies, another server gets the turn of the next interval. */
+/**
+ * True for one server in each interval. If that server dies, another server gets the turn of the next
+ * interval.
+ */
 export async function takeTurn(sql: PostgresSql, name: string, intervalMs: number): Promise<boolean> {
   const taken = await query(
     sql,

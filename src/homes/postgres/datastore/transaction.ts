@@ -124,7 +124,10 @@ interface Merged {
   readonly write: { readonly agent: string | null };
 }
 
-/** The statement fails as a conflict, and the write runs again, if another transaction created a row in between. */
+/**
+ * The statement fails as a conflict, and the write runs again, if another transaction created a row in
+ * between.
+ */
 function putRecords(work: Work, merged: readonly Merged[]): void {
   if (merged.length === 0) return;
   const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));

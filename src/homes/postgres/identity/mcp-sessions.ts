@@ -1,4 +1,6 @@
-/** Sessions of MCP clients in PostgreSQL: any server answers a request in a session that another one opened. */
+/**
+ * Sessions of MCP clients in PostgreSQL: any server answers a request in a session that another one opened.
+ */
 import type { Limits } from '../../../core/settings/limits.js';
 import {
   type FoundMcpSession,

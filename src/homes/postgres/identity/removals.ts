@@ -9,7 +9,10 @@ const channel = 'stoa_tokens_removed';
 /** Removed tokens that one notice names; PostgreSQL takes 8,000 bytes. */
 const idsPerNotice = 300;
 
-/** A connection that is frozen looks alive, so a server hears itself through it this often. A beat says when it was sent: one that comes late proves nothing of the time since. */
+/**
+ * A connection that is frozen looks alive, so a server hears itself through it this often. A beat says when
+ * it was sent: one that comes late proves nothing of the time since.
+ */
 const beatWord = 'beat';
 const beatEveryMs = 400;
 const silentMsMax = 1_000;

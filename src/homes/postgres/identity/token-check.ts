@@ -10,8 +10,8 @@ export function tokenOwnerId(id: string): string {
 }
 
 /**
- * An SQL condition on two expressions: the id of a token, and the time. The row is not locked: a revocation that ends
- * before the write begins is seen, and one that runs beside it may come before or after.
+ * An SQL condition on two expressions: the id of a token, and the time. The row is not locked: a revocation
+ * that ends before the write begins is seen, and one that runs beside it may come before or after.
  */
 export function tokenIsLive(id: string, now: string): string {
   return `EXISTS (SELECT FROM registry.owners o JOIN registry.tokens t ON t.user_id = o.user_id AND t.token_id = ${id}

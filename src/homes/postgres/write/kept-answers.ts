@@ -67,7 +67,10 @@ export type DocumentsOf = (sql: Queryable, user: string) => Promise<Usage>;
 /** Documents that are kept elsewhere are counted there, without the answers here. */
 const documentsElsewhere: DocumentsOf = async () => ({ documents: 0, sizeBytes: 0, namespaces: 0 });
 
-/** Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the quota. */
+/**
+ * Keeps the answer. Throws, and so takes the whole write back, where the answer is too large or over the
+ * quota.
+ */
 export async function keepAnswer(
   work: Work,
   caller: Caller,
@@ -85,7 +88,10 @@ export function beginAnswer(work: Work, caller: Caller, idempotency: Idempotency
   return putAnswer(work, caller, idempotency, 'unknown');
 }
 
-/** Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can be taken back. */
+/**
+ * Keeps the answer to a request that a store has carried out: a large one only as a fact, because nothing can
+ * be taken back.
+ */
 export function endAnswer(
   work: Work,
   caller: Caller,

@@ -16,7 +16,10 @@ export class PostgresStep<Result> implements Step<Result> {
     readonly locks: readonly RowName[],
     /** May run again after a conflict: it touches memory only through `work.afterCommit`. */
     readonly run: (work: Work) => Promise<Result>,
-    /** A cheaper way when the step is the whole write, without key, fence and checks. It checks the caller's token itself. */
+    /**
+     * A cheaper way when the step is the whole write, without key, fence and checks. It checks the caller's
+     * token itself.
+     */
     readonly alone?: ((caller: Caller) => Promise<Result>) | undefined,
   ) {}
 

@@ -7,7 +7,9 @@ import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { checkCallerToken } from '../identity/token-check.js';
 
-/** Throws if another holder has the caller's lease. Locks the row of the lease (`FOR SHARE`) until the commit. */
+/**
+ * Throws if another holder has the caller's lease. Locks the row of the lease (`FOR SHARE`) until the commit.
+ */
 export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
 
 export class Work {
@@ -65,7 +67,10 @@ export class Work {
     await this.checkFence();
   }
 
-  /** The time of the write: this server's estimate of the database clock, or the last reading that a step made. */
+  /**
+   * The time of the write: this server's estimate of the database clock, or the last reading that a step
+   * made.
+   */
   get nowMs(): number {
     return this.#nowMs;
   }
@@ -83,8 +88,8 @@ export class Work {
   }
 
   /**
-   * Sends a statement whose answer no step needs. It shares a round trip with the next statements or the commit.
-   * If it fails, the commit becomes a rollback, and the write fails.
+   * Sends a statement whose answer no step needs. It shares a round trip with the next statements or the
+   * commit. If it fails, the commit becomes a rollback, and the write fails.
    */
   send(text: string, parameters: readonly Parameter[] = []): void {
     const sent = query(this.sql, text, parameters);
@@ -124,7 +129,10 @@ export class Work {
     this.#afterCommit.push(act);
   }
 
-  /** Adds the undoing of a change outside the database, for a transaction that is rolled back. `act` must not throw. */
+  /**
+   * Adds the undoing of a change outside the database, for a transaction that is rolled back. `act` must not
+   * throw.
+   */
   afterRollback(act: () => Promise<void>): void {
     this.#afterRollback.push(act);
   }
@@ -132,7 +140,8 @@ export class Work {
   async finish(): Promise<void> {
     await this.#tokenCheck;
     for (const statements of this.#beforeCommit) await statements();
-    // The last statement, with all row locks held: two writes to one object have their feed rows in the same order.
+    // The last statement, with all row locks held: two writes to one object have their feed rows in the same
+    // order.
     if (this.#changes.length > 0)
       this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(this.#changes)]);
   }

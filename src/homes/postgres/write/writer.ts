@@ -1,4 +1,7 @@
-/** Writes of the PostgreSQL home: key, token, fence, checks, steps, kept answer and feed in one database transaction. */
+/**
+ * Writes of the PostgreSQL home: key, token, fence, checks, steps, kept answer and feed in one database
+ * transaction.
+ */
 import type { Caller } from '../../../core/caller.js';
 import type { Idempotency } from '../../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../../core/write.js';
@@ -20,7 +23,10 @@ export interface PostgresWriterOptions {
   readonly clock: DatabaseClock;
   /** Called in the transaction of every write of a caller that shows a fencing number, after its steps. */
   readonly checkFence: CheckFence;
-  /** Kept answers count against a user's bytes, together with these documents. Missing where another database has them. */
+  /**
+   * Kept answers count against a user's bytes, together with these documents. Missing where another database
+   * has them.
+   */
   readonly documentsOf?: DocumentsOf | undefined;
   /** Throws if this program must not write any more. */
   readonly checkTables: () => void;
@@ -188,7 +194,8 @@ export class PostgresWriter implements Writer {
     await runPart('check', checks);
     const results = await runPart('step', steps);
     await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
-    // After the steps: one of them may lock the same row for an update, and two writes that first share it would wait for each other.
+    // After the steps: one of them may lock the same row for an update, and two writes that first share it
+    // would wait for each other.
     await work.checkFence();
     await work.finish();
     return results;

@@ -1,4 +1,7 @@
-/** The one writer of the PostgreSQL home: kept answers, fences and turns, over what any number of servers share. */
+/**
+ * The one writer of the PostgreSQL home: kept answers, fences and turns, over what any number of servers
+ * share.
+ */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
 import { StoaError } from '../../../../src/core/errors.js';

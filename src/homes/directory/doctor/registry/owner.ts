@@ -1,4 +1,7 @@
-/** Questions of several checks of the registry: whether an agent exists, and whether a stored count is correct. */
+/**
+ * Questions of several checks of the registry: whether an agent exists, and whether a stored count is
+ * correct.
+ */
 import { type Found, eachRow, type turn, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
