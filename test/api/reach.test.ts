@@ -89,7 +89,8 @@ test('every operation has a command, or is listed with the reason why not', () =
   // Plain calls come from the table.
   expect(derived.size).toBeGreaterThanOrEqual(60);
   const folder = fileURLToPath(new URL('../../src/cli/commands', import.meta.url));
-  const written = readdirSync(folder)
+  const written = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
     .map((file) => readFileSync(join(folder, file), 'utf8'))
     .join('\n');
   const hasCommand = (name: string): boolean => derived.has(name) || written.includes(`'${name}'`);

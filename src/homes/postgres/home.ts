@@ -282,8 +282,10 @@ export class PostgresHome implements Home {
   async liveLeases(): Promise<number> {
     const [row] = await query<{ live: string }>(
       this.#base.sql,
-      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp())
-        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL AND expires_at > clock_timestamp()) AS live`,
+      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL
+        AND lease_expires_at > clock_timestamp())
+        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL
+          AND expires_at > clock_timestamp()) AS live`,
     );
     return Number(row?.live ?? 0);
   }

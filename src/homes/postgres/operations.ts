@@ -28,7 +28,8 @@ export interface PostgresOperationsOptions {
 
 /** The schemas of a Stoa, and the tables that the seeds put beside them. */
 const ownTables = `n.nspname IN ('cluster', 'feed', 'identity', 'messaging', 'registry', 'workspaces')
-  OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox'))`;
+  OR (n.nspname = current_schema() AND
+    c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox'))`;
 
 export class PostgresOperations implements OperationsPort {
   readonly backupDirectory = '';
@@ -77,7 +78,8 @@ export class PostgresOperations implements OperationsPort {
       this.#options.sql,
       `SELECT n.nspname || '.' || c.relname AS family, greatest(c.reltuples, 0)::bigint AS entries,
         pg_total_relation_size(c.oid) AS size_bytes
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND (${ownTables})`,
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r'
+          AND (${ownTables})`,
     );
     return {
       sizeBytes: rows.reduce((sum, { size_bytes }) => sum + Number(size_bytes), 0),
@@ -102,7 +104,9 @@ export class PostgresOperations implements OperationsPort {
 
   backup(): never {
     throw new StoaError('unsupported', 'PostgreSQL keeps this Stoa, so its own tools back it up.', {
-      fix: 'Use pg_dump, or a base backup with archived logs for point-in-time recovery. Redis needs "appendonly yes". See docs/cluster.md.',
+      fix:
+        'Use pg_dump, or a base backup with archived logs for point-in-time recovery. Redis needs ' +
+        '"appendonly yes". See docs/cluster.md.',
     });
   }
 

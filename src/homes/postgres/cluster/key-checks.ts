@@ -20,7 +20,8 @@ export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void
   if (missing.length > 0)
     throw new StoaError(
       'invalid_config',
-      `STOA_SECRET_KEYS does not hold the key ${missing.map(([id]) => id).join(', ')} that this database uses.`,
+      `STOA_SECRET_KEYS does not hold the key ${missing.map(([id]) => id).join(', ')} that this ` +
+        'database uses.',
       {
         fix: 'Set STOA_SECRET_KEYS to the same keys on every server; further keys after them do no harm.',
       },

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
+import { clockSql } from '../database/database-clock.js';
 import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
 import {
   type RedisConnection,
@@ -83,7 +84,7 @@ async function checkPostgres(sql: PostgresSql): Promise<void> {
     sql,
     `SELECT current_setting('server_version_num') AS version, pg_is_in_recovery() AS standby,
       current_setting('default_transaction_read_only') AS read_only,
-      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms`,
+      ${clockSql} AS now_ms`,
   );
   const version = Math.floor(Number(server?.version ?? 0) / 10_000);
   if (version < postgresVersionMin)
@@ -105,7 +106,9 @@ function checkClock(sentMs: number, databaseMs: number, answeredMs: number): voi
   if (Math.abs(aheadMs) <= clockDifferenceMsMax) return;
   throw new StoaError(
     'invalid_config',
-    `The clock of this server is ${Math.round(Math.abs(aheadMs) / 1_000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's. At most ${clockDifferenceMsMax / 1_000} s are allowed (clockDifferenceMsMax).`,
+    `The clock of this server is ${Math.round(Math.abs(aheadMs) / 1_000)} s ` +
+      `${aheadMs > 0 ? 'ahead of' : 'behind'} the database's. At most ${clockDifferenceMsMax / 1_000} s ` +
+      'are allowed (clockDifferenceMsMax).',
     { fix: 'Set the clocks of both machines with NTP.' },
   );
 }
@@ -124,7 +127,8 @@ async function checkRedis({ commands, isCluster }: RedisConnection): Promise<voi
   if (policy !== undefined && policy !== 'noeviction')
     throw new StoaError(
       'unsupported',
-      `Redis has the maxmemory-policy "${policy}"${isCluster ? ' on at least one node' : ''}. With it a full Redis drops messages.`,
+      `Redis has the maxmemory-policy "${policy}"${isCluster ? ' on at least one node' : ''}. With it ` +
+        'a full Redis drops messages.',
       { fix: 'Set "maxmemory-policy noeviction" on every node.' },
     );
 }

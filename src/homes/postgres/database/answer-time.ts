@@ -107,7 +107,7 @@ export class AnswerTime {
         const silence = Object.assign(new Error(`no answer within ${seconds} s`), { code: 'ETIMEDOUT' });
         onLate(
           new StoaError('backend_unavailable', `PostgreSQL did not answer within ${seconds} s.`, {
-            fix: 'Check that the server runs and can be reached. pg_stat_activity shows what its statements wait for.',
+            fix: 'Check that the server runs and can be reached. See in pg_stat_activity what its statements wait for.',
             cause: silence,
           }),
         );

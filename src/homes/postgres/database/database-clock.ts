@@ -1,13 +1,13 @@
-/** The time of the database: servers that share one agree on it, whatever their own clocks say. */
+/** The clock of the database, which all servers share. Their own clocks may differ. */
 import { type PostgresSql, query } from './connection.js';
 
 const checkedEveryMs = 60_000;
 
-/**
- * A column with the database's clock. Put it around a statement that locks: it is read when the locks are
- * held.
- */
-export const clockColumn = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS clock_ms';
+/** The database's clock in SQL, in milliseconds since 1970. */
+export const clockSql = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+
+/** The clock as a column of the statement around one that locks rows: it is read when the rows are locked. */
+export const clockColumn = `${clockSql} AS clock_ms`;
 
 export class DatabaseClock {
   readonly #sql: PostgresSql;
@@ -24,22 +24,22 @@ export class DatabaseClock {
     this.#skewMs = skewMs;
   }
 
-  /** This server's estimate, without asking. */
+  /** This server's estimate of the database clock, without a query. */
   nowMs(): number {
     return Date.now() + (this.#skewMs?.() ?? this.#offsetMs);
   }
 
-  /** A time that the database has read. */
+  /** The time for a reading of the database clock. */
   ofReading(databaseMs: number): number {
     return databaseMs + this.skewMs;
   }
 
-  /** How far the times of this clock are from the database's; zero but in tests. */
+  /** The difference between this clock and the database's; 0 except in tests. */
   get skewMs(): number {
     return this.#skewMs?.() ?? 0;
   }
 
-  /** Asks the database where that was long ago, or never. */
+  /** Reads the database clock if the last reading is old or missing. */
   async refresh(): Promise<void> {
     const askedMs = Date.now();
     if (askedMs - this.#checkedMs <= checkedEveryMs) return;

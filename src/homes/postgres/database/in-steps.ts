@@ -21,6 +21,8 @@ export async function inSteps(
   statement: string,
   { table, where, parameters = [], rowsMax, isOver }: Steps,
 ): Promise<void> {
-  const step = `${statement} WHERE ctid = ANY(ARRAY(SELECT ctid FROM ${table} WHERE ${where} LIMIT ${rowsMax} FOR UPDATE SKIP LOCKED)) RETURNING 1`;
+  const step = `${statement}
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM ${table} WHERE ${where} LIMIT ${rowsMax} FOR UPDATE SKIP LOCKED))
+    RETURNING 1`;
   while (!isOver() && (await query(sql, step, parameters)).length === rowsMax);
 }

@@ -2,6 +2,7 @@
 import type { TransactionSql } from 'postgres';
 import { StoaError } from '../../../core/errors.js';
 import { limitDefinitions } from '../../../core/settings/limits.js';
+import { lockSql } from './advisory-locks.js';
 import { type PostgresSql, query, transaction } from './connection.js';
 
 /** The statements of one transaction, or a change of more rows than one transaction should change. */
@@ -93,7 +94,7 @@ async function runNext(tx: TransactionSql, plan: Plan): Promise<boolean> {
   // A change of a large table may take longer than the limit of other statements.
   await query(tx, 'SET LOCAL statement_timeout = 0');
   // The lock ends with the transaction. A second server then finds the work done, or does the next step.
-  await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_migrations'))");
+  await query(tx, lockSql('migrations'));
   await query(
     tx,
     `CREATE TABLE IF NOT EXISTS ${table} (

@@ -16,7 +16,7 @@ import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
 import { wholeUsage } from '../write/kept-answers.js';
-import { lockUser } from '../database/locks.js';
+import { lockUser } from '../write/row-locks.js';
 import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { query } from '../database/connection.js';
@@ -133,7 +133,8 @@ function putRecords(work: Work, merged: readonly Merged[]): void {
   const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));
   const insert = insertStatement(merged.length, 'WHERE d.version = excluded.version - 1');
   work.send(
-    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length}) FROM written`,
+    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length})
+      FROM written`,
     parameters,
   );
 }

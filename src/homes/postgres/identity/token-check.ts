@@ -14,7 +14,8 @@ export function tokenOwnerId(id: string): string {
  * that ends before the write begins is seen, and one that runs beside it may come before or after.
  */
 export function tokenIsLive(id: string, now: string): string {
-  return `EXISTS (SELECT FROM registry.owners o JOIN registry.tokens t ON t.user_id = o.user_id AND t.token_id = ${id}
+  return `EXISTS (SELECT FROM registry.owners o
+    JOIN registry.tokens t ON t.user_id = o.user_id AND t.token_id = ${id}
     WHERE o.id = 'token:' || ${id} AND (t.expires_at IS NULL OR t.expires_at > ${now}))`;
 }
 

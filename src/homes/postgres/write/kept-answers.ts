@@ -3,8 +3,9 @@ import type { Caller } from '../../../core/caller.js';
 import { type Idempotency, checkAnswerBytes } from '../../../core/idempotency.js';
 import { type Withheld, repeatedAnswer } from '../../../core/kept-answer.js';
 import { type Usage, checkQuota, hasQuota } from '../../../datastore/quota.js';
+import { lockKeySql } from '../database/advisory-locks.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
-import { lockUser } from '../database/locks.js';
+import { lockUser } from './row-locks.js';
 import { type Migration, migrate } from '../database/migrate.js';
 import type { Work } from './work.js';
 
@@ -33,7 +34,7 @@ export function migrateAnswers(sql: PostgresSql): Promise<void> {
 /** Two requests with one key wait for each other here. */
 export async function lockAnswer(work: Work, idempotency: Idempotency | null | undefined): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
-  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 7))', [keyOf(idempotency)]);
+  await work.rows(lockKeySql('answer'), [keyOf(idempotency)]);
 }
 
 /** What was answered under the key before, or undefined. Throws where the key came with another request. */
@@ -45,7 +46,8 @@ export async function findAnswer(
   if (idempotency === null || idempotency === undefined) return undefined;
   const [kept] = await query<{ fingerprint: string; results: string | null; withheld: Withheld | null }>(
     sql,
-    'SELECT fingerprint, results, withheld FROM kept_answers WHERE user_id = $1 AND key = $2 AND expires_at > clock_timestamp()',
+    `SELECT fingerprint, results, withheld FROM kept_answers WHERE user_id = $1 AND key = $2
+      AND expires_at > clock_timestamp()`,
     [user, keyOf(idempotency)],
   );
   if (kept === undefined) return undefined;
@@ -149,7 +151,8 @@ export async function wholeUsage(sql: Queryable, user: string, documentsOf: Docu
 async function keptBytes(sql: Queryable, user: string): Promise<number> {
   const [kept] = await query<{ bytes: string }>(
     sql,
-    'SELECT coalesce(sum(size_bytes), 0) AS bytes FROM kept_answers WHERE user_id = $1 AND expires_at > clock_timestamp()',
+    `SELECT coalesce(sum(size_bytes), 0) AS bytes FROM kept_answers WHERE user_id = $1
+      AND expires_at > clock_timestamp()`,
     [user],
   );
   return Number(kept?.bytes ?? 0);

@@ -12,7 +12,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import { inSteps } from '../database/in-steps.js';
 import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } from './kept-answers.js';
-import { lockRows } from '../database/locks.js';
+import { lockRows } from './row-locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { migrateTurns, takeTurn } from '../database/turns.js';
 import { type CheckFence, Work } from './work.js';

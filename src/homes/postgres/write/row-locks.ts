@@ -1,14 +1,12 @@
-/**
- * All rows of a write are locked first, in one order for all writes: two of them never wait for each other in
- * a ring.
- */
+/** A write of several steps locks all its rows first, in one order for all writes: they never deadlock. */
 import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
-import { query } from './connection.js';
-import type { PostgresStep } from '../write/step.js';
-import type { Work } from '../write/work.js';
+import { lockKeySql, lockNumber } from '../database/advisory-locks.js';
+import { query } from '../database/connection.js';
+import type { PostgresStep } from './step.js';
+import type { Work } from './work.js';
 
-/** Names share this many locks: a database holds a few thousand for all its connections. */
+/** Names share this many locks, because a database has room for a few thousand in all. */
 const lockBuckets = 4_096;
 
 /** A row that does not exist cannot be locked, so names are locked, whether the row exists or not. */
@@ -17,14 +15,14 @@ export async function lockRows(work: Work, steps: readonly PostgresStep<unknown>
   const buckets = [...new Set(names.map(bucketOf))].toSorted((a, b) => a - b);
   if (buckets.length === 0) return;
   await work.rows(
-    "SELECT pg_advisory_xact_lock(hashtext('stoa_write'), bucket) FROM unnest($1::int[]) AS bucket",
+    `SELECT pg_advisory_xact_lock(${lockNumber('writeBucket')}, bucket) FROM unnest($1::int[]) AS bucket`,
     [buckets.map(String)],
   );
 }
 
-/** Holds the sums of what a user has until the transaction ends. */
+/** Keeps other writes from changing the sums of a user until the transaction ends. */
 export async function lockUser(tx: TransactionSql, user: string): Promise<void> {
-  await query(tx, 'SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [user]);
+  await query(tx, lockKeySql('userSums'), [user]);
 }
 
 function bucketOf(text: string): number {
