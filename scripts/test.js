@@ -1,4 +1,7 @@
-/** `npm test [-- vitest arguments]`: installs and starts the programs that the suites need, runs the suites, and lists the servers they used. */
+/**
+ * `npm test [-- vitest arguments]`: installs and starts the programs that the suites need, runs the suites,
+ * and lists the servers they used.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -30,7 +33,8 @@ await build();
 
 rmSync(reportDirectory, { recursive: true, force: true });
 const given = process.argv.slice(2);
-// The runner holds the emulators, which make very many objects that live for a moment: with this room for them instead of 16 MiB they take a seventh less time.
+// The runner holds the emulators, which make very many objects that live for a moment: with this room for
+// them instead of 16 MiB they take a seventh less time.
 const flags = ['--max-semi-space-size=64'];
 const vitest = join(testDirectory, 'node_modules', 'vitest', 'vitest.mjs');
 /** With more failed suites the cause is not chance, and none runs again. */

@@ -1,4 +1,7 @@
-/** How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows is one trip. */
+/**
+ * How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows
+ * is one trip.
+ */
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
@@ -9,8 +12,8 @@ import {
   closePostgres,
   openPostgres,
   query,
-} from '../../../src/homes/postgres/connection.js';
-import { DatabaseClock } from '../../../src/homes/postgres/database-clock.js';
+} from '../../../src/homes/postgres/database/connection.js';
+import { DatabaseClock } from '../../../src/homes/postgres/database/database-clock.js';
 import {
   type PostgresDataStore,
   openPostgresDataStore,
@@ -18,7 +21,7 @@ import {
 import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
 import { migrateRegistry } from '../../../src/homes/postgres/registry/schema.js';
 import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/workspaces.js';
-import { PostgresWriter } from '../../../src/homes/postgres/writer.js';
+import { PostgresWriter } from '../../../src/homes/postgres/write/writer.js';
 import { openSecrets } from '../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../src/workspaces/service.js';
 import { sharedPostgres } from '../../servers/shared.js';
@@ -60,7 +63,8 @@ async function countingProxy(url: string): Promise<{ url: string; close: () => v
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const through = new URL(url);
-  through.port = String((proxy.address() as AddressInfo).port); // A TCP server that listens has an AddressInfo.
+  // A TCP server that listens has an AddressInfo.
+  through.port = String((proxy.address() as AddressInfo).port);
   return { url: through.href, close: () => void proxy.close() };
 }
 

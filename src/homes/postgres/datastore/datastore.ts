@@ -21,13 +21,13 @@ import {
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
-import { wholeUsage } from '../kept-answers.js';
+import { wholeUsage } from '../write/kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
-import { PostgresStep, type RowName } from '../step.js';
-import type { Work } from '../work.js';
-import type { PostgresWriter } from '../writer.js';
+import { PostgresStep, type RowName } from '../write/step.js';
+import type { Work } from '../write/work.js';
+import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import type { PostgresSql } from '../connection.js';
+import type { PostgresSql } from '../database/connection.js';
 import { AccessWrites } from './access.js';
 import { documentsOf, mergeCounts } from './counts.js';
 import { DocumentReads } from './reads.js';
@@ -40,8 +40,8 @@ import {
   restoreDocuments,
   writeDocuments,
 } from './transaction.js';
-import { migrate } from '../migrate.js';
-import { takeTurn } from '../turns.js';
+import { migrate } from '../database/migrate.js';
+import { takeTurn } from '../database/turns.js';
 
 export interface PostgresDataStoreOptions {
   readonly limits: Limits;

@@ -15,11 +15,11 @@ import {
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
-import { wholeUsage } from '../kept-answers.js';
-import { lockUser } from '../locks.js';
-import type { Work } from '../work.js';
+import { wholeUsage } from '../write/kept-answers.js';
+import { lockUser } from '../write/row-locks.js';
+import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { query } from '../connection.js';
+import { query } from '../database/connection.js';
 import { agentsStatement, recordAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import {
@@ -151,13 +151,17 @@ interface Merged {
   readonly write: { readonly agent: string | null };
 }
 
-/** The statement fails as a conflict, and the write runs again, if another transaction created a row in between. */
+/**
+ * The statement fails as a conflict, and the write runs again, if another transaction created a row in
+ * between.
+ */
 function putRecords(work: Work, merged: readonly Merged[]): void {
   if (merged.length === 0) return;
   const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));
   const insert = insertStatement(merged.length, 'WHERE d.version = excluded.version - 1');
   work.send(
-    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length}) FROM written`,
+    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length})
+      FROM written`,
     parameters,
   );
 }

@@ -9,7 +9,7 @@ import type {
   Workspace,
 } from '../../../workspaces/model.js';
 import type { ListRequest, Listed, NamedListRequest, Owner } from '../../../workspaces/port.js';
-import { type Parameter, type Queryable, query } from '../connection.js';
+import { type Parameter, type Queryable, query } from '../database/connection.js';
 import {
   type Row,
   type Table,

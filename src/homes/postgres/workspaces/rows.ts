@@ -1,6 +1,6 @@
 /** Converts records of workspaces to rows and back. Statements are made from the table definitions below. */
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
-import type { Parameter } from '../connection.js';
+import type { Parameter } from '../database/connection.js';
 
 /** The type of a column. In a record, a time is ISO 8601 text and JSON is a parsed value. */
 type Kind = 'text' | 'number' | 'time' | 'json';

@@ -11,8 +11,9 @@ import {
   stepsToEnd,
 } from '../../../workspaces/sessions.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
-import { type Queryable, query } from '../connection.js';
-import { clockColumn } from '../database-clock.js';
+import { lockKeySql } from '../database/advisory-locks.js';
+import { type Queryable, query } from '../database/connection.js';
+import { clockColumn } from '../database/database-clock.js';
 import { findProject, workspaceOfProject } from './project-verbs.js';
 import {
   type Row,
@@ -176,7 +177,7 @@ async function moveTo(
   const after = moveSession(session, to, work.nowMs);
   if (holdsSlot(to) && !holdsSlot(session.status)) {
     // Only one session of a project can become active at a time.
-    await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 3))', [session.project_id]);
+    await work.rows(lockKeySql('activeSession'), [session.project_id]);
     const holder = await activeSession(work.sql, path.ownerId, session.project_id, true);
     if (holder !== null && options.takeover !== true) throw slotTaken(holder);
     if (holder !== null) await endSession(work, { ...path, session: holder }, 'takeover');
