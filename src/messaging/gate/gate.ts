@@ -30,7 +30,7 @@ const minute = 60;
 const unblockedMs = 1_000;
 /**
  * How long a request under /v1 waits for the list of blocked addresses. If the list cannot be read, or not within
- * this time, the request continues: most of /v1 works without Redis, and a block is no permission check.
+ * this time, the request continues: most of /v1 works without Redis, and a block is not a permission check.
  */
 const blockLookupWaitMs = 1_000;
 const addressesKeptMax = 10_000;
