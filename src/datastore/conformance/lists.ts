@@ -173,10 +173,13 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     await refusedWith('too_large', () => data.setMany(caller, 'n', many));
   });
 
-  test('more than 10,000 keys are listed, read and cleared to the last', async () => {
+  // 4,000 documents are more than one page of every database: DynamoDB's has 1 MiB.
+  const steps = context.target.size === 'small' ? 7 : 19;
+  const total = 550 + steps * 500;
+  test(`${total.toLocaleString('en')} keys are listed, read and cleared to the last`, async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
-    const keys = Array.from({ length: 10_050 }, (_, index) => `key-${String(index).padStart(5, '0')}`);
+    const keys = Array.from({ length: total }, (_, index) => `key-${String(index).padStart(5, '0')}`);
     await data.setMany(
       caller,
       'large',
@@ -185,7 +188,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     // The rest is imported, because some databases take single writes only one request at a time.
     const example = (await data.listDocuments(caller, 'large', { limit: 1 })).items[0];
     assert.ok(example !== undefined);
-    const starts = Array.from({ length: 19 }, (_, index) => 550 + index * 500);
+    const starts = Array.from({ length: steps }, (_, index) => 550 + index * 500);
     await inParallel(starts, 4, (start) =>
       data.transfer.write(
         operatorCaller(),
