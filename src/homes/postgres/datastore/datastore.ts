@@ -35,6 +35,7 @@ import { dataMigrations } from './sql.js';
 import { PlainSets, isPlainSet, nameOf } from './plain-sets.js';
 import {
   type TransactionWork,
+  readDocumentsAhead,
   requireDocumentVersion,
   restoreDocuments,
   writeDocuments,
@@ -125,6 +126,10 @@ export class PostgresDataStore implements DataPort {
         read: await this.#readFrom(work, scope, batch.gets),
       }),
       isPlain ? (caller) => this.#setPlain(caller, scope, batch.sets) : undefined,
+      this.#readAhead(
+        scope,
+        [...batch.sets, ...batch.deletes].map(({ key }) => key),
+      ),
     );
   }
 
@@ -134,14 +139,20 @@ export class PostgresDataStore implements DataPort {
       return succeeded(sets[0]);
     };
     // Writers of this process wait in a queue, so that they do not block all connections for one row.
-    return new PostgresStep([lockOf(scope, key)], run, (caller) =>
-      this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
+    return new PostgresStep(
+      [lockOf(scope, key)],
+      run,
+      (caller) => this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
+      this.#readAhead(scope, [key]),
     );
   }
 
   requireVersion(scope: Scope, key: string, version: number): PostgresStep<void> {
-    return new PostgresStep([lockOf(scope, key)], (work) =>
-      requireDocumentVersion(work, scope, key, version),
+    return new PostgresStep(
+      [lockOf(scope, key)],
+      (work) => requireDocumentVersion(work, scope, key, version),
+      undefined,
+      this.#readAhead(scope, [key]),
     );
   }
 
@@ -239,6 +250,11 @@ export class PostgresDataStore implements DataPort {
   /** Settles unconfirmed read counts. The pool is closed by the home. */
   async close(): Promise<void> {
     await this.#access.settle().catch((error: unknown) => this.#onError(error, 'recording read counts'));
+  }
+
+  /** With a quota the user is locked before the documents. */
+  #readAhead(scope: Scope, keys: readonly string[]): ((work: Work) => void) | undefined {
+    return this.#hasQuota ? undefined : (work) => readDocumentsAhead(work, scope, keys);
   }
 
   async #writeIn(work: Work, scope: Scope, documents: TransactionWork): Promise<BatchResult> {

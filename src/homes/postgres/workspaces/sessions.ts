@@ -15,7 +15,16 @@ import { lockKeySql } from '../database/advisory-locks.js';
 import { type Queryable, query } from '../database/connection.js';
 import { clockColumn } from '../database/database-clock.js';
 import { findProject, workspaceOfProject } from './project-verbs.js';
-import { type Row, insertRecord, recordOf, rowAt, selected, sessionTable, updateRecord } from './rows.js';
+import {
+  type Row,
+  insertRecord,
+  joinOne,
+  recordOf,
+  rowAt,
+  selected,
+  sessionTable,
+  updateRecord,
+} from './rows.js';
 import type { WorkspacesWork } from './work.js';
 
 /** A session with the ids of its project and owner. */
@@ -25,8 +34,10 @@ export interface SessionPath {
   ownerId: string;
 }
 
-const joined = `workspaces.sessions s
-  JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id ${workspaceOfProject}`;
+/** Joins the project and the workspace of a session `s`. */
+export const sessionParents = `${joinOne('p', 'projects', 'owner_id = s.owner_id AND id = s.project_id')}
+  ${workspaceOfProject}`;
+const joined = `workspaces.sessions s ${sessionParents}`;
 /** Excludes sessions that are deleted or being purged, or whose project or workspace is deleted. */
 export const visible = 'NOT s.removed AND p.deleted_at IS NULL AND w.deleted_at IS NULL';
 

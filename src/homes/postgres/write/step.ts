@@ -21,6 +21,11 @@ export class PostgresStep<Result> implements Step<Result> {
      * token itself.
      */
     readonly alone?: ((caller: Caller) => Promise<Result>) | undefined,
+    /**
+     * Sends the statement that locks and reads the rows in `locks`, for `run` to find. Of the steps of one write,
+     * those whose rows no other step names read ahead, all in one round trip.
+     */
+    readonly readAhead?: ((work: Work) => void) | undefined,
   ) {}
 
   map<Shown>(show: (result: Result) => Shown): PostgresStep<Shown> {
@@ -29,6 +34,7 @@ export class PostgresStep<Result> implements Step<Result> {
       this.locks,
       async (work) => show(await this.run(work)),
       alone && (async (caller) => show(await alone(caller))),
+      this.readAhead,
     );
   }
 
@@ -46,6 +52,7 @@ export class PostgresStep<Result> implements Step<Result> {
         return result;
       },
       alone && (async (caller) => acted(await alone(caller))),
+      this.readAhead,
     );
   }
 }

@@ -179,7 +179,7 @@ export class PostgresWriter implements Writer {
       return before;
     }
     // A write of one step locks its rows itself.
-    if (checks.length + steps.length > 1) await lockRows(work, [...checks, ...steps]);
+    if (checks.length + steps.length > 1) lockRows(work, [...checks, ...steps]);
     const runPart = async (part: Refused['part'], parts: readonly PostgresStep<unknown>[]) => {
       const results: unknown[] = [];
       for (const [index, one] of parts.entries()) {

@@ -35,12 +35,12 @@ export async function claimTask(
   const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
   const [row] = await work.rows(
     `SELECT ${taskColumns}, ${clockColumn} FROM (
-        SELECT t.id FROM workspaces.tasks t
-        WHERE t.owner_id = $1 AND t.project_id = $2 AND t.status = 'pending' AND t.blockers = 0
-          AND NOT EXISTS (SELECT 1 FROM workspaces.sessions s
-            WHERE s.owner_id = t.owner_id AND s.id = t.session_id AND s.removed)
-        ORDER BY t.priority DESC, t.created_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
-      ) first JOIN workspaces.tasks t ON t.owner_id = $1 AND t.id = first.id ${taskParents} WHERE ${visible}`,
+        SELECT r.* FROM workspaces.tasks r
+        WHERE r.owner_id = $1 AND r.project_id = $2 AND r.status = 'pending' AND r.blockers = 0
+          AND NOT (SELECT s.removed FROM workspaces.sessions s
+            WHERE s.owner_id = r.owner_id AND s.id = r.session_id LIMIT 1)
+        ORDER BY r.priority DESC, r.created_at, r.id LIMIT 1 FOR UPDATE OF r SKIP LOCKED
+      ) t ${taskParents} WHERE ${visible}`,
     [ownerId, projectId],
   );
   if (row === undefined) {
@@ -121,9 +121,12 @@ export async function requireClaim(
 /** Makes tasks with an expired lease ready again. Returns how many expired leases were found. */
 export async function returnExpired(work: WorkspacesWork, limit: number): Promise<number> {
   const rows = await work.rows(
-    `SELECT expired.*, ${clockColumn} FROM (SELECT ${taskColumns} FROM ${joinedTasks}
-      WHERE l.holder IS NOT NULL AND l.expires_at <= ${work.clockSql} AND t.status = 'running'
-      ORDER BY l.expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) expired`,
+    `SELECT expired.*, ${clockColumn} FROM (
+        SELECT ${taskColumns} FROM (
+            SELECT owner_id, task_id FROM workspaces.leases
+            WHERE holder IS NOT NULL AND expires_at <= ${work.clockSql} ORDER BY expires_at LIMIT ${limit}
+          ) due JOIN workspaces.tasks t ON t.owner_id = due.owner_id AND t.id = due.task_id ${taskParents}
+        WHERE t.status = 'running' FOR UPDATE OF t SKIP LOCKED) expired`,
   );
   work.readClock(rows.at(-1));
   for (const row of rows) {

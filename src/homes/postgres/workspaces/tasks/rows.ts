@@ -9,9 +9,9 @@ import type * as rules from '../../../../workspaces/tasks/tasks.js';
 import { notFound } from '../../../../workspaces/workspaces.js';
 import { type Queryable, query } from '../../database/connection.js';
 import { clockColumn } from '../../database/database-clock.js';
-import { workspaceOfProject } from '../project-verbs.js';
 import {
   type Row,
+  joinOne,
   leaseColumns,
   leaseOf,
   recordOf,
@@ -20,7 +20,7 @@ import {
   sessionTable,
   taskTable,
 } from '../rows.js';
-import { type SessionPath, visible } from '../sessions.js';
+import { type SessionPath, sessionParents, visible } from '../sessions.js';
 import type { WorkspacesWork } from '../work.js';
 
 /** A task with its lease and the records above it. */
@@ -31,9 +31,9 @@ export interface TaskPath extends SessionPath {
 export const taskColumns = `${selected('t', taskTable)}, ${selected('s', sessionTable)}, ${leaseColumns},
   t.project_id, t.owner_id`;
 /** Joins the session, project, workspace and lease of a task `t`. */
-export const taskParents = `JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
-  JOIN workspaces.projects p ON p.owner_id = t.owner_id AND p.id = t.project_id ${workspaceOfProject}
-  LEFT JOIN workspaces.leases l ON l.owner_id = t.owner_id AND l.task_id = t.id`;
+const sessionOfTask = joinOne('s', 'sessions', 'owner_id = t.owner_id AND id = t.session_id');
+const leaseOfTask = joinOne('l', 'leases', 'owner_id = t.owner_id AND task_id = t.id', 'LEFT JOIN');
+export const taskParents = `${sessionOfTask} ${sessionParents} ${leaseOfTask}`;
 export const joinedTasks = `workspaces.tasks t ${taskParents}`;
 
 /**
