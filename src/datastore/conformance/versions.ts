@@ -25,7 +25,7 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
     assert.equal(await data.get(caller, 'n', 'k'), undefined);
   });
 
-  test('of many writers that expect the same version exactly one succeeds', async () => {
+  test('exactly one of many writers that expect the same version succeeds', async () => {
     const services = [await context.service(), await context.another()];
     const caller = context.caller(context.newUser());
     const attempts = Array.from({ length: 16 }, (_, index) =>
@@ -80,7 +80,7 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
     await refusedWith('version_conflict', () => data.increment(caller, 'n', 'number', 1, { ifVersion: 7 }));
   });
 
-  test('an update function runs again when somebody else was faster', async () => {
+  test('an update function runs again after a concurrent write', async () => {
     const [here, there] = [await context.service(), await context.another()];
     const caller = context.caller(context.newUser());
     await here.set(caller, 'n', 'k', { seen: [] });
@@ -129,7 +129,7 @@ export function versionTests(test: RegisterTest, context: ConformanceContext): v
     }
   });
 
-  test('what has expired is swept', async () => {
+  test('expired documents are removed', async () => {
     const data = await context.service();
     if (data.port.sweepExpired === undefined) return;
     const caller = context.caller(context.newUser());
