@@ -97,7 +97,7 @@ export function foreignTests(test: RegisterTest, context: ConformanceContext): v
     );
   });
 
-  test('a database that goes away is a clear error, and comes back by itself', async () => {
+  test('an unreachable database is a clear error, and works again without a restart', async () => {
     const { outage } = context.target;
     if (outage === undefined) return;
     const data = await context.service();
