@@ -137,6 +137,18 @@ it('separates threads with any characters in their ids, and deletes a large thre
     });
 });
 
+async function stepsOf(saver: StoaSaver, thread_id: string): Promise<unknown[]> {
+  const steps = [];
+  for await (const { metadata: found } of saver.list({ configurable: { thread_id } }))
+    steps.push(found?.step);
+  return steps;
+}
+
+async function documents(): Promise<number> {
+  const client = new Stoa({ url: running.url, token: running.alice });
+  return Object.keys(await client.data(`checkpoints-${created}`).getAll()).length;
+}
+
 describe('prune', () => {
   const hourMs = 3_600_000;
 
@@ -163,18 +175,6 @@ describe('prune', () => {
       made.push(config);
     }
     return made;
-  }
-
-  async function stepsOf(saver: StoaSaver, thread_id: string): Promise<unknown[]> {
-    const steps = [];
-    for await (const { metadata: found } of saver.list({ configurable: { thread_id } }))
-      steps.push(found?.step);
-    return steps;
-  }
-
-  async function documents(): Promise<number> {
-    const client = new Stoa({ url: running.url, token: running.alice });
-    return Object.keys(await client.data(`checkpoints-${created}`).getAll()).length;
   }
 
   it('by count leaves the newest of each thread, with all that they need and nothing else', async () => {
