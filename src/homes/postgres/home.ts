@@ -23,7 +23,7 @@ import { migrateCluster } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
 import { PostgresCommit } from './commit/commit.js';
-import { migrateCommitsUp } from './commit/schema.js';
+import { migrateCommits } from './commit/schema.js';
 import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
@@ -115,7 +115,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       onError,
     });
     opened.unshift(() => messaging.close());
-    await migrateCommitsUp(sql);
+    await migrateCommits(sql);
     base.limitStatements();
     if (options.move === undefined) await servers.start();
     const parts: Parts = {
