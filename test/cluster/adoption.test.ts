@@ -94,7 +94,7 @@ function start(more: readonly string[]): string[] {
   return ['up', '--postgres', url, '--redis', redis.url, '--json', ...more];
 }
 
-it('takes over what an AICQ server made, after a dry run that changes nothing', async () => {
+it('uses the tables of an AICQ server, after a dry run that changes nothing', async () => {
   const desk = new AdoptedDesk('');
   const [ann, bob] = [new Agent(desk), new Agent(desk)];
   [ann.id, bob.id] = [randomUUID(), randomUUID()];

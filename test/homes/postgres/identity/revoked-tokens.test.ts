@@ -127,7 +127,7 @@ describe('a write whose token was revoked after its request came in', () => {
   });
 });
 
-it('writes are refused at once while nothing is heard of other servers, and reads within a second', async () => {
+it('writes are refused at once, and reads within a second, while notices of other servers do not arrive', async () => {
   const { token, token_id } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
   const headers = { authorization: `Bearer ${token}` };
   const put = (): Promise<number> =>
