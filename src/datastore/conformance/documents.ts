@@ -30,6 +30,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
       value: { lines: 2 },
       metadata: { language: 'python' },
       createdByAgent: 'writer',
+      updatedByAgent: 'writer',
       lastAccessedByAgent: 'writer',
       accessCount: 0,
       version: 1,
@@ -55,10 +56,24 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.deepEqual(after?.metadata, { version: '2.0', author: 'alice', reviewer: 'bob' });
     assert.equal(after?.createdAt, before?.createdAt);
     assert.equal(after?.createdByAgent, 'first');
+    assert.equal(after?.updatedByAgent, 'second');
     assert.equal(after?.accessCount, 1);
     assert.equal(after?.lastAccessedByAgent, 'second');
     assert.equal(after?.version, 2);
     assert.notEqual(after?.updatedAt, before?.updatedAt);
+  });
+
+  test('names the agent of the last write, also after reads and writes without a name', async () => {
+    const data = await context.service();
+    const user = context.newUser();
+    const updatedBy = async () => (await data.getEntry(context.caller(user), 'n', 'k'))?.updatedByAgent;
+    await data.increment(context.caller(user, 'first'), 'n', 'k', 1);
+    await data.increment(context.caller(user, 'second'), 'n', 'k', 1);
+    await data.get(context.caller(user, 'reader'), 'n', 'k');
+    await data.tracker.flush();
+    assert.equal(await updatedBy(), 'second');
+    await data.set(context.caller(user), 'n', 'k', 3);
+    assert.equal(await updatedBy(), null);
   });
 
   test('metadata stays untouched when none is given', async () => {

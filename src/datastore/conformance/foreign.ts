@@ -65,6 +65,7 @@ export function foreignTests(test: RegisterTest, context: ConformanceContext): v
       valueJson: JSON.stringify({ index, nested: [[1]] }),
       metadata: index % 3 === 0 ? {} : { index },
       createdByAgent: index % 4 === 0 ? null : 'maker',
+      updatedByAgent: index % 5 === 0 ? null : 'changer',
       lastAccessedByAgent: index % 4 === 0 ? null : 'reader',
       accessCount: index,
       createdAt: '2026-02-01T10:30:00Z',

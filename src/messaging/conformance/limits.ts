@@ -24,13 +24,6 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         const refused = await postOnce(ann);
         expect(refusal(refused)).toEqual([429, { error: 'rate limit exceeded' }]);
         expect(refused.headers.get('x-ratelimit-limit')).toBe('3');
-        expect([
-          refused.headers.get('access-control-allow-origin'),
-          refused.headers.get('access-control-expose-headers'),
-        ]).toEqual([
-          '*',
-          expect.stringContaining('Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset'),
-        ]);
         expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(30);
         const resetSeconds = Number(refused.headers.get('x-ratelimit-reset'));
         expect(resetSeconds - Date.now() / 1000).toBeGreaterThan(30);
@@ -162,10 +155,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         expect((await from('203.0.113.7')).status).toBe(200);
         for (let count = 0; count < 10; count += 1) expect((await from('203.0.113.7')).status).toBe(429);
         const blocked = await from('203.0.113.7', '/room/global');
-        expect([refusal(blocked), blocked.headers.get('access-control-allow-origin')]).toEqual([
-          [403, { error: 'temporarily blocked' }],
-          '*',
-        ]);
+        expect(refusal(blocked)).toEqual([403, { error: 'temporarily blocked' }]);
         expect((await from('203.0.113.8')).status).toBe(200);
         expect((await from('203.0.113.7', '/health')).status).toBe(200);
         const headers = { authorization: `Bearer ${desk.stoa.operatorToken}` };

@@ -3,8 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { verifySignature } from '../../identity/signatures.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner, eventually } from '../../core/test-runner.js';
-import { Agent, type Backend, type Desk } from './kit/desk.js';
+import { Agent, type Backend, type Desk, type Request } from './kit/desk.js';
 import { secret } from './kit/requests.js';
+
+const page = 'https://app.example.org';
 
 export function serverTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -15,45 +17,50 @@ export function serverTests(
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
+      desk = await backend.open({ corsOrigin: [page] });
       ann = await desk.agent('Ann');
     });
     afterAll(() => desk.close());
 
-    it('puts CORS and security headers on every answer', async () => {
+    it('puts security headers on every answer, and CORS headers on those for a named origin', async () => {
+      const asked = (method: string, path: string, request: Request = {}) =>
+        desk.ask(method, path, { ...request, headers: { origin: page, ...request.headers } });
       const answers = [
-        await desk.ask('GET', '/api'),
-        await desk.ask('GET', '/room/nowhere'),
-        await desk.ask('PUT', '/room/global'),
-        await desk.ask('GET', '/room/a/b/c/d'),
-        await desk.ask('POST', '/register', { raw: 'x'.repeat(70_000) }),
-        await desk.ask('POST', '/register', { raw: 'x', headers: { 'content-type': 'text/plain' } }),
-        await desk.ask('OPTIONS', '/room/global'),
-        await desk.ask('GET', '/health'),
-        await desk.ask('GET', '/nowhere'),
-        await desk.ask('GET', '/room/%'),
-        await desk.ask('POST', '/room/global', { raw: '{}' }),
-        await desk.ask('GET', '/'),
-        await desk.ask('GET', '/docs'),
-        await ann.ask('DELETE', `/room/global/${(await ann.post('global', 'to be deleted')).id}`),
+        await asked('GET', '/api'),
+        await asked('GET', '/room/nowhere'),
+        await asked('PUT', '/room/global'),
+        await asked('GET', '/room/a/b/c/d'),
+        await asked('POST', '/register', { raw: 'x'.repeat(70_000) }),
+        await asked('POST', '/register', { raw: 'x', headers: { 'content-type': 'text/plain' } }),
+        await asked('OPTIONS', '/room/global'),
+        await asked('GET', '/health'),
+        await asked('GET', '/nowhere'),
+        await asked('GET', '/room/%'),
+        await asked('POST', '/room/global', { raw: '{}' }),
+        await asked('GET', '/'),
+        await asked('GET', '/docs'),
+        await asked('GET', '/room/global'),
       ];
       expect(answers.map(({ status }) => status)).toEqual([
-        200, 400, 405, 404, 413, 415, 204, 200, 404, 400, 401, 200, 200, 204,
+        200, 400, 405, 404, 413, 415, 204, 200, 404, 400, 401, 200, 200, 200,
       ]);
-      for (const { headers } of answers) {
-        expect(headers.get('access-control-allow-origin')).toBe('*');
+      const stream = await fetch(`${desk.url}/room/global/stream`, { headers: { origin: page } });
+      await stream.body?.cancel();
+      for (const { headers } of [...answers, stream]) {
+        expect([headers.get('access-control-allow-origin'), headers.get('vary')]).toEqual([page, 'Origin']);
+        expect(headers.get('access-control-expose-headers')).toContain('Retry-After, ');
+      }
+      const unmarked = await desk.ask('DELETE', `/room/global/${(await ann.post('global', 'gone')).id}`, {
+        headers: { origin: desk.url },
+      });
+      expect([unmarked.status, unmarked.headers.get('access-control-allow-origin')]).toEqual([401, null]);
+      for (const { headers } of [...answers.filter(({ status }) => status !== 204), stream, unmarked]) {
         expect(headers.get('x-content-type-options')).toBe('nosniff');
         expect(headers.get('x-frame-options')).toBe('DENY');
         expect(headers.get('referrer-policy')).toBe('no-referrer');
         expect(headers.get('strict-transport-security')).toMatch(/max-age/);
         expect(headers.get('content-security-policy')).toMatch(/default-src 'none'/);
       }
-      const stream = await fetch(`${desk.url}/room/global/stream`);
-      await stream.body?.cancel();
-      expect([
-        stream.headers.get('access-control-allow-origin'),
-        stream.headers.get('x-frame-options'),
-      ]).toEqual(['*', 'DENY']);
       // Bytes that are not a valid request are answered directly on the socket.
       for (const bytes of [
         'NONSENSE\r\n\r\n',
@@ -62,12 +69,45 @@ export function serverTests(
         const answer = await desk.talk(bytes);
         expect(answer).toMatch(/^HTTP\/1\.1 4\d\d /);
         for (const header of [
-          'access-control-allow-origin: *',
           'x-content-type-options: nosniff',
           "content-security-policy: default-src 'none'",
         ])
           expect(answer).toContain(header);
       }
+    });
+
+    it('refuses pages of other sites on every route, and writes nothing for them', async () => {
+      const headers = { origin: 'https://evil.example' };
+      const refused = {
+        error:
+          'The Origin "https://evil.example" is another site, and this server does not accept requests from its pages.',
+      };
+      for (const [method, path] of [
+        ['GET', '/api'],
+        ['GET', '/room/global'],
+        ['GET', '/room/global/stream'],
+        ['GET', '/health'],
+        ['GET', '/room/a/b/c/d'],
+        ['GET', '/room/%'],
+        ['OPTIONS', '/room/global'],
+      ] as const) {
+        const answer = await desk.ask(method, path, { headers });
+        expect([path, answer.status, answer.json]).toEqual([path, 403, refused]);
+        expect(answer.headers.get('access-control-allow-origin')).toBe(null);
+      }
+      const posted = await ann.ask('POST', '/room/global', { body: { body: 'from a page' }, headers });
+      expect([posted.status, posted.json]).toEqual([403, refused]);
+      expect((await desk.ask('GET', '/room/global')).text).not.toContain('from a page');
+      for (const path of ['/v1/status', '/mcp', '/livez', '/metrics', '/nowhere', '/openapi.json']) {
+        const answer = await desk.ask('GET', path, { headers });
+        expect([path, answer.status, answer.json['code']]).toEqual([path, 403, 'origin_refused']);
+      }
+      const own = await ann.ask('POST', '/room/global', {
+        body: { body: 'from a page of the server' },
+        headers: { origin: desk.url },
+      });
+      expect([own.status, own.headers.get('access-control-allow-origin')]).toEqual([201, null]);
+      expect((await desk.ask('OPTIONS', '/room/global')).status).toBe(204);
     });
 
     it('describes itself to clients', async () => {

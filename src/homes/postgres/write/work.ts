@@ -1,7 +1,7 @@
 /** One transaction of the PostgreSQL home while its steps run. */
 import type { TransactionSql } from 'postgres';
 import type { Caller } from '../../../core/caller.js';
-import type { Change } from '../../../core/change.js';
+import { type Change, byAgent } from '../../../core/change.js';
 import { type Parameter, query } from '../database/connection.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -116,7 +116,8 @@ export class Work {
 
   /** Announces changes in the feed. All changes of a write are one commit there. */
   announce(...changes: readonly Change[]): void {
-    this.#changes.push(...changes);
+    const agent = this.#caller?.agent ?? null;
+    this.#changes.push(...changes.map((change) => byAgent(change, agent)));
   }
 
   /** Adds statements that run after all steps, right before the commit. */
