@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
 import type { Stoa } from '../../../../src/index.js';
 import { fullScopes } from '../../../../src/core/caller.js';
-import { Desk, roomy } from '../../../messaging/kit.js';
+import { MessagingServer, roomy } from '../../../messaging/kit.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { start as startRedis } from '../../../servers/redis.js';
@@ -16,8 +16,8 @@ const operator = operatorCaller('ada');
 const gone = { code: 'unauthenticated' };
 let redis: HaltingServer;
 let gate: Gate;
-let here: Desk;
-let there: Desk;
+let here: MessagingServer;
+let there: MessagingServer;
 let place: { project: string; session: string; task: string; fence: number; room: string };
 
 beforeAll(async () => {
@@ -25,8 +25,8 @@ beforeAll(async () => {
   await noteServer(redis.describe);
   const { url } = await sharedPostgres();
   gate = await startGate(url);
-  const open = (postgres: string): Promise<Desk> =>
-    Desk.open({
+  const open = (postgres: string): Promise<MessagingServer> =>
+    MessagingServer.open({
       limits: roomy,
       postgres,
       redis: redis.url,
