@@ -8,6 +8,6 @@ export { registryConformance as registry, startMs } from './registry/conformance
 export type { OpenRegistry, RegistryBench, RegistryTarget } from './registry/conformance/index.js';
 export { workspacesConformance as workspaces } from './workspaces/conformance/index.js';
 export type { Bench, ChangeSeen, OpenBench } from './workspaces/conformance/index.js';
-export { Desk, messagingConformance as messaging, roomy } from './messaging/conformance/index.js';
-export type { Backend, DeskOptions, DeskStoa } from './messaging/conformance/index.js';
+export { MessagingServer, messagingConformance as messaging, roomy } from './messaging/conformance/index.js';
+export type { Backend, MessagingServerOptions, MessagingServerStoa } from './messaging/conformance/index.js';
 export type { Assertion, Expect, Matchers, TestRunner } from './core/test-runner.js';

@@ -69,7 +69,7 @@ const common = {
 export default defineConfig({
   test: {
     maxWorkers: common.maxWorkers,
-    globalSetup: ['./servers/desk.ts'],
+    globalSetup: ['./servers/provider.ts'],
     sequence: { sequencer: LightLast },
     projects: [
       {

@@ -4,6 +4,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Caller } from '../core/caller.js';
+import { Periodic } from '../core/waiting/periodic.js';
 import type { Stoa } from '../index.js';
 import { agentName } from './callers.js';
 import { type DirectAnswer, answerInSession } from './direct.js';
@@ -26,17 +27,19 @@ export class McpSessions {
   /** The least recently used first. */
   readonly #held = new Map<string, Held>();
   readonly #restoring = new Map<string, Promise<Held | undefined>>();
-  readonly #looking: NodeJS.Timeout;
-  #look: Promise<void> | undefined;
-  #isFailing = false;
+  readonly #looking: Periodic;
 
   constructor(stoa: Stoa) {
     this.#stoa = stoa;
-    this.#looking = setInterval(() => {
-      this.#dropUnused();
-      this.#look ??= this.#lookAtBusy().finally(() => (this.#look = undefined));
-    }, lookEveryMs);
-    this.#looking.unref();
+    this.#looking = new Periodic({
+      everyMs: lookEveryMs,
+      run: () => {
+        this.#dropUnused();
+        return this.#lookAtBusy();
+      },
+      onError: (error) => stoa.onError(error, 'looking at the sessions of MCP clients'),
+    });
+    this.#looking.start();
   }
 
   /** Handles an `initialize`. A session is opened if the answer is not an error. */
@@ -99,8 +102,7 @@ export class McpSessions {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#looking);
-    await this.#look;
+    await this.#looking.close();
     await Promise.all([...this.#held.keys()].map((id) => this.#drop(id)));
   }
 
@@ -155,13 +157,7 @@ export class McpSessions {
    */
   async #lookAtBusy(): Promise<void> {
     const busy = [...this.#held].flatMap(([id, { local }]) => (local.busy > 0 ? [id] : []));
-    try {
-      await this.#lookAt(busy);
-      this.#isFailing = false;
-    } catch (error) {
-      if (!this.#isFailing) this.#stoa.onError(error, 'looking at the sessions of MCP clients');
-      this.#isFailing = true;
-    }
+    await this.#lookAt(busy);
   }
 
   /** Reads the sessions from the home. A session that the home no longer has is over. */

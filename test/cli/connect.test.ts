@@ -112,7 +112,7 @@ test('suggests the program that was meant', async () => {
   expect(stderr).toContain('cursor');
 });
 
-test('a TOML table is replaced alone', () => {
+test('only the TOML table is replaced', () => {
   const before =
     'model = "x"\n\n[mcp_servers.stoa]\ncommand = "old"\nargs = []\n\n[mcp_servers.other]\ncommand = "y" # keep\n';
   const after = mergeToml(before, 'mcp_servers', 'stoa', { command: 'new', args: ['a "b"'] });

@@ -68,7 +68,7 @@ describe('messaging', () => {
     expect((await run('blocks', 'rm', '203.0.113.7')).status).toBe(4);
   });
 
-  test('the page and its files are served by the program as it ships', async () => {
+  test('the built program serves the page and its files', async () => {
     for (const file of ['/', '/page/page.js', '/page/page.css', '/docs'])
       expect((await fetch(url + file)).status, file).toBe(200);
   });

@@ -119,7 +119,7 @@ describe('between a data directory and PostgreSQL', () => {
     expect((await stoa(['doctor', '--data', path('back')])).stderr).toContain('Nothing is wrong.');
   }, 180_000);
 
-  test('a move that is ended by kill -9 goes on and ends with the same contents', async () => {
+  test('a move that was ended by kill -9 continues and ends with the same contents', async () => {
     const program = await builtProgram();
     const args = ['move', '--from', path('source'), '--to', postgres, '--redis', redis.url, '--json'];
     const killAfter = async (copied: number): Promise<void> => {
@@ -156,7 +156,7 @@ describe('between a data directory and PostgreSQL', () => {
     expect(await contentsIn({ postgres })).toEqual(contents);
   }, 180_000);
 
-  test('a dry run counts, reports what stands in the way, and makes nothing', async () => {
+  test('a dry run counts, reports obstacles, and creates nothing', async () => {
     const dry = await toPostgres(path('source'), '--dry-run', '--json');
     expect(dry.status).toBe(0);
     expect(linesOf(dry.stdout).at(-1)).toMatchObject({

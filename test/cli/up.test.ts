@@ -116,7 +116,7 @@ describe('a server', () => {
     await server.end('SIGTERM');
   });
 
-  test('on PostgreSQL and Redis keeps nothing of its own: another server goes on', async () => {
+  test('on PostgreSQL and Redis has no state of its own: another server continues', async () => {
     const { args, environment } = await sharedHome();
     const server = await up(path('postgres'), args, environment);
     const headers = {

@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AgentKeys, Stoa, isAuthentic, sealDirect } from '../../src/client/index.js';
 import { operatorCaller } from '../../src/core/caller.js';
-import { Desk } from '../messaging/kit.js';
+import { MessagingServer } from '../messaging/kit.js';
 import directVectors from '../vectors/messaging-dm.json' with { type: 'json' };
 import signingVectors from '../vectors/messaging-signing.json' with { type: 'json' };
 
-let desk: Desk;
+let server: MessagingServer;
 let stoa: Stoa;
 
 beforeAll(async () => {
-  desk = await Desk.open();
-  stoa = new Stoa({ url: desk.url });
+  server = await MessagingServer.open();
+  stoa = new Stoa({ url: server.url });
 });
-afterAll(() => desk.close());
+afterAll(() => server.close());
 
 async function newAgent(name: string) {
   const agent = stoa.agent(await AgentKeys.generate());
@@ -89,7 +89,7 @@ describe('an agent', () => {
       if ((lost += 1) > 1) return answer;
       throw new TypeError('the connection broke');
     };
-    const agent = new Stoa({ url: desk.url, fetch: lossy, retryDelayMs: 5 }).agent(
+    const agent = new Stoa({ url: server.url, fetch: lossy, retryDelayMs: 5 }).agent(
       await AgentKeys.generate(),
     );
     const id = await agent.register({ name: 'Ann' });
@@ -145,9 +145,9 @@ describe('an agent', () => {
     const ann = await newAgent('Ann');
     await expect(ann.data('notes').get('key')).rejects.toMatchObject({ code: 'forbidden' });
     const ada = operatorCaller('ada');
-    const { agent_id } = await desk.stoa.registry.createAgent(ada, { name: 'scout' });
-    const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
-    const { agents } = new Stoa({ url: desk.url, token });
+    const { agent_id } = await server.stoa.registry.createAgent(ada, { name: 'scout' });
+    const { token } = await server.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
+    const { agents } = new Stoa({ url: server.url, token });
     expect(
       await agents.link(agent_id.toUpperCase(), await ann.consent(agent_id.toUpperCase()), {
         namespaces: ['notes'],
@@ -158,7 +158,7 @@ describe('an agent', () => {
     ]);
     await ann.data('notes').set('key', { said: 'hello' });
     expect(await ann.data('notes').get('key')).toEqual({ said: 'hello' });
-    expect(await desk.stoa.data.getEntry(ada, 'notes', 'key')).toMatchObject({ createdByAgent: 'scout' });
+    expect(await server.stoa.data.getEntry(ada, 'notes', 'key')).toMatchObject({ createdByAgent: 'scout' });
     await expect(ann.data('other').get('key')).rejects.toMatchObject({ code: 'forbidden' });
     await agents.unlink(ann.id);
     await expect(ann.data('notes').get('key')).rejects.toMatchObject({ code: 'forbidden' });

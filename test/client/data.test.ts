@@ -121,7 +121,7 @@ describe('values that JSON would change are refused before they are sent:', () =
   });
 });
 
-test('documents expire at a moment, alone and many at once, as in the library', async () => {
+test('documents can expire at a given time, one by one and in batches, as in the library', async () => {
   const data = client().data<number>('moments');
   const expiresAt = '2999-01-01T00:00:00Z';
   await data.set('one', 1, { expiresAt });

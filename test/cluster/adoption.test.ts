@@ -5,7 +5,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { Agent, Desk } from '../../src/messaging/conformance/kit/desk.js';
+import { Agent, MessagingServer } from '../../src/messaging/conformance/kit/server.js';
 import { newUlid } from '../../src/messaging/messages/ulid.js';
 import { useProgram } from '../cli/program.js';
 import type { HaltingServer } from '../servers/child.js';
@@ -41,7 +41,7 @@ const tables = `
   INSERT INTO rooms (id, name, is_private) VALUES ('00000000-0000-0000-0000-000000000001', 'global', FALSE)`;
 
 /** The server that took the databases over. */
-class AdoptedDesk extends Desk {
+class AdoptedServer extends MessagingServer {
   constructor(readonly url: string) {
     super();
   }
@@ -94,9 +94,9 @@ function start(more: readonly string[]): string[] {
   return ['up', '--postgres', url, '--redis', redis.url, '--json', ...more];
 }
 
-it('takes over what an AICQ server made, after a dry run that changes nothing', async () => {
-  const desk = new AdoptedDesk('');
-  const [ann, bob] = [new Agent(desk), new Agent(desk)];
+it('uses the tables of an AICQ server, after a dry run that changes nothing', async () => {
+  const unused = new AdoptedServer('');
+  const [ann, bob] = [new Agent(unused), new Agent(unused)];
   [ann.id, bob.id] = [randomUUID(), randomUUID()];
   const room = randomUUID();
   await run(tables);
@@ -127,7 +127,7 @@ it('takes over what an AICQ server made, after a dry run that changes nothing', 
 
   const server = program.follow(start(['--port', '0']), { environment });
   await vi.waitFor(() => expect(server.lines(), server.stderr()).toHaveLength(1), { timeout: 30_000 });
-  const adopted = new AdoptedDesk(server.lines<{ url: string }>()[0]?.url ?? '');
+  const adopted = new AdoptedServer(server.lines<{ url: string }>()[0]?.url ?? '');
   const at = (agent: Agent): Agent => Object.assign(new Agent(adopted, agent.seed), { id: agent.id });
   try {
     expect((await adopted.ask('GET', `/who/${ann.id}`)).json).toMatchObject({

@@ -299,7 +299,7 @@ it('a database that does not answer is waited for, and then refused', async () =
   await expectNothingMade(url);
 });
 
-it('a server that starts before its databases says that it waits, and is up when they are', async () => {
+it('a server that starts before its databases reports that it waits, and starts when they are up', async () => {
   const [late, later] = [await startPostgres(), await startRedis()];
   await Promise.all([late.halt(), later.halt()]);
   try {

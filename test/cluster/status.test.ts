@@ -54,7 +54,7 @@ async function probe(path: string): Promise<[status: number, body: Record<string
   return [answer.status, (await answer.json()) as Record<string, unknown>];
 }
 
-it('shows every live server, and one that is frozen no more', async () => {
+it('shows every live server, and no longer one that is frozen', async () => {
   const { servers, outbox, families } = await status();
   for (const table of ['public.agent_data_store', 'registry.agents', 'workspaces.tasks', 'feed.commits'])
     expect(families[table]?.size_bytes, table).toBeGreaterThan(0);
@@ -100,7 +100,7 @@ it('measures servers, connections, the outbox and the lag of the feed', async ()
     expect(text).toMatch(new RegExp(`^${name} \\d`, 'm'));
 });
 
-it('says how far a server is behind the feed', async () => {
+it('shows how far a server is behind the feed', async () => {
   const { default: connect } = await import('postgres');
   const sql = connect(postgres.url, { max: 2, onnotice: () => undefined });
   try {

@@ -89,7 +89,7 @@ async function openStream(server: Running, session: string, as: string) {
 const soon = { timeout: 10_000, interval: 20 };
 
 describe('a session that one server opened', () => {
-  test('is used at another, by its owner alone', async () => {
+  test('can be used at another server, only by its owner', async () => {
     const session = await openSession(a, a.alice);
     expect((await say(b, session, b.alice)).status).toBe(404);
     expect((await say(b, session, a.alice)).status).toBe(200);

@@ -244,7 +244,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect((await claiming).task).toMatchObject({ command: 'late' });
   });
 
-  test('writes to one agent alone, by its name', async () => {
+  test('writes to one agent, by its name', async () => {
     const other = await TestClient.connect(running.url, running.alice, generation, {
       'stoa-agent': `reader-${generation}`,
     });

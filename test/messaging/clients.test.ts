@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Answer, Desk } from './kit.js';
+import { type Answer, MessagingServer } from './kit.js';
 
 const run = promisify(execFile);
 type Language = 'bash' | 'python' | 'go';
@@ -15,7 +15,7 @@ const programs = new Map<Language, readonly string[]>([
   ['python', ['python3', pathOf('clients/aicq.py')]],
 ]);
 
-let desk: Desk;
+let server: MessagingServer;
 const homes: string[] = [];
 
 function pathOf(script: string): string {
@@ -29,7 +29,7 @@ async function newHome(): Promise<string> {
 }
 
 beforeAll(async () => {
-  desk = await Desk.open();
+  server = await MessagingServer.open();
   const home = await newHome();
   const program = join(home, 'aicq');
   await run('go', ['build', '-o', program, pathOf('clients/aicq.go')], {
@@ -38,7 +38,7 @@ beforeAll(async () => {
   programs.set('go', [program]);
 }, 300_000);
 afterAll(async () => {
-  await desk.close();
+  await server.close();
   await Promise.all(homes.map((home) => rm(home, { recursive: true, force: true })));
 });
 
@@ -68,7 +68,7 @@ class Client {
   async askWith(environment: Record<string, string>, ...given: string[]): Promise<Said> {
     const [command = '', ...script] = this.program;
     const { stdout } = await run(command, [...script, ...given], {
-      env: { ...process.env, AICQ_URL: desk.url, AICQ_HOME: this.home, ...environment },
+      env: { ...process.env, AICQ_URL: server.url, AICQ_HOME: this.home, ...environment },
     });
     const lines = stdout.trimEnd().split('\n');
     const status = Number(lines.pop());
@@ -154,17 +154,17 @@ describe.each([
 });
 
 it('the onboarding text runs unchanged', async () => {
-  const { text } = await desk.ask('GET', '/docs');
+  const { text } = await server.ask('GET', '/docs');
   const blocks = Array.from(text.matchAll(/```bash\n(.*?)```/gs), ([, block]) => block as string);
   expect(blocks).toHaveLength(2);
-  const script = blocks.join('').replace(/^SERVER=.*$/m, `SERVER=${desk.url}`);
+  const script = blocks.join('').replace(/^SERVER=.*$/m, `SERVER=${server.url}`);
   const { stdout } = await run('bash', ['-euc', script], { cwd: await newHome() });
   const [registered, posted] = stdout
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
-  expect((await desk.ask('GET', registered.profile_url)).json.name).toBe('scout');
-  expect((await desk.ask('GET', `/room/global/${posted.id}`)).json).toMatchObject({
+  expect((await server.ask('GET', registered.profile_url)).json.name).toBe('scout');
+  expect((await server.ask('GET', `/room/global/${posted.id}`)).json).toMatchObject({
     from: registered.id,
     body: 'hello',
     ts: posted.ts,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Finding } from '../../src/operations/model.js';
-import { Agent, type Answer, Desk, Stream, roomy } from './kit.js';
+import { Agent, type Answer, MessagingServer, Stream, roomy } from './kit.js';
 
 const yearMs = 365 * 24 * 3_600_000;
 
@@ -14,24 +14,24 @@ describe.each(['lmdb', 'rocksdb'] as const)(
   (engine) => {
     let data: string;
     let offsetMs: number;
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
     const clock = () => Date.now() + offsetMs;
 
     beforeEach(async () => {
       data = await mkdtemp(join(tmpdir(), 'stoa-clock-'));
       offsetMs = 0;
-      desk = await Desk.open({ data, engine, limits: roomy, clock });
-      ann = await desk.agent('Ann');
+      server = await MessagingServer.open({ data, engine, limits: roomy, clock });
+      ann = await server.agent('Ann');
     });
     afterEach(async () => {
-      await desk.close();
+      await server.close();
       await rm(data, { recursive: true, force: true });
     });
 
     function ask(method: string, path: string, body?: object): Promise<Answer> {
       const raw = body === undefined ? '' : JSON.stringify(body);
-      return desk.ask(method, path, {
+      return server.ask(method, path, {
         ...(raw !== '' && { raw }),
         headers: ann.headers(raw, { timestamp: clock() }),
       });
@@ -44,17 +44,17 @@ describe.each(['lmdb', 'rocksdb'] as const)(
     }
 
     async function doctor(repair: boolean): Promise<(Finding & { repaired: boolean })[]> {
-      const { status, text } = await desk.ask('POST', '/v1/doctor', {
+      const { status, text } = await server.ask('POST', '/v1/doctor', {
         body: { repair },
-        headers: { authorization: `Bearer ${desk.stoa.operatorToken}` },
+        headers: { authorization: `Bearer ${server.stoa.operatorToken}` },
       });
       expect(status).toBe(200);
       return JSON.parse(text).findings;
     }
 
     it('are reported and repaired, with their order, threads, search, streams and expiry', async () => {
-      const room = await desk.room(ann);
-      const quiet = await desk.room(ann);
+      const room = await server.room(ann);
+      const quiet = await server.room(ann);
       await post(`/room/${room}`, 'early words');
       await post(`/dm/${ann.id}`, 'early letter');
       expect(await doctor(false)).toEqual([]);
@@ -65,7 +65,7 @@ describe.each(['lmdb', 'rocksdb'] as const)(
       const answer = await post(`/room/${room}`, 'answer words', first.id);
       await post(`/dm/${ann.id}`, 'answer letter');
       await post(`/room/${quiet}`, 'busy again');
-      const reader = await Stream.open(`${desk.url}/room/${room}/stream?after=0`);
+      const reader = await Stream.open(`${server.url}/room/${room}/stream?after=0`);
       await reader.until(3);
 
       const found = await doctor(false);
@@ -82,7 +82,7 @@ describe.each(['lmdb', 'rocksdb'] as const)(
         'ahead words',
         'answer words',
       ]);
-      const results = (await desk.ask('GET', '/find?q=words')).json.results;
+      const results = (await server.ask('GET', '/find?q=words')).json.results;
       expect(results.map(({ body }: { body: string }) => body)).toEqual([
         'answer words',
         'ahead words',
@@ -97,7 +97,7 @@ describe.each(['lmdb', 'rocksdb'] as const)(
       await reader.until(4);
       expect(reader.messages.at(-1)?.data.body).toBe('later words');
       reader.close();
-      const [busiest] = (await desk.ask('GET', '/channels')).json.channels;
+      const [busiest] = (await server.ask('GET', '/channels')).json.channels;
       expect(busiest.id).toBe(room);
       expect((await ask('DELETE', `/room/${room}/${first.id}`)).status).toBe(204);
 
@@ -110,16 +110,16 @@ describe.each(['lmdb', 'rocksdb'] as const)(
 it('requests and bytes that were counted a year ahead count for a minute, not for a year', async () => {
   let offsetMs = yearMs;
   const clock = () => Date.now() + offsetMs;
-  const desk = await Desk.open({
+  const server = await MessagingServer.open({
     limits: { ...roomy, messageBytesPerMinuteMax: 10, postsPerMinuteMax: 2 },
     clock,
   });
   try {
-    const ann = await desk.agent();
+    const ann = await server.agent();
     const post = async (body: string) => {
       const raw = JSON.stringify({ body });
       const headers = ann.headers(raw, { timestamp: clock() });
-      return (await desk.ask('POST', '/room/global', { raw, headers })).status;
+      return (await server.ask('POST', '/room/global', { raw, headers })).status;
     };
     expect(await post('ten bytes.')).toBe(201);
     offsetMs = 0;
@@ -128,6 +128,6 @@ it('requests and bytes that were counted a year ahead count for a minute, not fo
     offsetMs = 61_000;
     expect(await post('ten bytes.')).toBe(201);
   } finally {
-    await desk.close();
+    await server.close();
   }
 });

@@ -3,7 +3,7 @@ import type { TestServer } from '../servers/child.js';
 import { start as startRedis } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
 import { fuzzOnce, tearOnce } from './fuzz.js';
-import { type Agent, Desk, roomy } from './kit.js';
+import { type Agent, MessagingServer, roomy } from './kit.js';
 
 /** On each backend; `npm run fuzz` sets more. */
 const seconds = Number(process.env['FUZZ_SECONDS'] ?? 3);
@@ -21,11 +21,11 @@ beforeAll(async () => {
 afterAll(() => redis.stop());
 
 const backends = [
-  ['the embedded store', () => Desk.open()],
+  ['the embedded store', () => MessagingServer.open()],
   [
     'PostgreSQL and Redis',
     async () =>
-      Desk.open({
+      MessagingServer.open({
         limits: roomy,
         postgres: (await sharedPostgres()).url,
         redis: redis.url,
@@ -38,14 +38,14 @@ const backends = [
 it.each(backends)(
   '%s answers hostile requests without a crash, without a 5xx, and without keeping others waiting',
   async (_name, open) => {
-    const desk = await open();
+    const server = await open();
     try {
-      const [agent, other] = [await desk.agent('Fuzz'), await desk.agent('Other')];
+      const [agent, other] = [await server.agent('Fuzz'), await server.agent('Other')];
       const failures: string[] = [];
       let requests = 0;
       const attack = async () => {
         const { status, request } =
-          requests % 20 === 0 ? await tearOnce(desk, agent) : await fuzzOnce(desk, agent);
+          requests % 20 === 0 ? await tearOnce(server, agent) : await fuzzOnce(server, agent);
         requests += 1;
         if (status >= 500) failures.push(`${status}: ${request}`);
       };
@@ -61,9 +61,9 @@ it.each(backends)(
       // A request that holds up the others shows as a multiple of what the same load of ordinary ones costs
       // them.
       expect(slowestMs.hostile).toBeLessThan(10 * Math.max(slowestMs.ordinary, 100));
-      expect((await desk.ask('GET', '/health')).status).toBe(200);
+      expect((await server.ask('GET', '/health')).status).toBe(200);
     } finally {
-      await desk.close();
+      await server.close();
     }
   },
   60_000 + seconds * 4_000,

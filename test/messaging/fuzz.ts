@@ -3,7 +3,7 @@
  * answer and keep working.
  */
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
-import type { Agent, Desk } from './kit.js';
+import type { Agent, MessagingServer } from './kit.js';
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'];
 const strange = [
@@ -256,7 +256,7 @@ export interface Fuzzed {
 }
 
 /** One request, signed or not; answers its status and where it went. */
-export async function fuzzOnce(desk: Desk, agent: Agent): Promise<Fuzzed> {
+export async function fuzzOnce(server: MessagingServer, agent: Agent): Promise<Fuzzed> {
   const method = pick(methods);
   const path = strangePath();
   const body = method === 'GET' || method === 'HEAD' ? undefined : strangeBody();
@@ -271,7 +271,7 @@ export async function fuzzOnce(desk: Desk, agent: Agent): Promise<Fuzzed> {
     ...strangeHeaders(),
   };
   const stop = new AbortController();
-  const response = await fetch(desk.url + path, {
+  const response = await fetch(server.url + path, {
     method,
     headers,
     signal: stop.signal,
@@ -304,8 +304,8 @@ const torn: readonly ((agent: Agent) => string)[] = [
 ];
 
 /** Bytes on a bare connection that the server must survive; the connection is then cut. */
-export async function tearOnce(desk: Desk, agent: Agent): Promise<Fuzzed> {
+export async function tearOnce(server: MessagingServer, agent: Agent): Promise<Fuzzed> {
   const request = pick(torn)(agent);
-  const answer = await desk.talk(Buffer.from(request, 'latin1'), 100);
+  const answer = await server.talk(Buffer.from(request, 'latin1'), 100);
   return { status: Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0), request };
 }

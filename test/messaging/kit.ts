@@ -1,13 +1,13 @@
 /** A server of this package for the agents of the messaging suites. */
 import type { FastifyInstance } from 'fastify';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
-import { Desk as AnyDesk, roomy } from '../../src/messaging/conformance/kit/desk.js';
+import { MessagingServer as AnyServer, roomy } from '../../src/messaging/conformance/kit/server.js';
 import { type AppOptions, createApp, stopApp } from '../../src/server/app.js';
 
-export { Agent, type Answer, roomy } from '../../src/messaging/conformance/kit/desk.js';
+export { Agent, type Answer, roomy } from '../../src/messaging/conformance/kit/server.js';
 export { Stream } from '../../src/messaging/conformance/kit/stream.js';
 
-export class Desk extends AnyDesk {
+export class MessagingServer extends AnyServer {
   readonly stoa: Stoa;
   readonly app: FastifyInstance;
   readonly url: string;
@@ -22,10 +22,10 @@ export class Desk extends AnyDesk {
   static async open({
     corsOrigin = [],
     ...options
-  }: Partial<StoaOptions> & Pick<AppOptions, 'corsOrigin'> = {}): Promise<Desk> {
+  }: Partial<StoaOptions> & Pick<AppOptions, 'corsOrigin'> = {}): Promise<MessagingServer> {
     const stoa = await openStoa({ data: '', engine: 'memory', limits: roomy, ...options });
     const app = createApp(stoa, { corsOrigin });
-    return new Desk(stoa, app, await app.listen({ port: 0, host: '127.0.0.1' }));
+    return new MessagingServer(stoa, app, await app.listen({ port: 0, host: '127.0.0.1' }));
   }
 
   async stop(seconds: number): Promise<void> {

@@ -4,34 +4,34 @@ import { createConnection } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../src/core/caller.js';
 import { rotationText } from '../../src/identity/signatures.js';
-import { Agent, Desk, roomy } from './kit.js';
+import { Agent, MessagingServer, roomy } from './kit.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
 
-let desk: Desk;
+let server: MessagingServer;
 beforeAll(async () => {
-  desk = await Desk.open({ limits: { ...roomy, agentsPerUserMax: 100 } });
+  server = await MessagingServer.open({ limits: { ...roomy, agentsPerUserMax: 100 } });
 });
-afterAll(() => desk.close());
+afterAll(() => server.close());
 
 const ada = operatorCaller('ada');
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 async function newToken(namespaces: string[] | null = null) {
-  return (await desk.stoa.identity.createToken(operatorCaller(), 'ada', { scopes: { namespaces } }, null))
+  return (await server.stoa.identity.createToken(operatorCaller(), 'ada', { scopes: { namespaces } }, null))
     .token;
 }
 
 async function newRecord(name = 'scout') {
-  return (await desk.stoa.registry.createAgent(ada, { name })).agent_id;
+  return (await server.stoa.registry.createAgent(ada, { name })).agent_id;
 }
 
 function link(id: string, body: object, headers: Record<string, string>) {
-  return desk.ask('PUT', `/v1/identities/${id}/link`, { body, headers });
+  return server.ask('PUT', `/v1/identities/${id}/link`, { body, headers });
 }
 
 /** Ann's identity, linked to a new agent of ada. */
 async function linked() {
-  const [ann, agentId] = [await desk.agent('Ann'), await newRecord()];
+  const [ann, agentId] = [await server.agent('Ann'), await newRecord()];
   expect(
     (await link(ann.id, { agent_id: agentId, consent: ann.consent(agentId) }, bearer(await newToken())))
       .status,
@@ -40,17 +40,17 @@ async function linked() {
 }
 
 const read = (agent: Agent, path: string) =>
-  desk.ask('GET', path, { headers: agent.messageSignature('GET', path) });
+  server.ask('GET', path, { headers: agent.messageSignature('GET', path) });
 
 async function remove(agentId: string) {
-  await desk.stoa.registry.updateAgentStatus(ada, agentId, 'error');
+  await server.stoa.registry.updateAgentStatus(ada, agentId, 'error');
   const path = `/v1/agents/${agentId.toUpperCase()}`;
-  expect((await desk.ask('DELETE', path, { headers: bearer(await newToken()) })).status).toBe(204);
+  expect((await server.ask('DELETE', path, { headers: bearer(await newToken()) })).status).toBe(204);
 }
 
 describe('a link', () => {
   it('reaches no more namespaces than the token that makes it', async () => {
-    const ann = await desk.agent('Ann');
+    const ann = await server.agent('Ann');
     const agent_id = await newRecord();
     const narrow = bearer(await newToken(['notes', 'plans']));
     for (const namespaces of [undefined, null, ['notes', 'payroll']]) {
@@ -70,7 +70,7 @@ describe('a link', () => {
   });
 
   it("needs the identity's signed consent, for this agent and not expired", async () => {
-    const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+    const [ann, bob] = [await server.agent('Ann'), await server.agent('Bob')];
     const [agent_id, other] = [await newRecord(), await newRecord('other')];
     const token = bearer(await newToken());
     const hourMs = 3_600_000;
@@ -95,8 +95,8 @@ describe('a link', () => {
     expect((await link(ann.id, { agent_id, consent: ann.consent(agent_id) }, token)).status).toBe(200);
     // It is already linked to that user, who may choose the agent.
     expect((await link(ann.id, { agent_id: other, write: false }, token)).status).toBe(200);
-    const stranger = (await desk.stoa.identity.createToken(operatorCaller(), 'mallory', {}, null)).token;
-    const { agent_id: trap } = await desk.stoa.registry.createAgent(operatorCaller('mallory'), {
+    const stranger = (await server.stoa.identity.createToken(operatorCaller(), 'mallory', {}, null)).token;
+    const { agent_id: trap } = await server.stoa.registry.createAgent(operatorCaller('mallory'), {
       name: 'trap',
     });
     expect(
@@ -105,14 +105,14 @@ describe('a link', () => {
   });
 
   it('is refused if the key that consented is replaced meanwhile', async () => {
-    const [ann, agent_id] = [await desk.agent('Ann'), await newRecord()];
-    const linking = desk.stoa.links.link({ ...ada, kind: 'user' }, ann.id, {
+    const [ann, agent_id] = [await server.agent('Ann'), await newRecord()];
+    const linking = server.stoa.links.link({ ...ada, kind: 'user' }, ann.id, {
       agent_id,
       write: true,
       namespaces: null,
       consent: ann.consent(agent_id),
     });
-    const rotated = writtenPort(desk.stoa.messaging).rotateKey({
+    const rotated = writtenPort(server.stoa.messaging).rotateKey({
       id: ann.id,
       oldPublicKey: ann.publicKey,
       newPublicKey: randomBytes(32).toString('base64'),
@@ -127,8 +127,8 @@ describe('a link', () => {
     });
     await expect(linking).rejects.toMatchObject({ code: 'forbidden' });
     expect(await rotated).toBe('rotated');
-    expect(await desk.stoa.messaging.identities.linkOf(ann.id)).toBeNull();
-    expect(await desk.stoa.registry.linkedAgent(ann.id)).toBeNull();
+    expect(await server.stoa.messaging.identities.linkOf(ann.id)).toBeNull();
+    expect(await server.stoa.registry.linkedAgent(ann.id)).toBeNull();
   });
 
   it('names only valid namespaces, and a bounded number', async () => {
@@ -155,16 +155,18 @@ describe('a link', () => {
     const token = bearer(await newToken());
     const other = await newRecord('other');
     const identities = async (id: string) =>
-      (await desk.ask('GET', `/v1/agents/${id}/identities`, { headers: token })).json.items;
+      (await server.ask('GET', `/v1/agents/${id}/identities`, { headers: token })).json.items;
     expect(await identities(agentId)).toMatchObject([
       { identity: ann.id, agent_id: agentId, user: 'ada', write: true, namespaces: null },
     ]);
     expect((await link(ann.id, { agent_id: other, namespaces: ['notes'] }, token)).status).toBe(200);
     expect(await identities(agentId)).toEqual([]);
     expect(await identities(other)).toMatchObject([{ identity: ann.id, namespaces: ['notes'] }]);
-    expect((await desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: token })).status).toBe(204);
+    expect((await server.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: token })).status).toBe(
+      204,
+    );
     expect(await identities(other)).toEqual([]);
-    const { items } = (await desk.ask('GET', '/v1/changes?topics=registry&limit=1000', { headers: token }))
+    const { items } = (await server.ask('GET', '/v1/changes?topics=registry&limit=1000', { headers: token }))
       .json as { items: { kind: string; id: string }[] };
     const told = items.filter(
       ({ kind, id }) => /^agent\.(un)?linked$/.test(kind) && [agentId, other].includes(id),
@@ -180,7 +182,7 @@ describe('a link', () => {
   it("shows page after page of an agent's identities", async () => {
     const agentId = await newRecord();
     const token = bearer(await newToken());
-    const agents = await Promise.all([1, 2, 3].map(() => desk.agent()));
+    const agents = await Promise.all([1, 2, 3].map(() => server.agent()));
     for (const agent of agents)
       expect(
         (await link(agent.id, { agent_id: agentId, consent: agent.consent(agentId) }, token)).status,
@@ -188,7 +190,7 @@ describe('a link', () => {
     const found: string[] = [];
     let next: string | null = '';
     while (next !== null) {
-      const { json } = await desk.ask(
+      const { json } = await server.ask(
         'GET',
         `/v1/agents/${agentId}/identities?limit=2${next === '' ? '' : `&cursor=${next}`}`,
         { headers: token },
@@ -200,9 +202,9 @@ describe('a link', () => {
   });
 
   it('belongs to the owner of the agent, also when the operator makes it without naming a user', async () => {
-    const ann = await desk.agent('Ann');
+    const ann = await server.agent('Ann');
     const agent_id = await newRecord();
-    const made = await link(ann.id, { agent_id }, bearer(desk.stoa.operatorToken));
+    const made = await link(ann.id, { agent_id }, bearer(server.stoa.operatorToken));
     expect(made.json).toMatchObject({ user: 'ada', agent_id });
     expect((await read(ann, `/v1/agents/${agent_id}`)).status).toBe(200);
   });
@@ -221,7 +223,7 @@ describe('a link', () => {
   it('gives no access to a new agent under the id of a deleted one', async () => {
     const { ann, agentId } = await linked();
     await remove(agentId);
-    await desk.stoa.registry.putAgent(ada, { agent_id: agentId, name: 'another' });
+    await server.stoa.registry.putAgent(ada, { agent_id: agentId, name: 'another' });
     expect((await read(ann, '/v1/data')).json).toMatchObject({
       code: 'forbidden',
       detail: 'The agent that this identity is linked to was deleted.',
@@ -235,7 +237,7 @@ describe('a link', () => {
 });
 
 async function rotated(agent: Agent): Promise<void> {
-  const next = new Agent(desk);
+  const next = new Agent(server);
   const body = {
     public_key: next.publicKey,
     proof: next.sign(rotationText(agent.id, agent.publicKey, next.publicKey)),
@@ -247,8 +249,8 @@ describe('the streams of messaging', () => {
   it.each(['/dm/stream', '/room/global/stream'])(
     'that an agent has opened at %s end when its key is replaced',
     async (path) => {
-      const [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
-      const open = async (agent: Agent) => fetch(desk.url + path, { headers: agent.headers() });
+      const [ann, bob] = [await server.agent('Ann'), await server.agent('Bob')];
+      const open = async (agent: Agent) => fetch(server.url + path, { headers: agent.headers() });
       const [mine, other] = [await open(ann), await open(bob)];
       expect([mine.status, other.status]).toEqual([200, 200]);
       await rotated(ann);
@@ -257,16 +259,16 @@ describe('the streams of messaging', () => {
       // The other stream continues.
       const reader = other.body?.getReader();
       await ann.ask('GET', '/stats');
-      expect(desk.app.stoaServer.streams.count).toBe(1);
+      expect(server.app.stoaServer.streams.count).toBe(1);
       await reader?.cancel();
-      await vi.waitFor(() => expect(desk.app.stoaServer.streams.count).toBe(0));
+      await vi.waitFor(() => expect(server.app.stoaServer.streams.count).toBe(0));
     },
   );
 });
 
 /** The status of a request whose body never arrives. */
 async function statusOfHead(method: string, path: string, headers: Record<string, string>): Promise<string> {
-  const { hostname, port } = new URL(desk.url);
+  const { hostname, port } = new URL(server.url);
   const socket = createConnection({ port: Number(port), host: hostname });
   await once(socket, 'connect');
   socket.write(
@@ -291,7 +293,7 @@ describe('a large body', () => {
     const { ann } = await linked();
     const body = JSON.stringify({ value: 'x'.repeat(500_000) });
     const put = (raw: string) =>
-      desk.ask('PUT', path, { raw, headers: ann.messageSignature('PUT', path, body) });
+      server.ask('PUT', path, { raw, headers: ann.messageSignature('PUT', path, body) });
     expect((await put(body)).status).toBe(201);
     expect((await put(body.replace('x', 'y'))).json).toMatchObject({
       code: 'unauthenticated',
@@ -304,11 +306,11 @@ describe('a large body', () => {
     [
       'an agent that is not there',
       (ann: Agent) =>
-        Object.assign(new Agent(desk, ann.seed), { id: randomUUID() }).messageSignature('PUT', path, 'x'),
+        Object.assign(new Agent(server, ann.seed), { id: randomUUID() }).messageSignature('PUT', path, 'x'),
     ],
     [
       "a key that is another's",
-      (ann: Agent) => Object.assign(new Agent(desk), { id: ann.id }).messageSignature('PUT', path, 'x'),
+      (ann: Agent) => Object.assign(new Agent(server), { id: ann.id }).messageSignature('PUT', path, 'x'),
     ],
     [
       'an old signature',
@@ -329,7 +331,7 @@ describe('a large body', () => {
   });
 
   it('is not read from an identity without a link', async () => {
-    const bob = await desk.agent('Bob');
+    const bob = await server.agent('Bob');
     expect(await statusOfHead('PUT', path, { ...large, ...bob.messageSignature('PUT', path, 'x') })).toBe(
       '403',
     );
@@ -338,14 +340,14 @@ describe('a large body', () => {
 
 describe('a stream requested with a key', () => {
   it('is refused when the key is replaced before it opens', async () => {
-    const ann = await desk.agent('Ann');
-    const { direct } = desk.stoa.messaging;
+    const ann = await server.agent('Ann');
+    const { direct } = server.stoa.messaging;
     const readerOf = direct.readerOf.bind(direct);
     vi.spyOn(direct, 'readerOf').mockImplementationOnce(async (caller) => {
       await rotated(ann);
       return readerOf(caller);
     });
-    expect((await fetch(`${desk.url}/dm/stream`, { headers: ann.headers() })).status).toBe(401);
+    expect((await fetch(`${server.url}/dm/stream`, { headers: ann.headers() })).status).toBe(401);
   });
 });
 
@@ -356,8 +358,8 @@ describe('the feed of a signed agent', () => {
     const { ann, agentId } = await linked();
     const other = await newRecord('other');
     for (const id of [agentId, other]) {
-      await desk.stoa.registry.start(ada, id);
-      await desk.stoa.registry.openSession(ada, id);
+      await server.stoa.registry.start(ada, id);
+      await server.stoa.registry.openSession(ada, id);
     }
     const { items } = (await read(ann, path)).json as {
       items: { domain: string; kind: string; id: string; facts?: { agent?: string } }[];
@@ -377,7 +379,7 @@ describe('the feed of a signed agent', () => {
     [
       'its link is taken away',
       async ({ ann }: { ann: Agent }) =>
-        desk.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: bearer(await newToken()) }),
+        server.ask('DELETE', `/v1/identities/${ann.id}/link`, { headers: bearer(await newToken()) }),
     ],
     [
       'its link is narrowed',
@@ -388,7 +390,7 @@ describe('the feed of a signed agent', () => {
     ['its agent is deleted', async ({ agentId }: { agentId: string }) => remove(agentId)],
   ])('ends when %s', async (_when, happen) => {
     const signed = await linked();
-    const response = await fetch(desk.url + path, {
+    const response = await fetch(server.url + path, {
       headers: { ...signed.ann.messageSignature('GET', path), accept: 'text/event-stream' },
     });
     expect(response.status).toBe(200);

@@ -1,6 +1,6 @@
 import { type Browser, type Page, chromium } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Agent, Desk, roomy } from './kit.js';
+import { type Agent, MessagingServer, roomy } from './kit.js';
 
 /** Debian's browser; any other can be named. */
 const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
@@ -17,22 +17,22 @@ const hostile = [
   '{{constructor.constructor("window.hit=5")()}} ${window.hit=6}',
 ];
 
-let desk: Desk;
+let server: MessagingServer;
 let browser: Browser;
 let ann: Agent;
 
 beforeAll(async () => {
-  desk = await Desk.open();
-  ann = await desk.agent('<b>Ann</b> & "Co"');
+  server = await MessagingServer.open();
+  ann = await server.agent('<b>Ann</b> & "Co"');
   browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 });
 afterAll(async () => {
   await browser.close();
-  await desk.close();
+  await server.close();
 });
 
 async function openPage(
-  on = desk,
+  on = server,
   viewport = { width: 1280, height: 720 },
 ): Promise<{ page: Page; complaints: string[] }> {
   const page = await browser.newPage({ viewport });
@@ -67,7 +67,7 @@ describe('the page for people', () => {
   });
 
   it('has no inline script and loads only from its own server', async () => {
-    const { headers, text } = await desk.ask('GET', '/');
+    const { headers, text } = await server.ask('GET', '/');
     expect(headers.get('content-security-policy')).toMatch(/default-src 'none'; script-src 'self';/);
     expect(headers.get('content-security-policy')).not.toMatch(/unsafe|https?:|\*/);
     expect(text).not.toMatch(/<script(?![^>]*\bsrc=)|\son\w+=|javascript:|style=/i);
@@ -91,7 +91,7 @@ describe('the page for people', () => {
   });
 
   it('goes from room to room, and searches', async () => {
-    const room = await desk.room(ann, 'side-room');
+    const room = await server.room(ann, 'side-room');
     await ann.post(room, 'whispered elsewhere');
     const { page } = await openPage();
     await page.getByRole('button', { name: 'side-room' }).click();
@@ -106,7 +106,7 @@ describe('the page for people', () => {
   });
 
   it('fits a phone, with rooms, title and state in view', async () => {
-    const { page } = await openPage(desk, { width: 390, height: 844 });
+    const { page } = await openPage(server, { width: 390, height: 844 });
     await page.locator('#feed .body').first().waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth <= window.innerWidth')).toBe(true);
     for (const part of ['#query', '#rooms button', '#title', '#live'])
@@ -117,7 +117,7 @@ describe('the page for people', () => {
   });
 
   it('stops requests after a 429, and shows why it cannot search', async () => {
-    const strict = await Desk.open({
+    const strict = await MessagingServer.open({
       limits: { ...roomy, profileReadsPerMinuteMax: 3, searchesPerMinuteMax: 1 },
     });
     try {

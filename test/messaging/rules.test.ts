@@ -54,7 +54,7 @@ describe('a UUID', () => {
 });
 
 describe('a ULID', () => {
-  it('holds its time and sorts by it', () => {
+  it('contains its time and sorts by it', () => {
     const id = newUlid(1_700_000_000_000);
     expect(id).toMatch(/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/);
     expect(ulidTimeMs(id)).toBe(1_700_000_000_000);
@@ -101,7 +101,7 @@ describe('words', () => {
     expect(indexWords('𝒜𝒷')).toEqual([]);
   });
 
-  it('of a query are those of at most five terms, a run of CJK being one', () => {
+  it('of a query are those of its first five terms; a run of CJK characters is one term', () => {
     expect(queryWords('one1 two2 three four five six7')).toEqual(['one1', 'two2', 'three', 'four', 'five']);
     expect(queryWords('日本語日本語日本語 one two six for ten')).toEqual([
       '日本',

@@ -142,7 +142,7 @@ describe('a log without a reader', () => {
   afterEach(() => rm(directory, { recursive: true, force: true }));
 
   it.each(['a named pipe', 'a socket'] as const)(
-    'blocks neither the server nor its end, and what it misses is counted: %s',
+    'blocks neither the server nor its stop, and dropped lines are counted: %s',
     { timeout: 60_000 },
     async (kind) => {
       const pipe = join(directory, 'pipe');

@@ -3,14 +3,16 @@ import { randomBytes } from 'node:crypto';
 import { relative } from 'node:path';
 import { Redis } from 'ioredis';
 import { expect, inject } from 'vitest';
-import type { SharedServerName } from './desk.js';
+import type { SharedServerName } from './provider.js';
 import { createDatabase } from './postgres.js';
 
 /** The server of that name, started for the first suite; it ends with the run. */
 export async function sharedServer(
   name: SharedServerName | 'program',
 ): Promise<{ url: string; describe: string }> {
-  const answer = await fetch(`${inject('serverDesk')}/${name}?${new URLSearchParams({ suite: suite() })}`);
+  const answer = await fetch(
+    `${inject('sharedServersUrl')}/${name}?${new URLSearchParams({ suite: suite() })}`,
+  );
   if (!answer.ok) throw new Error(await answer.text());
   return (await answer.json()) as { url: string; describe: string };
 }
@@ -62,7 +64,7 @@ export function uniqueName(prefix: string): string {
 
 /** Reports at the end of the run that this suite started its own server. */
 export async function noteServer(describe: string): Promise<void> {
-  await fetch(`${inject('serverDesk')}/?${new URLSearchParams({ suite: suite(), describe })}`);
+  await fetch(`${inject('sharedServersUrl')}/?${new URLSearchParams({ suite: suite(), describe })}`);
 }
 
 function suite(): string {

@@ -1,6 +1,6 @@
 /** The conformance suite of messaging, through HTTP: what every home must do. */
 import type { TestRunner } from '../../core/test-runner.js';
-import type { Backend } from './kit/desk.js';
+import type { Backend } from './kit/server.js';
 import { directTests } from './messages/direct.js';
 import { headerTests } from './identities/headers.js';
 import { limitTests } from './limits.js';
@@ -21,7 +21,13 @@ import { messageSignatureTests } from './identities/signatures.js';
 import { signedRequestTests } from './identities/signed-requests.js';
 import { wireTests } from './wire.js';
 
-export { Desk, type Backend, type DeskOptions, type DeskStoa, roomy } from './kit/desk.js';
+export {
+  MessagingServer,
+  type Backend,
+  type MessagingServerOptions,
+  type MessagingServerStoa,
+  roomy,
+} from './kit/server.js';
 
 export function messagingConformance(runner: TestRunner, backend: Backend): void {
   registrationTests(runner, backend);

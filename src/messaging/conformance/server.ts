@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { verifySignature } from '../../identity/signatures.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner, eventually } from '../../core/test-runner.js';
-import { Agent, type Backend, type Desk, type Request } from './kit/desk.js';
+import { Agent, type Backend, type MessagingServer, type Request } from './kit/server.js';
 import { secret } from './kit/requests.js';
 
 const page = 'https://app.example.org';
@@ -13,18 +13,18 @@ export function serverTests(
   backend: Backend,
 ): void {
   describe(`the HTTP server of messaging on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open({ corsOrigin: [page] });
-      ann = await desk.agent('Ann');
+      server = await backend.open({ corsOrigin: [page] });
+      ann = await server.agent('Ann');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('puts security headers on every answer, and CORS headers on those for a named origin', async () => {
       const asked = (method: string, path: string, request: Request = {}) =>
-        desk.ask(method, path, { ...request, headers: { origin: page, ...request.headers } });
+        server.ask(method, path, { ...request, headers: { origin: page, ...request.headers } });
       const answers = [
         await asked('GET', '/api'),
         await asked('GET', '/room/nowhere'),
@@ -44,14 +44,14 @@ export function serverTests(
       expect(answers.map(({ status }) => status)).toEqual([
         200, 400, 405, 404, 413, 415, 204, 200, 404, 400, 401, 200, 200, 200,
       ]);
-      const stream = await fetch(`${desk.url}/room/global/stream`, { headers: { origin: page } });
+      const stream = await fetch(`${server.url}/room/global/stream`, { headers: { origin: page } });
       await stream.body?.cancel();
       for (const { headers } of [...answers, stream]) {
         expect([headers.get('access-control-allow-origin'), headers.get('vary')]).toEqual([page, 'Origin']);
         expect(headers.get('access-control-expose-headers')).toContain('Retry-After, ');
       }
-      const unmarked = await desk.ask('DELETE', `/room/global/${(await ann.post('global', 'gone')).id}`, {
-        headers: { origin: desk.url },
+      const unmarked = await server.ask('DELETE', `/room/global/${(await ann.post('global', 'gone')).id}`, {
+        headers: { origin: server.url },
       });
       expect([unmarked.status, unmarked.headers.get('access-control-allow-origin')]).toEqual([401, null]);
       for (const { headers } of [...answers.filter(({ status }) => status !== 204), stream, unmarked]) {
@@ -66,7 +66,7 @@ export function serverTests(
         'NONSENSE\r\n\r\n',
         `GET /room/global HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`,
       ]) {
-        const answer = await desk.talk(bytes);
+        const answer = await server.talk(bytes);
         expect(answer).toMatch(/^HTTP\/1\.1 4\d\d /);
         for (const header of [
           'x-content-type-options: nosniff',
@@ -91,37 +91,37 @@ export function serverTests(
         ['GET', '/room/%'],
         ['OPTIONS', '/room/global'],
       ] as const) {
-        const answer = await desk.ask(method, path, { headers });
+        const answer = await server.ask(method, path, { headers });
         expect([path, answer.status, answer.json]).toEqual([path, 403, refused]);
         expect(answer.headers.get('access-control-allow-origin')).toBe(null);
       }
       const posted = await ann.ask('POST', '/room/global', { body: { body: 'from a page' }, headers });
       expect([posted.status, posted.json]).toEqual([403, refused]);
-      expect((await desk.ask('GET', '/room/global')).text).not.toContain('from a page');
+      expect((await server.ask('GET', '/room/global')).text).not.toContain('from a page');
       for (const path of ['/v1/status', '/mcp', '/livez', '/metrics', '/nowhere', '/openapi.json']) {
-        const answer = await desk.ask('GET', path, { headers });
+        const answer = await server.ask('GET', path, { headers });
         expect([path, answer.status, answer.json['code']]).toEqual([path, 403, 'origin_refused']);
       }
       const own = await ann.ask('POST', '/room/global', {
         body: { body: 'from a page of the server' },
-        headers: { origin: desk.url },
+        headers: { origin: server.url },
       });
       expect([own.status, own.headers.get('access-control-allow-origin')]).toEqual([201, null]);
-      expect((await desk.ask('OPTIONS', '/room/global')).status).toBe(204);
+      expect((await server.ask('OPTIONS', '/room/global')).status).toBe(204);
     });
 
     it('describes itself to clients', async () => {
-      expect((await desk.ask('GET', '/api')).json).toEqual({
+      expect((await server.ask('GET', '/api')).json).toEqual({
         name: 'AICQ',
         version: expect.any(String),
         docs: '/docs',
       });
-      expect((await desk.ask('GET', '/docs')).text).toContain('# Onboarding');
-      expect((await desk.ask('GET', '/docs/openapi.yaml')).text).toContain('/room/{room}:');
-      expect((await desk.ask('GET', '/')).text).toContain('AICQ');
-      expect((await desk.ask('GET', '/metrics')).text).toMatch(/^aicq_http_requests_total\{/m);
+      expect((await server.ask('GET', '/docs')).text).toContain('# Onboarding');
+      expect((await server.ask('GET', '/docs/openapi.yaml')).text).toContain('/room/{room}:');
+      expect((await server.ask('GET', '/')).text).toContain('AICQ');
+      expect((await server.ask('GET', '/metrics')).text).toMatch(/^aicq_http_requests_total\{/m);
       const pass = { status: 'pass', latency: expect.stringMatching(/^\d+\.\d\dms$/) };
-      expect((await desk.ask('GET', '/health')).json).toEqual({
+      expect((await server.ask('GET', '/health')).json).toEqual({
         status: 'healthy',
         version: expect.any(String),
         checks: { postgres: pass, redis: pass },
@@ -130,12 +130,12 @@ export function serverTests(
     });
 
     it('counts requests and messages in its metrics', async () => {
-      const before = (await desk.ask('GET', '/stats')).json;
-      const eve = await desk.agent('Eve');
+      const before = (await server.ask('GET', '/stats')).json;
+      const eve = await server.agent('Eve');
       const { id, ts } = await eve.post('global', '😀'.repeat(300));
-      await desk.room(eve, 'open');
-      await eve.post(await desk.room(eve, 'den', secret), 'inside', {}, { 'x-aicq-room-key': secret });
-      const after = (await desk.ask('GET', '/stats')).json;
+      await server.room(eve, 'open');
+      await eve.post(await server.room(eve, 'den', secret), 'inside', {}, { 'x-aicq-room-key': secret });
+      const after = (await server.ask('GET', '/stats')).json;
       expect(Object.keys(after)).toEqual([
         'total_agents',
         'total_channels',
@@ -157,7 +157,7 @@ export function serverTests(
         body: '😀'.repeat(200),
         timestamp: ts,
       });
-      const { text } = await desk.ask('GET', '/metrics');
+      const { text } = await server.ask('GET', '/metrics');
       for (const [name, total] of [
         ['agents', after.total_agents],
         ['public_rooms', after.total_channels],
@@ -169,20 +169,20 @@ export function serverTests(
     });
 
     it('reports identities and rooms in the change feed, private rooms only to the operator', async () => {
-      const eve = await desk.agent('Eve');
-      const [open, hidden] = [await desk.room(eve), await desk.room(eve, 'den', secret)];
+      const eve = await server.agent('Eve');
+      const [open, hidden] = [await server.room(eve), await server.room(eve, 'den', secret)];
       await eve.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Eva' } });
-      const next = new Agent(desk);
+      const next = new Agent(server);
       await eve.ask('POST', `/who/${eve.id}/key`, {
         body: {
           public_key: next.publicKey,
           proof: next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`),
         },
       });
-      const { token } = await desk.stoa.identity.createToken(operatorCaller(), 'watcher', {}, null);
+      const { token } = await server.stoa.identity.createToken(operatorCaller(), 'watcher', {}, null);
       const told = async (bearer: string) => {
         const { items } = (
-          await desk.ask('GET', '/v1/changes?topics=messaging&limit=1000', {
+          await server.ask('GET', '/v1/changes?topics=messaging&limit=1000', {
             headers: { authorization: `Bearer ${bearer}` },
           })
         ).json as { items: { kind: string; id: string }[] };
@@ -193,7 +193,7 @@ export function serverTests(
       const ofEve = ['registered', 'updated', 'rotated'].map((event) => `identity.${event} ${eve.id}`);
       const all = [`room.created ${open}`, `room.created ${hidden}`, ...ofEve].toSorted();
       await eventually(
-        async () => (await told(desk.stoa.operatorToken)).toSorted(),
+        async () => (await told(server.stoa.operatorToken)).toSorted(),
         (seen) => isDeepStrictEqual(seen, all),
         30,
       );
@@ -202,15 +202,16 @@ export function serverTests(
 
     it('posts for a bearer token as an identity whose key it keeps, and marks the message', async () => {
       const headers = {
-        authorization: `Bearer ${desk.stoa.operatorToken}`,
+        authorization: `Bearer ${server.stoa.operatorToken}`,
         'stoa-user': 'ada',
         'stoa-agent': 'scout',
       };
-      const room = await desk.room(ann);
-      const post = () => desk.ask('POST', `/room/${room}`, { body: { body: 'from the operator' }, headers });
+      const room = await server.room(ann);
+      const post = () =>
+        server.ask('POST', `/room/${room}`, { body: { body: 'from the operator' }, headers });
       expect((await post()).status).toBe(201);
       expect((await post()).status).toBe(201);
-      const { messages } = (await desk.ask('GET', `/room/${room}?verify=1`)).json;
+      const { messages } = (await server.ask('GET', `/room/${room}?verify=1`)).json;
       expect(messages[0]).toMatchObject({ server_signed: true, from: messages[1].from });
       expect(
         verifySignature(
@@ -219,13 +220,13 @@ export function serverTests(
           Buffer.from(messages[0].sig, 'base64'),
         ),
       ).toBe(true);
-      expect((await desk.ask('GET', `/who/${messages[0].from}`)).json).toMatchObject({
+      expect((await server.ask('GET', `/who/${messages[0].from}`)).json).toMatchObject({
         name: 'scout',
         server_kept: true,
       });
-      await desk.stoa.secrets.rekey();
+      await server.stoa.secrets.rekey();
       expect((await post()).status).toBe(201);
-      expect((await desk.ask('GET', `/room/${room}?limit=1`)).json.messages[0].from).toBe(messages[0].from);
+      expect((await server.ask('GET', `/room/${room}?limit=1`)).json.messages[0].from).toBe(messages[0].from);
     });
   });
 }

@@ -1,7 +1,7 @@
 /** Settings of messaging on every backend: AICQ's rates, pages and signatures by default. */
 import type { TestRunner } from '../../core/test-runner.js';
 import { globalRoomId } from '../identities/uuid.js';
-import { type Backend, Agent, type Answer, type Desk, roomy, withDesk } from './kit/desk.js';
+import { type Backend, Agent, type Answer, type MessagingServer, roomy, withServer } from './kit/server.js';
 import { writtenPort } from './kit/written-port.js';
 
 /** The limits that AICQ's clients are written for. */
@@ -9,36 +9,36 @@ const defaults: readonly (readonly [
   endpoint: string,
   limit: string,
   window: 'minute' | 'hour',
-  ask: (desk: Desk, agent: Agent) => Promise<Answer>,
+  ask: (server: MessagingServer, agent: Agent) => Promise<Answer>,
 ])[] = [
   [
     'register',
     '10',
     'hour',
-    (desk, agent) => desk.ask('POST', '/register', { body: { public_key: agent.publicKey } }),
+    (server, agent) => server.ask('POST', '/register', { body: { public_key: agent.publicKey } }),
   ],
-  ['who', '100', 'minute', (desk, agent) => desk.ask('GET', `/who/${agent.id}`)],
-  ['channels', '60', 'minute', (desk) => desk.ask('GET', '/channels')],
-  ['find', '30', 'minute', (desk) => desk.ask('GET', '/find?q=word')],
-  ['make a room', '10', 'hour', (_desk, agent) => agent.ask('POST', '/room', { body: { name: 'den' } })],
-  ['read a room', '120', 'minute', (_desk, agent) => agent.ask('GET', '/room/global')],
-  ['post', '30', 'minute', (_desk, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
-  ['send', '60', 'minute', (_desk, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
-  ['read letters', '60', 'minute', (_desk, agent) => agent.ask('GET', '/dm')],
+  ['who', '100', 'minute', (server, agent) => server.ask('GET', `/who/${agent.id}`)],
+  ['channels', '60', 'minute', (server) => server.ask('GET', '/channels')],
+  ['find', '30', 'minute', (server) => server.ask('GET', '/find?q=word')],
+  ['make a room', '10', 'hour', (_server, agent) => agent.ask('POST', '/room', { body: { name: 'den' } })],
+  ['read a room', '120', 'minute', (_server, agent) => agent.ask('GET', '/room/global')],
+  ['post', '30', 'minute', (_server, agent) => agent.ask('POST', '/room/global', { body: { body: 'x' } })],
+  ['send', '60', 'minute', (_server, agent) => agent.ask('POST', `/dm/${agent.id}`, { body: { body: 'x' } })],
+  ['read letters', '60', 'minute', (_server, agent) => agent.ask('GET', '/dm')],
   [
     'delete',
     '30',
     'minute',
-    (_desk, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH'),
+    (_server, agent) => agent.ask('DELETE', '/room/global/01M7H68RNNJZ4WPEMP372KEKHH'),
   ],
 ];
 
 export function settingsTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`settings of messaging on ${backend.name}`, () => {
     it("have AICQ's rates unless they say otherwise", async () => {
-      await withDesk(backend, { limits: {} }, async (desk, agent) => {
+      await withServer(backend, { limits: {} }, async (server, agent) => {
         for (const [endpoint, limit, window, ask] of defaults) {
-          const { headers } = await ask(desk, agent);
+          const { headers } = await ask(server, agent);
           const seconds = Number(headers.get('x-ratelimit-reset')) - Date.now() / 1000;
           expect([endpoint, headers.get('x-ratelimit-limit'), seconds > 61 ? 'hour' : 'minute']).toEqual([
             endpoint,
@@ -50,8 +50,8 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
     });
 
     it("have AICQ's pages unless a request says otherwise, and the busiest rooms in AICQ's order", async () => {
-      await withDesk(backend, {}, async (desk, agent) => {
-        const port = writtenPort(desk.stoa.messaging);
+      await withServer(backend, {}, async (server, agent) => {
+        const port = writtenPort(server.stoa.messaging);
         const post = (roomId: string, count: number) =>
           Promise.all(
             Array.from({ length: count }, () =>
@@ -77,7 +77,7 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
           ),
         );
         const size = async (path: string, list: 'messages' | 'channels' | 'results') => {
-          const { json } = await (path.startsWith('/dm') ? agent.ask('GET', path) : desk.ask('GET', path));
+          const { json } = await (path.startsWith('/dm') ? agent.ask('GET', path) : server.ask('GET', path));
           return [json[list].length, json.has_more];
         };
         expect([
@@ -104,14 +104,14 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
           [20, undefined],
           [100, undefined],
         ]);
-        expect((await desk.ask('GET', '/find?q=many+words')).json.total).toBe(20);
+        expect((await server.ask('GET', '/find?q=many+words')).json.total).toBe(20);
         // Each message is a little later than the one before.
         for (const [index, room] of rooms.slice(0, 5).entries()) {
           await post(room.id, index === 2 ? 3 : 2);
           const postedMs = Date.now();
           while (Date.now() === postedMs) await new Promise((resolve) => setImmediate(resolve));
         }
-        const { top_channels: top, recent_messages: recent } = (await desk.ask('GET', '/stats')).json;
+        const { top_channels: top, recent_messages: recent } = (await server.ask('GET', '/stats')).json;
         expect(top).toEqual([
           { id: globalRoomId, name: 'global', message_count: 201 },
           ...[2, 4, 3, 1].map((index) => ({
@@ -125,30 +125,30 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
     });
 
     it('limit requests by address before a signature is verified', async () => {
-      await withDesk(
+      await withServer(
         backend,
         { limits: { ...roomy, addressRequestsPerMinuteMax: 4 } },
-        async (desk, agent) => {
+        async (server, agent) => {
           const forged = { ...agent.headers('{}'), 'x-aicq-signature': 'AAAA' };
           const statuses = [];
           for (let index = 0; index < 5; index += 1)
-            statuses.push((await desk.ask('GET', '/dm', { headers: forged })).status);
+            statuses.push((await server.ask('GET', '/dm', { headers: forged })).status);
           // The registration was the first of the four.
           expect(statuses).toEqual([401, 401, 401, 429, 429]);
           expect((await agent.ask('GET', '/dm')).json).toEqual({ error: 'rate limit exceeded' });
-          expect((await desk.ask('GET', '/health')).status).toBe(200);
+          expect((await server.ask('GET', '/health')).status).toBe(200);
         },
       );
     });
 
     it('can require RFC 9421 and then refuse other signatures', async () => {
-      await withDesk(
+      await withServer(
         backend,
         { messagingSettings: { requireMessageSignatures: true } },
-        async (desk, agent) => {
+        async (server, agent) => {
           const body = '{"body":"x"}';
           const post = async (headers: Record<string, string>) =>
-            (await desk.ask('POST', '/room/global', { raw: body, headers })).json;
+            (await server.ask('POST', '/room/global', { raw: body, headers })).json;
           expect(await post(agent.headers(body))).toEqual({
             error: 'this server requires RFC 9421 message signatures',
           });

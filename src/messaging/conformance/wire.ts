@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { TestRunner } from '../../core/test-runner.js';
 import { operatorCaller } from '../../core/caller.js';
 import { globalRoomId } from '../identities/uuid.js';
-import { type Backend, Agent, type Desk, withDesk } from './kit/desk.js';
+import { type Backend, Agent, type MessagingServer, withServer } from './kit/server.js';
 import { Stream } from './kit/stream.js';
 
 /** Everything that may be read, with and without a signature. */
@@ -37,14 +37,14 @@ function padded(bytes: number): string {
 
 export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`AICQ's wire on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      ann = await desk.agent('Ann');
+      server = await backend.open();
+      ann = await server.agent('Ann');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     const send = async (path: string, raw: string) => (await ann.ask('POST', path, { raw })).status;
     const make = async (roomKey: string) =>
@@ -55,21 +55,21 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     };
 
     it('accepts every spelling of an id on every route', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const word = `w${randomUUID().slice(0, 8)}`;
       const { id } = await ann.post(room, word);
       for (const spelling of spellingsOf(room)) {
-        expect((await desk.ask('GET', `/room/${spelling}`)).json.room.id).toBe(room);
-        expect((await desk.ask('GET', `/room/${spelling}/${id}`)).json.id).toBe(id);
-        expect((await desk.ask('GET', `/find?q=${word}&room=${spelling}`)).json.total).toBe(1);
+        expect((await server.ask('GET', `/room/${spelling}`)).json.room.id).toBe(room);
+        expect((await server.ask('GET', `/room/${spelling}/${id}`)).json.id).toBe(id);
+        expect((await server.ask('GET', `/find?q=${word}&room=${spelling}`)).json.total).toBe(1);
         expect((await ann.ask('POST', `/room/${spelling}`, { body: { body: 'said' } })).status).toBe(201);
       }
       for (const spelling of spellingsOf(ann.id)) {
-        expect((await desk.ask('GET', `/who/${spelling}`)).json.id).toBe(ann.id);
+        expect((await server.ask('GET', `/who/${spelling}`)).json.id).toBe(ann.id);
         expect((await ann.ask('POST', `/dm/${spelling}`, { body: { body: 'letter' } })).status).toBe(201);
       }
       expect((await ann.ask('GET', '/dm')).json.messages).toHaveLength(5);
-      expect((await desk.ask('GET', `/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({
+      expect((await server.ask('GET', `/room/${globalRoomId.replaceAll('-', '')}`)).json.room).toEqual({
         id: globalRoomId,
         name: 'global',
       });
@@ -83,7 +83,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
           ['{}', 'Content-Length: 2\r\n'],
         ] as const) {
           const headers = Object.entries(ann.headers(body)).map(([name, value]) => `${name}: ${value}\r\n`);
-          const answer = await desk.talk(
+          const answer = await server.talk(
             `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n${length}${headers.join('')}\r\n${body}`,
           );
           expect(answer, `${path} with "${body}"`).toMatch(/^HTTP\/1\.1 200 /);
@@ -91,15 +91,15 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       });
 
     it('uses the defaults for invalid paging values', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       for (let index = 0; index < 3; index += 1) await ann.post(room, `n${index}`);
       for (const bad of ['-1', '0', 'x', '1e3', '', '1.5', '9'.repeat(30), '%00']) {
         expect(
-          (await desk.ask('GET', `/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages,
+          (await server.ask('GET', `/room/${room}?limit=${bad}&before=${bad}&after=${bad}`)).json.messages,
           bad,
         ).toHaveLength(3);
-        expect((await desk.ask('GET', `/channels?limit=${bad}&offset=${bad}`)).status, bad).toBe(200);
-        expect((await desk.ask('GET', `/find?q=n1x&limit=${bad}&after=${bad}`)).status, bad).toBe(200);
+        expect((await server.ask('GET', `/channels?limit=${bad}&offset=${bad}`)).status, bad).toBe(200);
+        expect((await server.ask('GET', `/find?q=n1x&limit=${bad}&after=${bad}`)).status, bad).toBe(200);
       }
     });
 
@@ -129,11 +129,11 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       for (const roomKey of ['k'.repeat(16), 'k'.repeat(72)]) {
         const { id } = await make(roomKey);
         expect(
-          (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status,
+          (await server.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': roomKey } })).status,
         ).toBe(200);
         // Bytes beyond bcrypt's limit are part of the key too.
         expect(
-          (await desk.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status,
+          (await server.ask('GET', `/room/${id}`, { headers: { 'x-aicq-room-key': `${roomKey}x` } })).status,
         ).toBe(403);
       }
     });
@@ -143,7 +143,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       const { id } = await make(roomKey);
       const open = async (encoding: 'utf8' | 'latin1', key: string) =>
         (
-          await desk.talk(
+          await server.talk(
             Buffer.concat([
               Buffer.from(`GET /room/${id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-AICQ-Room-Key: `),
               Buffer.from(key, encoding),
@@ -172,16 +172,16 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     });
 
     it('shows a direct message to its recipient only: not in search, statistics, rooms, metrics, or the feeds and streams of others', async () => {
-      const [eve, mallory] = [await desk.agent(), await desk.agent()];
+      const [eve, mallory] = [await server.agent(), await server.agent()];
       const word = `letter${randomUUID().replaceAll('-', '')}`;
       const streams = await Promise.all([
-        Stream.open(`${desk.url}/dm/stream`, mallory.headers()),
-        Stream.open(`${desk.url}/room/global/stream`),
+        Stream.open(`${server.url}/dm/stream`, mallory.headers()),
+        Stream.open(`${server.url}/room/global/stream`),
       ]);
       await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
       const { json: letter } = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: word } });
       expect((await eve.ask('GET', '/dm')).text).toContain(word);
-      const { token } = await desk.stoa.identity.createToken(
+      const { token } = await server.stoa.identity.createToken(
         operatorCaller(),
         `u${word.slice(0, 12)}`,
         {},
@@ -195,9 +195,9 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
             '/room/global?limit=200',
             '/metrics',
             `/room/global/${letter.id as string}`,
-          ].map((path) => desk.ask('GET', path)),
+          ].map((path) => server.ask('GET', path)),
         )),
-        await desk.ask('GET', '/v1/changes?limit=1000', { headers: { authorization: `Bearer ${token}` } }),
+        await server.ask('GET', '/v1/changes?limit=1000', { headers: { authorization: `Bearer ${token}` } }),
         await mallory.ask('GET', '/dm?pending=1&verify=1'),
         await mallory.ask('POST', '/dm/ack', { body: { ids: [letter.id] } }),
       ];
@@ -216,8 +216,8 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     });
 
     it('rotates to one of several keys that are sent at once', async () => {
-      const eve = await desk.agent();
-      const offered = Array.from({ length: 6 }, () => new Agent(desk));
+      const eve = await server.agent();
+      const offered = Array.from({ length: 6 }, () => new Agent(server));
       const answers = await Promise.all(
         offered.map((next) =>
           eve.ask('POST', `/who/${eve.id}/key`, {
@@ -239,13 +239,13 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
           [400, 'invalid proof: the new key must sign the rotation'],
         ]).toContainEqual([status, json.error]);
       }
-      expect((await desk.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(rotated[0]?.json.public_key);
-      expect((await desk.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
+      expect((await server.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(rotated[0]?.json.public_key);
+      expect((await server.ask('GET', `/who/${eve.id}/keys`)).json.keys).toHaveLength(2);
     });
 
     it('reads a room and an inbox from their beginning with after=0, and back from the newest with before=0', async () => {
-      const eve = await desk.agent();
-      const room = await desk.room(eve);
+      const eve = await server.agent();
+      const room = await server.room(eve);
       for (const body of ['one', 'two', 'three']) {
         await eve.post(room, body);
         await eve.ask('POST', `/dm/${eve.id}`, { body: { body } });
@@ -257,14 +257,14 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
         expect(await bodies(`${path}?before=0&limit=2`)).toEqual(['three', 'two']);
         expect(await bodies(`${path}?after=x&limit=2`)).toEqual(['three', 'two']);
       }
-      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=0`);
+      const stream = await Stream.open(`${server.url}/room/${room}/stream?after=0`);
       await stream.until(3);
       stream.close();
     });
 
     it('returns a search page by page, each message once, also within one millisecond', async () => {
       let nowMs = Date.now();
-      await withDesk(backend, { clock: () => nowMs }, async (own, eve) => {
+      await withServer(backend, { clock: () => nowMs }, async (own, eve) => {
         const word = `paged${randomUUID().slice(0, 8)}`;
         const post = (room: string, body: string) => {
           const raw = JSON.stringify({ body });
@@ -300,7 +300,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     it('refuses cursors of other routes and of times that no message can have', async () => {
       const cursors = ['s281474976710656', 's999999999999999', 'b281474976710655', 'a1', 's1 x', 's'];
       for (const text of cursors) {
-        const answer = await desk.ask(
+        const answer = await server.ask(
           'GET',
           `/find?q=word&cursor=${Buffer.from(text).toString('base64url')}`,
         );
@@ -308,16 +308,19 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       }
       for (const text of ['s1', 'b281474976710656', 'a999999999999999']) {
         const cursor = Buffer.from(text).toString('base64url');
-        expect([text, (await desk.ask('GET', `/room/global?cursor=${cursor}`)).status]).toEqual([text, 400]);
+        expect([text, (await server.ask('GET', `/room/global?cursor=${cursor}`)).status]).toEqual([
+          text,
+          400,
+        ]);
       }
       for (const path of ['/room/global?before=', '/room/global?after=', '/find?q=word&after='])
-        expect((await desk.ask('GET', `${path}999999999999999`)).status).toBe(200);
+        expect((await server.ask('GET', `${path}999999999999999`)).status).toBe(200);
     });
 
     it('names an author without a name Unknown Agent in the statistics', async () => {
-      const nameless = await desk.agent();
+      const nameless = await server.agent();
       const { id } = await nameless.post('global', 'who am I');
-      expect((await desk.ask('GET', '/stats')).json.recent_messages[0]).toMatchObject({
+      expect((await server.ask('GET', '/stats')).json.recent_messages[0]).toMatchObject({
         id,
         agent_id: nameless.id,
         agent_name: 'Unknown Agent',

@@ -4,7 +4,7 @@ import type { Limits } from '../../core/settings/limits.js';
 import type { Writer } from '../../core/write.js';
 import type { Sealer } from '../../secrets/sealer.js';
 import type { RekeyReport } from '../../secrets/secrets.js';
-import type { Task } from '../model.js';
+import type { Claim, Task } from '../model.js';
 import type { WorkspacesPort } from '../port.js';
 import type { WorkspacesService } from '../service.js';
 
@@ -68,4 +68,17 @@ export async function makeTasks(
   const tasks: Task[] = [];
   for (let index = 0; index < count; index += 1) tasks.push(await make(index));
   return tasks;
+}
+
+/** The calls that tests of tasks share: a claim that must succeed, and the ids of the ready tasks. */
+export function readyTasks(service: () => WorkspacesService, caller: Caller) {
+  return {
+    claimOne: async (projectId: string): Promise<Claim> => {
+      const claim = await service().claimTask(caller, projectId);
+      if (claim === null) throw new Error('no task was ready');
+      return claim;
+    },
+    readyIds: async (projectId: string): Promise<string[]> =>
+      (await service().listReadyTasks(caller, projectId, { limit: 100 })).items.map(({ id }) => id),
+  };
 }

@@ -3,9 +3,9 @@
  * writes.
  */
 import type { TestRunner } from '../../core/test-runner.js';
-import type { Claim, Task } from '../model.js';
+import type { Task } from '../model.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './bench.js';
+import { type Bench, type OpenBench, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
 
 export function claimTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -24,15 +24,7 @@ export function claimTests(
     });
     afterAll(() => bench.close());
 
-    async function claimOne(projectId: string): Promise<Claim> {
-      const claim = await service.claimTask(ada, projectId);
-      if (claim === null) throw new Error('nothing was ready');
-      return claim;
-    }
-
-    async function readyIds(projectId: string): Promise<string[]> {
-      return (await service.listReadyTasks(ada, projectId, { limit: 100 })).items.map(({ id }) => id);
-    }
+    const { claimOne, readyIds } = readyTasks(() => service, ada);
 
     it('tasks are claimed by priority, then by age', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);

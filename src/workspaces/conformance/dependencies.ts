@@ -1,8 +1,7 @@
 /** Tasks that depend on other tasks, on every backend. */
 import type { TestRunner } from '../../core/test-runner.js';
-import type { Claim } from '../model.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './bench.js';
+import { type Bench, type OpenBench, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
 
 export function dependencyTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -21,15 +20,7 @@ export function dependencyTests(
     });
     afterAll(() => bench.close());
 
-    async function claimOne(projectId: string): Promise<Claim> {
-      const claim = await service.claimTask(ada, projectId);
-      if (claim === null) throw new Error('nothing was ready');
-      return claim;
-    }
-
-    async function readyIds(projectId: string): Promise<string[]> {
-      return (await service.listReadyTasks(ada, projectId, { limit: 100 })).items.map(({ id }) => id);
-    }
+    const { claimOne, readyIds } = readyTasks(() => service, ada);
 
     it('a task that depends on others is ready only when all are completed', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);

@@ -2,9 +2,8 @@
 import type { TestRunner } from '../../core/test-runner.js';
 import { operatorCaller } from '../../core/caller.js';
 import { encodeCursor } from '../../core/paging.js';
-import type { Claim } from '../model.js';
 import type { WorkspacesService } from '../service.js';
-import { type Bench, type OpenBench, makePlace, makeTasks, userCaller } from './bench.js';
+import { type Bench, type OpenBench, makePlace, makeTasks, readyTasks, userCaller } from './bench.js';
 
 export function taskTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
@@ -23,15 +22,7 @@ export function taskTests(
     });
     afterAll(() => bench.close());
 
-    async function claimOne(projectId: string): Promise<Claim> {
-      const claim = await service.claimTask(ada, projectId);
-      if (claim === null) throw new Error('nothing was ready');
-      return claim;
-    }
-
-    async function readyIds(projectId: string): Promise<string[]> {
-      return (await service.listReadyTasks(ada, projectId, { limit: 100 })).items.map(({ id }) => id);
-    }
+    const { claimOne, readyIds } = readyTasks(() => service, ada);
 
     it('a new task is pending, with the fields of its record', async () => {
       const { sessionId } = await makePlace(service, ada);
@@ -251,7 +242,7 @@ export function taskTests(
       }
     });
 
-    it('a task can end even if its holder and session have the longest names', async () => {
+    it('counters of a session stop at the largest exact integer', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 2);
       const most = Number.MAX_SAFE_INTEGER;

@@ -28,7 +28,7 @@ describe('a JSON file', () => {
     expect(merge(after)).toBe(after);
   });
 
-  it('has an old entry replaced, and the braces in texts and comments left alone', () => {
+  it('has an old entry replaced, and braces in texts and comments unchanged', () => {
     const before =
       '{ "a": "} // \\" {", /* } */ "servers": {"stoa": {"command": "old" /* ours */}, "b": {}} }';
     const after = merge(before);

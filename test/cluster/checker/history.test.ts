@@ -12,7 +12,7 @@ import {
   writeFaults,
 } from './history.js';
 
-it('misses an accepted write that is lost, and none of unknown outcome', () => {
+it('reports an accepted write that is lost, but not a write of unknown outcome', () => {
   const writes = [
     { name: 'a', outcome: 'accepted' },
     { name: 'b', outcome: 'unknown' },
@@ -24,7 +24,7 @@ it('misses an accepted write that is lost, and none of unknown outcome', () => {
   expect(writeFaults('Document', writes, ['a', 'c'])).toEqual(['Document "c" was refused and is stored.']);
 });
 
-it('finds a write that is stored twice, and one that nobody made', () => {
+it('finds a write that is stored twice, and a stored write that was never sent', () => {
   const writes = [{ name: 'a', outcome: 'unknown' }] as const;
   expect(writeFaults('Message', writes, ['a', 'a', 'x'])).toEqual([
     'Message "a" was asked for once and is stored 2 times.',

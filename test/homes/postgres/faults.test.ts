@@ -182,7 +182,7 @@ describe('PostgreSQL', () => {
     },
   };
 
-  it.each(Object.keys(faults))('keeps its promises when it %s', async (name) => {
+  it.each(Object.keys(faults))('accepts no write that is lost when it %s', async (name) => {
     const { outcomes, codes } = await during(async (load) => faults[name]?.(load), increment);
     expect([...codes].filter((code) => code !== unknown)).toEqual([]);
     for (const [key, outcome] of outcomes) {
@@ -223,22 +223,25 @@ describe('Redis', () => {
     },
   };
 
-  it.each(Object.keys(faults))('keeps its promises when it %s, and data goes on', async (name) => {
-    const fault = faults[name];
-    let kept = 0;
-    const { outcomes, codes } = await during(async (load) => {
-      const acting = fault?.act(load);
-      await sleep(300);
-      await stoa.data.set(ada, 'n', 'meanwhile', (kept += 1));
-      await acting;
-    }, post);
-    expect(await stoa.data.get(ada, 'n', 'meanwhile')).toBe(1);
-    expect([...codes]).toEqual([fault?.code]);
-    const stands = await said();
-    for (const [body, outcome] of outcomes) {
-      if (outcome === 'accepted') expect(stands.get(body), body).toBe(1);
-      if (outcome === 'refused') expect(stands.get(body), body).toBeUndefined();
-      if (outcome === 'unknown') expect(stands.get(body) ?? 0).toBeLessThanOrEqual(1);
-    }
-  });
+  it.each(Object.keys(faults))(
+    'accepts no message that is lost when it %s, and data stays available',
+    async (name) => {
+      const fault = faults[name];
+      let kept = 0;
+      const { outcomes, codes } = await during(async (load) => {
+        const acting = fault?.act(load);
+        await sleep(300);
+        await stoa.data.set(ada, 'n', 'meanwhile', (kept += 1));
+        await acting;
+      }, post);
+      expect(await stoa.data.get(ada, 'n', 'meanwhile')).toBe(1);
+      expect([...codes]).toEqual([fault?.code]);
+      const stands = await said();
+      for (const [body, outcome] of outcomes) {
+        if (outcome === 'accepted') expect(stands.get(body), body).toBe(1);
+        if (outcome === 'refused') expect(stands.get(body), body).toBeUndefined();
+        if (outcome === 'unknown') expect(stands.get(body) ?? 0).toBeLessThanOrEqual(1);
+      }
+    },
+  );
 });

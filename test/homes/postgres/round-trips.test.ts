@@ -152,7 +152,7 @@ it('a write of three documents takes three, and one that names a document twice 
   expect([await data.get(ada, 'n', 'c'), await data.get(ada, 'n', 'd')]).toEqual([2, 2]);
 });
 
-it('the check of a token takes none more', async () => {
+it('the check of a token takes no additional round trip', async () => {
   const bearer = { ...ada, tokenId };
   let value = 0;
   expect(await tripsOf(() => data.set(bearer, 'n', 'k', (value += 1)))).toBe(1);
@@ -179,7 +179,7 @@ it('a claim takes three, a heartbeat three, and a completion four', async () => 
   expect(await tripsOf(complete)).toBeLessThanOrEqual(4);
 });
 
-it('a new task takes three, and the call to other servers after it one', async () => {
+it('a new task takes three, and the notice to other servers one', async () => {
   expect(
     await tripsOf(() => workspaces.createTask(ada, place.sessionId, { command: 'x' })),
   ).toBeLessThanOrEqual(4);

@@ -69,7 +69,7 @@ function total(calls: ReadonlyMap<string, number>): number {
   return [...calls.values()].reduce((sum, one) => sum + one, 0);
 }
 
-it('four servers sweep no more than one', async () => {
+it('four servers sweep no more often than one', async () => {
   await addServer();
   const alone = await sweeping();
   expect([...alone.keys()].join('\n')).toMatch(/registry\.tokens/);

@@ -49,7 +49,7 @@ test.each([
   expect((await patch({ 'if-match': tag })).status).toBe(status);
 });
 
-test('If-Match: "0" makes nothing: only If-None-Match: * says that it must not exist', async () => {
+test('If-Match: "0" creates nothing; only If-None-Match: * requires that the document is missing', async () => {
   expect((await putAbsent({ 'if-match': '"0"' })).json).toMatchObject({
     code: 'version_conflict',
     status: 412,

@@ -147,7 +147,7 @@ describe('bodies', () => {
     expect(long.text.length).toBeLessThan(2_000);
   });
 
-  test('as many wrong fields are named as the limit says, wherever they are', async () => {
+  test('an error names as many invalid fields as the limit allows, at every depth', async () => {
     const reply = await impatient.ask('POST', '/v1/agents?x=1', {
       as: impatient.alice,
       body: { a: 1, b: 1, c: 1 },
@@ -213,7 +213,7 @@ describe('bodies', () => {
     expect(reply).toContain('application/problem+json');
   });
 
-  test('a route without a body refuses one, and takes {}', async () => {
+  test('a route without a body refuses a body, and accepts {}', async () => {
     const { json: agent } = await post('{"name": "bodiless"}');
     expect(
       (

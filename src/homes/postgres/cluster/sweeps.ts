@@ -1,7 +1,5 @@
-/**
- * Work that is due whether or not anybody asks: lapsed leases, silent agents, expired tokens. One server at a
- * time does it, in small steps.
- */
+/** Sweeps of expired leases, silent agents and expired tokens. One server at a time does them, in small steps. */
+import { Periodic } from '../../../core/waiting/periodic.js';
 import type { PostgresSql } from '../database/connection.js';
 import { takeTurn } from '../database/turns.js';
 
@@ -16,41 +14,31 @@ const defaultIntervalMs = 1_000;
 
 export class Sweeps {
   readonly #options: SweepsOptions;
-  #timer: NodeJS.Timeout | undefined;
-  #round: Promise<void> | undefined;
+  readonly #sweeping: Periodic;
   #isOver = false;
-  #isFailing = false;
 
   constructor(options: SweepsOptions) {
     this.#options = options;
+    this.#sweeping = new Periodic({
+      everyMs: options.intervalMs ?? defaultIntervalMs,
+      run: () => this.#sweep(),
+      onError: (error) => options.onError(error, 'sweeping leases and tokens; it is tried again'),
+    });
   }
 
   start(): void {
-    const begin = (): void => {
-      this.#round ??= this.#sweep().finally(() => {
-        this.#round = undefined;
-      });
-    };
-    this.#timer = setInterval(begin, this.#options.intervalMs ?? defaultIntervalMs);
-    this.#timer.unref();
-    begin();
+    this.#sweeping.start();
+    this.#sweeping.runSoon();
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#isOver = true;
-    clearInterval(this.#timer);
-    await this.#round;
+    return this.#sweeping.close();
   }
 
   async #sweep(): Promise<void> {
-    const { sweeps, sql, intervalMs = defaultIntervalMs, onError } = this.#options;
-    try {
-      if (await takeTurn(sql, 'leases and tokens', intervalMs))
-        for (const sweep of sweeps) await sweep(() => this.#isOver);
-      this.#isFailing = false;
-    } catch (error) {
-      if (!this.#isFailing) onError(error, 'sweeping leases and tokens; it is tried again');
-      this.#isFailing = true;
-    }
+    const { sweeps, sql, intervalMs = defaultIntervalMs } = this.#options;
+    if (await takeTurn(sql, 'leases and tokens', intervalMs))
+      for (const sweep of sweeps) await sweep(() => this.#isOver);
   }
 }

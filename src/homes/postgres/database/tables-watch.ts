@@ -3,6 +3,7 @@
  * have the old layout.
  */
 import type { StoaError } from '../../../core/errors.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
 import type { PostgresSql } from './connection.js';
 import { newerTables } from './migrate.js';
 
@@ -18,19 +19,19 @@ const lookEveryMs = 1_000;
 export class TablesWatch {
   readonly #options: TablesWatchOptions;
   #newer: StoaError | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #looking: Promise<void> = Promise.resolve();
-  #isFailing = false;
+  readonly #looking: Periodic;
 
   constructor(options: TablesWatchOptions) {
     this.#options = options;
+    this.#looking = new Periodic({
+      everyMs: lookEveryMs,
+      run: () => this.look(),
+      onError: (error) => options.onError(error, 'checking the version of the tables'),
+    });
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#looking = this.#looking.then(() => this.#lookAgain());
-    }, lookEveryMs);
-    this.#timer.unref();
+    this.#looking.start();
   }
 
   /** Throws once a newer program has changed a table. */
@@ -47,19 +48,7 @@ export class TablesWatch {
     onError(newer, 'checking the version of the tables');
   }
 
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#looking;
-  }
-
-  /** An outage of the database is reported once. */
-  async #lookAgain(): Promise<void> {
-    try {
-      await this.look();
-      this.#isFailing = false;
-    } catch (error) {
-      if (!this.#isFailing) this.#options.onError(error, 'checking the version of the tables');
-      this.#isFailing = true;
-    }
+  close(): Promise<void> {
+    return this.#looking.close();
   }
 }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { TestRunner } from '../../../core/test-runner.js';
 import { verifySignature } from '../../../identity/signatures.js';
-import { type Backend, Agent, type Desk } from '../kit/desk.js';
+import { type Backend, Agent, type MessagingServer } from '../kit/server.js';
 import { writtenPort } from '../kit/written-port.js';
 
 const body = JSON.stringify({ body: 'signed' });
@@ -13,19 +13,19 @@ export function headerTests(
   backend: Backend,
 ): void {
   describe(`the four headers on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
     /** A fixed clock, so that limits are exact to the millisecond. */
     const nowMs = Date.now();
 
     beforeAll(async () => {
-      desk = await backend.open({ clock: () => nowMs });
-      ann = await desk.agent('Ann');
+      server = await backend.open({ clock: () => nowMs });
+      ann = await server.agent('Ann');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     const post = async (headers: Record<string, string>) => {
-      const { status, json } = await desk.ask('POST', '/room/global', { raw: body, headers });
+      const { status, json } = await server.ask('POST', '/room/global', { raw: body, headers });
       return status === 401 ? json.error : status;
     };
     const signed = (options: Parameters<Agent['headers']>[1] = {}) =>
@@ -62,7 +62,7 @@ export function headerTests(
     });
 
     it('are refused for an agent whose stored key is invalid', async () => {
-      const registered = await writtenPort(desk.stoa.messaging).register({
+      const registered = await writtenPort(server.stoa.messaging).register({
         publicKey: Buffer.alloc(32).toString('base64'),
         name: null,
         email: null,
@@ -112,24 +112,24 @@ export function headerTests(
     });
 
     it('prove a registration later, when it comes signed with its key', async () => {
-      const eve = new Agent(desk);
+      const eve = new Agent(server);
       const raw = JSON.stringify({ public_key: eve.publicKey, name: 'Mallory' });
-      const unsigned = await desk.ask('POST', '/register', {
+      const unsigned = await server.ask('POST', '/register', {
         body: { public_key: eve.publicKey, name: 'Eve' },
       });
-      const profile = async () => (await desk.ask('GET', `/who/${unsigned.json.id}`)).json;
+      const profile = async () => (await server.ask('GET', `/who/${unsigned.json.id}`)).json;
       expect(await profile()).not.toHaveProperty('proven');
       const { 'x-aicq-agent': _, ...headers } = eve.headers(raw, { timestamp: nowMs });
-      const again = await desk.ask('POST', '/register', { raw, headers });
+      const again = await server.ask('POST', '/register', { raw, headers });
       expect([again.status, again.json]).toEqual([200, unsigned.json]);
       expect(await profile()).toMatchObject({ name: 'Eve', proven: true });
     });
 
     it('are stored with a direct message too, so that its reader can verify the author', async () => {
-      const bob = await desk.agent();
-      expect((await desk.ask('POST', `/dm/${bob.id}`, { raw: body, headers: signed() })).status).toBe(201);
+      const bob = await server.agent();
+      expect((await server.ask('POST', `/dm/${bob.id}`, { raw: body, headers: signed() })).status).toBe(201);
       const [letter] = (
-        await desk.ask('GET', '/dm?verify=1', { headers: bob.headers('', { timestamp: nowMs }) })
+        await server.ask('GET', '/dm?verify=1', { headers: bob.headers('', { timestamp: nowMs }) })
       ).json.messages;
       expect(
         verifySignature(

@@ -1,7 +1,7 @@
 /** Profiles and the change of a key. */
 import { verifySignature } from '../../../identity/signatures.js';
 import { type TestRunner } from '../../../core/test-runner.js';
-import { Agent, type Backend, type Desk, roomy } from '../kit/desk.js';
+import { Agent, type Backend, type MessagingServer, roomy } from '../kit/server.js';
 import { refusal } from '../kit/requests.js';
 
 export function profileTests(
@@ -9,22 +9,22 @@ export function profileTests(
   backend: Backend,
 ): void {
   describe(`profiles and keys on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let bob: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      bob = await desk.agent('Bob');
+      server = await backend.open();
+      bob = await server.agent('Bob');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('can be changed only by their owner', async () => {
-      const eve = await desk.agent('Eve');
+      const eve = await server.agent('Eve');
       const changed = await eve.ask('PATCH', `/who/${eve.id}`, {
         body: { name: 'Eva', email: 'eva@example.org' },
       });
       expect(changed.status).toBe(200);
-      expect((await desk.ask('GET', `/who/${eve.id}`)).json).toMatchObject({
+      expect((await server.ask('GET', `/who/${eve.id}`)).json).toMatchObject({
         name: 'Eva',
         email: 'eva@example.org',
       });
@@ -32,7 +32,7 @@ export function profileTests(
         403,
         { error: 'can only change your own profile' },
       ]);
-      expect((await desk.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Mallory' } })).status).toBe(401);
+      expect((await server.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Mallory' } })).status).toBe(401);
     });
 
     it('keep only the newest keys of an identity', async () => {
@@ -58,8 +58,8 @@ export function profileTests(
     });
 
     it('rotate to a new key if both keys sign, and keep the old key in the history', async () => {
-      const eve = await desk.agent('Eve');
-      const next = new Agent(desk);
+      const eve = await server.agent('Eve');
+      const next = new Agent(server);
       next.id = eve.id;
       const proof = next.sign(`aicq-key-rotation|${eve.id}|${eve.publicKey}|${next.publicKey}`);
       const body = { public_key: next.publicKey, proof };
@@ -67,10 +67,10 @@ export function profileTests(
         refusal(await eve.ask('POST', `/who/${eve.id}/key`, { body: { ...body, proof: eve.sign('x') } })),
       ).toEqual([400, { error: 'invalid proof: the new key must sign the rotation' }]);
       expect((await eve.ask('POST', `/who/${eve.id}/key`, { body })).status).toBe(200);
-      expect((await desk.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(next.publicKey);
+      expect((await server.ask('GET', `/who/${eve.id}`)).json.public_key).toBe(next.publicKey);
       expect((await eve.ask('GET', '/dm')).json).toEqual({ error: 'invalid signature' });
       expect((await next.ask('GET', '/dm')).status).toBe(200);
-      const { keys } = (await desk.ask('GET', `/who/${eve.id}/keys`)).json;
+      const { keys } = (await server.ask('GET', `/who/${eve.id}/keys`)).json;
       expect(keys.map((key: { public_key: string }) => key.public_key)).toEqual([
         eve.publicKey,
         next.publicKey,
@@ -83,10 +83,9 @@ export function profileTests(
         ),
       ).toBe(true);
       // A former key never registers a second identity.
-      expect(refusal(await desk.ask('POST', '/register', { body: { public_key: eve.publicKey } }))).toEqual([
-        200,
-        { id: eve.id, profile_url: `/who/${eve.id}` },
-      ]);
+      expect(refusal(await server.ask('POST', '/register', { body: { public_key: eve.publicKey } }))).toEqual(
+        [200, { id: eve.id, profile_url: `/who/${eve.id}` }],
+      );
       const taken = {
         public_key: bob.publicKey,
         proof: bob.sign(`aicq-key-rotation|${eve.id}|${next.publicKey}|${bob.publicKey}`),

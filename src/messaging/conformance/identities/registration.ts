@@ -1,6 +1,6 @@
 /** Registration: one identity for each key, and the exact errors for invalid input. */
 import { type TestRunner } from '../../../core/test-runner.js';
-import { Agent, type Backend, type Desk } from '../kit/desk.js';
+import { Agent, type Backend, type MessagingServer } from '../kit/server.js';
 import { unknownId, refusal } from '../kit/requests.js';
 
 export function registrationTests(
@@ -8,19 +8,19 @@ export function registrationTests(
   backend: Backend,
 ): void {
   describe(`registration on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
     let bob: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+      server = await backend.open();
+      [ann, bob] = [await server.agent('Ann'), await server.agent('Bob')];
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('creates one identity per key, and returns it unchanged for a repeated request', async () => {
-      const eve = new Agent(desk);
-      const first = await desk.ask('POST', '/register', {
+      const eve = new Agent(server);
+      const first = await server.ask('POST', '/register', {
         body: { public_key: eve.publicKey, name: ' Eve\u0007 ', email: 'eve@example.org' },
       });
       expect(first.status).toBe(201);
@@ -28,11 +28,11 @@ export function registrationTests(
         id: expect.stringMatching(/^[0-9a-f-]{36}$/),
         profile_url: `/who/${first.json.id}`,
       });
-      const again = await desk.ask('POST', '/register', {
+      const again = await server.ask('POST', '/register', {
         body: { public_key: eve.publicKey, name: 'Mallory' },
       });
       expect(refusal(again)).toEqual([200, first.json]);
-      const who = await desk.ask('GET', `/who/${first.json.id}`);
+      const who = await server.ask('GET', `/who/${first.json.id}`);
       expect(who.json).toEqual({
         id: first.json.id,
         name: 'Eve',
@@ -43,10 +43,10 @@ export function registrationTests(
     });
 
     it('creates one identity for twenty concurrent registrations of a key', async () => {
-      const eve = new Agent(desk);
+      const eve = new Agent(server);
       const answers = await Promise.all(
         Array.from({ length: 20 }, () =>
-          desk.ask('POST', '/register', { body: { public_key: eve.publicKey } }),
+          server.ask('POST', '/register', { body: { public_key: eve.publicKey } }),
         ),
       );
       expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1);
@@ -62,56 +62,55 @@ export function registrationTests(
         [{ public_key: 'AAAA' }, bad],
         [{ public_key: Buffer.alloc(32).toString('base64') }, bad],
         [{ public_key: ann.publicKey.replace('=', '') }, bad],
-        [{ public_key: new Agent(desk).publicKey, email: 'nobody' }, 'invalid email format'],
+        [{ public_key: new Agent(server).publicKey, email: 'nobody' }, 'invalid email format'],
         [{ public_key: 7 }, 'invalid JSON body'],
         [[], 'invalid JSON body'],
         ['text', 'invalid JSON body'],
       ];
       for (const [body, error] of cases)
-        expect(refusal(await desk.ask('POST', '/register', { body })), JSON.stringify(body)).toEqual([
+        expect(refusal(await server.ask('POST', '/register', { body })), JSON.stringify(body)).toEqual([
           400,
           { error },
         ]);
-      expect(refusal(await desk.ask('POST', '/register', { raw: '{"public_key":' }))).toEqual([
+      expect(refusal(await server.ask('POST', '/register', { raw: '{"public_key":' }))).toEqual([
         400,
         { error: 'invalid JSON body' },
       ]);
       expect(
         refusal(
-          await desk.ask('POST', '/register', { raw: '{}', headers: { 'content-type': 'text/plain' } }),
+          await server.ask('POST', '/register', { raw: '{}', headers: { 'content-type': 'text/plain' } }),
         ),
       ).toEqual([415, { error: 'content-type must be application/json' }]);
-      expect(refusal(await desk.ask('POST', '/register', { raw: `{"x":"${'x'.repeat(70_000)}"}` }))).toEqual([
-        413,
-        { error: 'request body too large' },
-      ]);
-      expect(refusal(await desk.ask('GET', '/who/nobody'))).toEqual([
+      expect(
+        refusal(await server.ask('POST', '/register', { raw: `{"x":"${'x'.repeat(70_000)}"}` })),
+      ).toEqual([413, { error: 'request body too large' }]);
+      expect(refusal(await server.ask('GET', '/who/nobody'))).toEqual([
         400,
         { error: 'invalid agent ID format' },
       ]);
-      expect(refusal(await desk.ask('GET', `/who/${unknownId}`))).toEqual([
+      expect(refusal(await server.ask('GET', `/who/${unknownId}`))).toEqual([
         404,
         { error: 'agent not found' },
       ]);
     });
 
     it('reads field names in any case and ignores unknown ones', async () => {
-      const eve = new Agent(desk);
-      const { status, json } = await desk.ask('POST', '/register', {
+      const eve = new Agent(server);
+      const { status, json } = await server.ask('POST', '/register', {
         body: { PUBLIC_KEY: eve.publicKey, Name: 'Eve', more: [1] },
       });
       expect(status).toBe(201);
-      expect((await desk.ask('GET', `/who/${json.id}`)).json.name).toBe('Eve');
+      expect((await server.ask('GET', `/who/${json.id}`)).json.name).toBe('Eve');
     });
 
     it('marks a registration that is signed with its key, and refuses one that is signed with another', async () => {
-      const eve = new Agent(desk);
+      const eve = new Agent(server);
       const body = JSON.stringify({ public_key: eve.publicKey });
       const { 'x-aicq-agent': _, ...headers } = eve.headers(body);
-      const { json } = await desk.ask('POST', '/register', { raw: body, headers });
-      expect((await desk.ask('GET', `/who/${json.id}`)).json.proven).toBe(true);
+      const { json } = await server.ask('POST', '/register', { raw: body, headers });
+      expect((await server.ask('GET', `/who/${json.id}`)).json.proven).toBe(true);
       const { 'x-aicq-agent': __, ...forged } = bob.headers(body);
-      expect(refusal(await desk.ask('POST', '/register', { raw: body, headers: forged }))).toEqual([
+      expect(refusal(await server.ask('POST', '/register', { raw: body, headers: forged }))).toEqual([
         401,
         { error: 'invalid signature' },
       ]);

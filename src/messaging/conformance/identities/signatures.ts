@@ -1,6 +1,6 @@
 /** RFC 9421 signatures that a hostile client changed, on every backend. */
 import type { TestRunner } from '../../../core/test-runner.js';
-import type { Backend, Agent, Desk } from '../kit/desk.js';
+import type { Backend, Agent, MessagingServer } from '../kit/server.js';
 
 const said = '{"body":"x"}';
 const bare = ['@method', '@target-uri'];
@@ -16,21 +16,21 @@ export function messageSignatureTests(
   backend: Backend,
 ): void {
   describe(`RFC 9421 signatures on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      ann = await desk.agent('Ann');
+      server = await backend.open();
+      ann = await server.agent('Ann');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     const read = async (headers: Record<string, string>, path = '/dm') =>
-      refusalOf(await desk.ask('GET', path, { headers }));
+      refusalOf(await server.ask('GET', path, { headers }));
     const readWith = (options: { created?: number; more?: string }) =>
       read(ann.messageSignature('GET', '/dm', '', { components: bare, ...options }));
     const post = async (headers: Record<string, string>) =>
-      refusalOf(await desk.ask('POST', '/room/global', { raw: said, headers }));
+      refusalOf(await server.ask('POST', '/room/global', { raw: said, headers }));
     const signPost = (body: string, components?: string[]) =>
       ann.messageSignature('POST', '/room/global', body, { ...(components !== undefined && { components }) });
 
@@ -102,7 +102,7 @@ export function messageSignatureTests(
           url: 'http://elsewhere',
           components: [...bare, '@authority'],
         }) as Signed;
-        const answer = await desk.talk(
+        const answer = await server.talk(
           `GET /dm HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\nSignature-Input: ${input}\r\nSignature: ${signature}\r\n\r\n`,
         );
         expect(answer).toMatch(/^HTTP\/1\.1 401 /);

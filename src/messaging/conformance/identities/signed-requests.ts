@@ -2,7 +2,7 @@
 import { globalRoomId } from '../../identities/uuid.js';
 import { randomUUID } from 'node:crypto';
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Agent, type Backend, type Desk } from '../kit/desk.js';
+import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
 import { unknownId, refusal } from '../kit/requests.js';
 
 export function signedRequestTests(
@@ -10,19 +10,19 @@ export function signedRequestTests(
   backend: Backend,
 ): void {
   describe(`signatures on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
     let bob: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+      server = await backend.open();
+      [ann, bob] = [await server.agent('Ann'), await server.agent('Bob')];
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     const body = JSON.stringify({ body: 'signed' });
     const post = (headers: Record<string, string>, raw = body) =>
-      desk.ask('POST', '/room/global', { raw, headers });
+      server.ask('POST', '/room/global', { raw, headers });
     const error = async (headers: Record<string, string>, raw?: string) => refusal(await post(headers, raw));
 
     it("are refused with AICQ's errors, in AICQ's order", async () => {
@@ -116,7 +116,7 @@ export function signedRequestTests(
       expect((await ann.ask('GET', '/dm')).status).toBe(200);
       expect(
         (
-          await desk.ask('GET', '/dm', {
+          await server.ask('GET', '/dm', {
             headers: { ...ann.headers('{}'), 'content-type': 'application/json' },
           })
         ).status,
@@ -156,7 +156,7 @@ export function signedRequestTests(
       expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 401, 401]);
       expect(
         (
-          await desk.ask('GET', '/dm', {
+          await server.ask('GET', '/dm', {
             headers: ann.messageSignature('GET', '/dm', '', { components: ['@method', '@target-uri'] }),
           })
         ).status,

@@ -1,5 +1,5 @@
 /** Requests and refusals that several suites share. */
-import { Agent, type Answer, type Desk } from './desk.js';
+import { Agent, type Answer, type MessagingServer } from './server.js';
 import { writtenPort } from './written-port.js';
 
 export const unknownId = '11111111-2222-4333-8444-555555555555';
@@ -22,9 +22,9 @@ export function forwardedFrom(address: string): Record<string, string> {
 }
 
 /** A new agent, without a request for it. */
-export async function registered(desk: Desk): Promise<Agent> {
-  const agent = new Agent(desk);
-  const { identity } = await writtenPort(desk.stoa.messaging).register({
+export async function registered(server: MessagingServer): Promise<Agent> {
+  const agent = new Agent(server);
+  const { identity } = await writtenPort(server.stoa.messaging).register({
     publicKey: agent.publicKey,
     name: null,
     email: null,

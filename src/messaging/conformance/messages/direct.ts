@@ -1,6 +1,6 @@
 /** Direct messages. */
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Agent, type Backend, type Desk } from '../kit/desk.js';
+import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
 import { unknownId, refusal, send } from '../kit/requests.js';
 
 export function directTests(
@@ -8,18 +8,18 @@ export function directTests(
   backend: Backend,
 ): void {
   describe(`direct messages on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
     let bob: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+      server = await backend.open();
+      [ann, bob] = [await server.agent('Ann'), await server.agent('Bob')];
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('are shown only to their recipient, newest first', async () => {
-      const eve = await desk.agent();
+      const eve = await server.agent();
       const first = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'b3BhcXVl' } });
       expect([first.status, first.json]).toEqual([
         201,
@@ -33,7 +33,7 @@ export function directTests(
         { id: first.json.id, from: ann.id, body: 'b3BhcXVl', ts: first.json.ts },
       ]);
       expect((await ann.ask('GET', '/dm')).json.messages).toEqual([]);
-      expect(refusal(await desk.ask('GET', '/dm'))).toEqual([401, { error: 'missing auth headers' }]);
+      expect(refusal(await server.ask('GET', '/dm'))).toEqual([401, { error: 'missing auth headers' }]);
     });
 
     it("are refused with AICQ's errors", async () => {
@@ -48,7 +48,7 @@ export function directTests(
     });
 
     it('are delivered again until they are acknowledged', async () => {
-      const eve = await desk.agent();
+      const eve = await server.agent();
       const ids: string[] = [];
       for (let index = 0; index < 3; index += 1)
         ids.push((await ann.ask('POST', `/dm/${eve.id}`, { body: { body: `m${index}` } })).json.id);
@@ -74,7 +74,7 @@ export function directTests(
     });
 
     it('are listed page by page without a gap', async () => {
-      const eve = await desk.agent();
+      const eve = await server.agent();
       for (let index = 0; index < 7; index += 1)
         await ann.ask('POST', `/dm/${eve.id}`, { body: { body: `m${index}` } });
       const bodies: string[] = [];

@@ -1,6 +1,6 @@
 /** Streams and long polls. */
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Agent, type Backend, type Desk } from '../kit/desk.js';
+import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
 import { refusal } from '../kit/requests.js';
 
@@ -9,19 +9,19 @@ export function liveMessageTests(
   backend: Backend,
 ): void {
   describe(`streams of messages on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      ann = await desk.agent('Ann');
+      server = await backend.open();
+      ann = await server.agent('Ann');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('a room stream goes on from Last-Event-ID without a gap and without a repeat', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       await ann.post(room, 'before');
-      const first = await Stream.open(`${desk.url}/room/${room}/stream`);
+      const first = await Stream.open(`${server.url}/room/${room}/stream`);
       await first.until(1, (stream) => stream.events);
       const early = await Promise.all(
         Array.from({ length: 10 }, (_, index) => ann.post(room, `early ${index}`)),
@@ -33,7 +33,7 @@ export function liveMessageTests(
       const lastId = first.messages[4]?.id as string;
       first.close();
       await ann.post(room, 'while away');
-      const second = await Stream.open(`${desk.url}/room/${room}/stream`, { 'last-event-id': lastId });
+      const second = await Stream.open(`${server.url}/room/${room}/stream`, { 'last-event-id': lastId });
       await ann.post(room, 'back again');
       await second.until(7);
       expect(second.messages.map(({ data }) => data.body)).toEqual([
@@ -45,9 +45,9 @@ export function liveMessageTests(
     });
 
     it('a stream shows deletions', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const { id } = await ann.post(room, 'soon gone');
-      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=1`);
+      const stream = await Stream.open(`${server.url}/room/${room}/stream?after=1`);
       await stream.until(1);
       await ann.ask('DELETE', `/room/${room}/${id}`);
       await stream.until(1, ({ events }) => events.filter(({ event }) => event === 'deleted'));
@@ -56,8 +56,8 @@ export function liveMessageTests(
     });
 
     it('several rooms share a stream that can be resumed', async () => {
-      const [one, two] = [await desk.room(ann), await desk.room(ann)];
-      const stream = await Stream.open(`${desk.url}/stream?rooms=${one},${two}&after=1`);
+      const [one, two] = [await server.room(ann), await server.room(ann)];
+      const stream = await Stream.open(`${server.url}/stream?rooms=${one},${two}&after=1`);
       await ann.post(one, 'a');
       await ann.post(two, 'b');
       await stream.until(2);
@@ -70,27 +70,27 @@ export function liveMessageTests(
       stream.close();
       await ann.post(one, 'c');
       await ann.post(two, 'd');
-      const again = await Stream.open(`${desk.url}/stream?rooms=${one},${two}`, {
+      const again = await Stream.open(`${server.url}/stream?rooms=${one},${two}`, {
         'last-event-id': stream.messages[1]?.id as string,
       });
       await again.until(2);
       expect(again.messages.map(({ data }) => data.body).toSorted()).toEqual(['c', 'd']);
       again.close();
-      expect(refusal(await desk.ask('GET', '/stream'))).toEqual([
+      expect(refusal(await server.ask('GET', '/stream'))).toEqual([
         400,
         { error: "query parameter 'rooms' is required" },
       ]);
     });
 
     it('a stream of several rooms names the room of each message, also while others read that room', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const urls = [
         `/room/${room}/stream?after=1`,
         `/stream?rooms=${room}&after=1`,
         `/room/${room}/stream?after=1&verify=1`,
         `/stream?rooms=${room}&after=1&verify=1`,
       ];
-      const streams = await Promise.all([...urls, ...urls].map((path) => Stream.open(desk.url + path)));
+      const streams = await Promise.all([...urls, ...urls].map((path) => Stream.open(server.url + path)));
       await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
       const { id, ts } = await ann.post(room, 'to all of them');
       await Promise.all(streams.map((stream) => stream.until(1)));
@@ -102,33 +102,33 @@ export function liveMessageTests(
     });
 
     it('an inbox stream starts with the pending messages, and only its owner can open it', async () => {
-      const eve = await desk.agent();
+      const eve = await server.agent();
       await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'waiting' } });
-      const stream = await Stream.open(`${desk.url}/dm/stream?pending=1`, eve.headers());
+      const stream = await Stream.open(`${server.url}/dm/stream?pending=1`, eve.headers());
       await stream.until(1);
       await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'fresh' } });
       await stream.until(2);
       expect(stream.messages.map(({ data }) => data.body)).toEqual(['waiting', 'fresh']);
       stream.close();
-      expect((await Stream.open(`${desk.url}/dm/stream`)).status).toBe(401);
+      expect((await Stream.open(`${server.url}/dm/stream`)).status).toBe(401);
     });
 
     it('a long poll returns as soon as a message arrives', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const { ts } = await ann.post(room, 'known');
-      const waiting = desk.ask('GET', `/room/${room}?after=${ts}&wait=30`);
+      const waiting = server.ask('GET', `/room/${room}?after=${ts}&wait=30`);
       await ann.post(room, 'news');
       expect((await waiting).json.messages.map(({ body }: { body: string }) => body)).toEqual(['news']);
-      const eve = await desk.agent();
+      const eve = await server.agent();
       const inbox = eve.ask('GET', '/dm?pending=1&wait=30');
       await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'for you' } });
       expect((await inbox).json.messages.map(({ body }: { body: string }) => body)).toEqual(['for you']);
       expect(
-        (await desk.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages,
+        (await server.ask('GET', `/room/${room}?after=${Date.now() + 50_000}&wait=1`)).json.messages,
       ).toEqual([]);
       // A caller that has disconnected is not waited for.
       expect(
-        await desk.stoa.messaging.hub.wait(
+        await server.stoa.messaging.hub.wait(
           { kind: 'room', id: room },
           Date.now() + 50_000,
           3_600_000,

@@ -1,6 +1,6 @@
 /** Streams and waits on every backend, from any position, and while messages are deleted. */
 import type { TestRunner } from '../../../core/test-runner.js';
-import { type Backend, type Agent, Desk, roomy } from '../kit/desk.js';
+import { type Backend, type Agent, MessagingServer, roomy } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
 
 /** Later than any time that fits into six bytes. */
@@ -8,29 +8,29 @@ const farFuture = 999_999_999_999_999;
 
 export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`streams and waits on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      ann = await desk.agent('Ann');
+      server = await backend.open();
+      ann = await server.agent('Ann');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     /** The server answers, several times in a row. */
     async function answers(): Promise<void> {
-      for (let count = 0; count < 5; count += 1) expect((await desk.ask('GET', '/livez')).status).toBe(200);
+      for (let count = 0; count < 5; count += 1) expect((await server.ask('GET', '/livez')).status).toBe(200);
     }
 
     function stream(path: string, headers: Record<string, string> = {}): Promise<Stream> {
-      return Stream.open(`${desk.url}${path}`, headers);
+      return Stream.open(`${server.url}${path}`, headers);
     }
 
     it('a position in the far future stops neither the server nor other readers', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       await ann.post(room, 'one');
       const ahead = await stream(`/room/${room}/stream?after=${farFuture}`);
-      const waiting = desk.ask('GET', `/room/${room}?after=${farFuture}&wait=1`);
+      const waiting = server.ask('GET', `/room/${room}?after=${farFuture}&wait=1`);
       const beside = await stream(`/room/${room}/stream?after=1`);
       await beside.until(1);
       await answers();
@@ -46,7 +46,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     });
 
     it('a position in the far future stops no other reader of an inbox', async () => {
-      const bob = await desk.agent('Bob');
+      const bob = await server.agent('Bob');
       const send = (body: string) => ann.ask('POST', `/dm/${bob.id}`, { body: { body } });
       await send('one');
       const ahead = await stream(`/dm/stream?after=${farFuture}`, bob.headers());
@@ -64,7 +64,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     });
 
     it('a second reader can start after the newest message was deleted', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       await ann.post(room, 'stays');
       const first = await stream(`/room/${room}/stream?after=1`);
       const { id } = await ann.post(room, 'goes');
@@ -72,7 +72,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       expect((await ann.ask('DELETE', `/room/${room}/${id}`)).status).toBe(204);
       const second = await stream(`/room/${room}/stream?after=1`);
       const third = await stream(`/room/${room}/stream`);
-      const waiting = desk.ask('GET', `/room/${room}?after=${farFuture}&wait=1`);
+      const waiting = server.ask('GET', `/room/${room}?after=${farFuture}&wait=1`);
       await second.until(1);
       await answers();
       await ann.post(room, 'comes');
@@ -107,20 +107,20 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     it('an open stream continues after its last message has expired', async () => {
       let offsetMs = 0;
       const clock = () => Date.now() + offsetMs;
-      const desk = await backend.open({
+      const server = await backend.open({
         limits: { ...roomy, messageRetentionSeconds: 3_600, directRetentionSeconds: 3_600 },
         clock,
       });
       try {
-        const ann = await desk.agent();
+        const ann = await server.agent();
         const post = (path: string, text: string) => {
           const raw = JSON.stringify({ body: text });
-          return desk.ask('POST', path, { raw, headers: ann.headers(raw, { timestamp: clock() }) });
+          return server.ask('POST', path, { raw, headers: ann.headers(raw, { timestamp: clock() }) });
         };
         const follow = (path: string) =>
-          Stream.open(`${desk.url}${path}`, ann.headers('', { timestamp: clock() }));
+          Stream.open(`${server.url}${path}`, ann.headers('', { timestamp: clock() }));
         for (const [place, path] of [
-          [`/room/${await desk.room(ann)}`, undefined],
+          [`/room/${await server.room(ann)}`, undefined],
           [`/dm/${ann.id}`, '/dm/stream'],
         ] as const) {
           const streamPath = path ?? `${place}/stream`;
@@ -129,14 +129,14 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
           await first.until(1);
           offsetMs += 7_200_000;
           const second = await follow(streamPath);
-          expect((await desk.ask('GET', '/livez')).status).toBe(200);
+          expect((await server.ask('GET', '/livez')).status).toBe(200);
           expect((await post(place, 'new')).status).toBe(201);
           await Promise.all([first.until(2), second.until(1)]);
           first.close();
           second.close();
         }
       } finally {
-        await desk.close();
+        await server.close();
       }
     });
   });

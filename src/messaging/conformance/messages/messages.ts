@@ -1,7 +1,7 @@
 /** Messages: posted, read in pages, answered, deleted. */
 import { verifySignature } from '../../../identity/signatures.js';
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Agent, type Answer, type Backend, type Desk } from '../kit/desk.js';
+import { type Agent, type Answer, type Backend, type MessagingServer } from '../kit/server.js';
 import { secret, refusal, registered } from '../kit/requests.js';
 
 export function messageTests(
@@ -9,18 +9,18 @@ export function messageTests(
   backend: Backend,
 ): void {
   describe(`messages on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
     let bob: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      [ann, bob] = [await desk.agent('Ann'), await desk.agent('Bob')];
+      server = await backend.open();
+      [ann, bob] = [await server.agent('Ann'), await server.agent('Bob')];
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('are listed newest first, page by page, without gaps and repeats', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const posted = await Promise.all(
         Array.from({ length: 25 }, (_, index) => ann.post(room, `message ${index}`)),
       );
@@ -29,7 +29,7 @@ export function messageTests(
         const ids: string[] = [];
         let query = '';
         for (;;) {
-          const page = (await desk.ask('GET', `/room/${room}?limit=10${query}`)).json;
+          const page = (await server.ask('GET', `/room/${room}?limit=10${query}`)).json;
           ids.push(...page.messages.map(({ id }: { id: string }) => id));
           if (!page.has_more) return ids;
           query = next(page);
@@ -40,23 +40,25 @@ export function messageTests(
       const forward: string[] = [];
       let after = 1;
       for (let page; page === undefined || page.has_more; after = page.messages[0].ts) {
-        page = (await desk.ask('GET', `/room/${room}?limit=10&after=${after}`)).json;
+        page = (await server.ask('GET', `/room/${room}?limit=10&after=${after}`)).json;
         forward.push(...page.messages.map(({ id }: { id: string }) => id).toReversed());
       }
       expect(forward.toReversed()).toEqual(expected);
-      expect((await desk.ask('GET', `/room/${room}?limit=nonsense&before=0`)).json.messages).toHaveLength(25);
-      expect(refusal(await desk.ask('GET', `/room/${room}?cursor=x`))).toEqual([
+      expect((await server.ask('GET', `/room/${room}?limit=nonsense&before=0`)).json.messages).toHaveLength(
+        25,
+      );
+      expect(refusal(await server.ask('GET', `/room/${room}?cursor=x`))).toEqual([
         400,
         { error: 'invalid cursor' },
       ]);
     });
 
     it('have strictly increasing times, also for concurrent posts, and ids that contain the time', async () => {
-      const room = await desk.room(ann);
-      const posters = await Promise.all(Array.from({ length: 200 }, () => registered(desk)));
+      const room = await server.room(ann);
+      const posters = await Promise.all(Array.from({ length: 200 }, () => registered(server)));
       const posted = await Promise.all(posters.map((poster, index) => poster.post(room, `from ${index}`)));
       expect(new Set(posted.map(({ ts }) => ts)).size).toBe(200);
-      const page = (await desk.ask('GET', `/room/${room}?limit=200`)).json;
+      const page = (await server.ask('GET', `/room/${room}?limit=200`)).json;
       const byTime = posted.toSorted((a, b) => b.ts - a.ts).map(({ id, ts }) => ({ id, ts }));
       expect(page.messages.map(({ id, ts }: { id: string; ts: number }) => ({ id, ts }))).toEqual(byTime);
       expect(posted.toSorted((a, b) => (a.id < b.id ? 1 : -1)).map(({ id }) => id)).toEqual(
@@ -75,16 +77,16 @@ export function messageTests(
         '\ud83d'.padEnd(4, 'x'),
         'é'.repeat(2048),
       ];
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       for (const text of texts) await ann.post(room, text);
-      const page = (await desk.ask('GET', `/room/${room}`)).json;
+      const page = (await server.ask('GET', `/room/${room}`)).json;
       expect(page.messages.map(({ body }: { body: string }) => body).toReversed()).toEqual(
         texts.map((text) => Buffer.from(text).toString()),
       );
     });
 
     it('must have 1 to 4096 bytes and a parent in the same room', async () => {
-      const [room, other] = [await desk.room(ann), await desk.room(ann)];
+      const [room, other] = [await server.room(ann), await server.room(ann)];
       const elsewhere = await ann.post(other, 'elsewhere');
       const refused = async (body: unknown) => refusal(await ann.ask('POST', `/room/${room}`, { body }));
       expect(await refused({})).toEqual([400, { error: 'body is required' }]);
@@ -110,7 +112,7 @@ export function messageTests(
       ).toBe(201);
       const parent = await ann.post(room, 'question');
       const child = await ann.post(room, 'answer', { pid: parent.id });
-      const page = (await desk.ask('GET', `/room/${room}?limit=2`)).json;
+      const page = (await server.ask('GET', `/room/${room}?limit=2`)).json;
       expect(page.messages).toEqual([
         { id: child.id, from: ann.id, body: 'answer', pid: parent.id, ts: child.ts },
         { id: parent.id, from: ann.id, body: 'question', ts: parent.ts },
@@ -118,27 +120,27 @@ export function messageTests(
     });
 
     it('form threads that can be read from any of their messages', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const root = await ann.post(room, 'root');
       await ann.post(room, 'beside');
       const child = await bob.post(room, 'child', { pid: root.id });
       const grandchild = await ann.post(room, 'grandchild', { pid: child.id });
       for (const from of [root.id, child.id, grandchild.id]) {
-        const thread = (await desk.ask('GET', `/room/${room}/${from}/thread`)).json;
+        const thread = (await server.ask('GET', `/room/${room}/${from}/thread`)).json;
         expect([thread.root, thread.messages.map(({ body }: { body: string }) => body)]).toEqual([
           root.id,
           ['root', 'child', 'grandchild'],
         ]);
       }
-      const first = (await desk.ask('GET', `/room/${room}/${root.id}/thread?limit=2`)).json;
+      const first = (await server.ask('GET', `/room/${room}/${root.id}/thread?limit=2`)).json;
       const second = (
-        await desk.ask('GET', `/room/${room}/${root.id}/thread?limit=2&cursor=${first.next_cursor}`)
+        await server.ask('GET', `/room/${room}/${root.id}/thread?limit=2&cursor=${first.next_cursor}`)
       ).json;
       expect([first.has_more, second.messages.map(({ body }: { body: string }) => body)]).toEqual([
         true,
         ['grandchild'],
       ]);
-      expect((await desk.ask('GET', `/room/${room}/${child.id}`)).json).toEqual({
+      expect((await server.ask('GET', `/room/${room}/${child.id}`)).json).toEqual({
         id: child.id,
         from: bob.id,
         body: 'child',
@@ -148,13 +150,13 @@ export function messageTests(
     });
 
     it('can be deleted only by their author, and then appear nowhere', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const { id } = await ann.post(room, 'regrettable words');
       expect(refusal(await bob.ask('DELETE', `/room/${room}/${id}`))).toEqual([
         403,
         { error: 'can only delete your own messages' },
       ]);
-      expect(refusal(await desk.ask('DELETE', `/room/${room}/${id}`))).toEqual([
+      expect(refusal(await server.ask('DELETE', `/room/${room}/${id}`))).toEqual([
         401,
         { error: 'missing auth headers' },
       ]);
@@ -166,22 +168,22 @@ export function messageTests(
         404,
         { error: 'message not found' },
       ]);
-      expect((await desk.ask('GET', `/room/${room}`)).json.messages).toEqual([]);
-      expect((await desk.ask('GET', '/find?q=regrettable')).json.results).toEqual([]);
-      const { channels } = (await desk.ask('GET', '/channels?limit=100')).json;
+      expect((await server.ask('GET', `/room/${room}`)).json.messages).toEqual([]);
+      expect((await server.ask('GET', '/find?q=regrettable')).json.results).toEqual([]);
+      const { channels } = (await server.ask('GET', '/channels?limit=100')).json;
       expect(channels.find((channel: { id: string }) => channel.id === room)?.message_count).toBe(1);
     });
 
     it('contain the signature of their author, of either scheme', async () => {
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const raw = '{ "pid": "",\n "body": "caf\\u00e9" }';
-      await desk.ask('POST', `/room/${room}`, { raw, headers: ann.headers(raw) });
+      await server.ask('POST', `/room/${room}`, { raw, headers: ann.headers(raw) });
       const body = '{"body":"by RFC 9421"}';
-      await desk.ask('POST', `/room/${room}`, {
+      await server.ask('POST', `/room/${room}`, {
         raw: body,
         headers: ann.messageSignature('POST', `/room/${room}`, body),
       });
-      const page = (await desk.ask('GET', `/room/${room}?verify=1`)).json;
+      const page = (await server.ask('GET', `/room/${room}?verify=1`)).json;
       expect(page.messages).toHaveLength(2);
       for (const message of page.messages) {
         expect(message.proof.public_key).toBe(ann.publicKey);
@@ -198,18 +200,18 @@ export function messageTests(
         body,
         raw,
       ]);
-      expect((await desk.ask('GET', `/room/${room}`)).json.messages[0]).not.toHaveProperty('sig');
+      expect((await server.ask('GET', `/room/${room}`)).json.messages[0]).not.toHaveProperty('sig');
     });
 
     it('never show a room key that a signature covered', async () => {
-      const room = await desk.room(ann, 'den', secret);
+      const room = await server.room(ann, 'den', secret);
       const body = '{"body":"covered"}';
       const headers = ann.messageSignature('POST', `/room/${room}`, body, {
         components: ['@method', '@target-uri', 'content-digest', 'x-aicq-room-key'],
         extra: { 'x-aicq-room-key': secret },
       });
-      expect((await desk.ask('POST', `/room/${room}`, { raw: body, headers })).status).toBe(201);
-      const page = await desk.ask('GET', `/room/${room}?verify=1`, {
+      expect((await server.ask('POST', `/room/${room}`, { raw: body, headers })).status).toBe(201);
+      const page = await server.ask('GET', `/room/${room}?verify=1`, {
         headers: { 'x-aicq-room-key': secret },
       });
       expect(page.json.messages[0].body).toBe('covered');

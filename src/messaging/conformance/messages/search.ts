@@ -1,7 +1,7 @@
 /** Search. */
 import { randomUUID } from 'node:crypto';
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Agent, type Backend, type Desk } from '../kit/desk.js';
+import { type Agent, type Backend, type MessagingServer } from '../kit/server.js';
 import { refusal } from '../kit/requests.js';
 
 export function searchTests(
@@ -9,23 +9,23 @@ export function searchTests(
   backend: Backend,
 ): void {
   describe(`search on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      ann = await desk.agent('Ann');
+      server = await backend.open();
+      ann = await server.agent('Ann');
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('finds messages that contain all words, newest first, in every script', async () => {
       const tag = `t${randomUUID().slice(0, 8)}`;
-      const room = await desk.room(ann);
+      const room = await server.room(ann);
       const one = await ann.post(room, `${tag} Hello, WORLD`);
       const two = await ann.post('global', `${tag} hello again`);
       const three = await ann.post(room, `${tag} 機械学習のモデル привет_мир`);
       const find = async (query: string) =>
-        (await desk.ask('GET', `/find?q=${encodeURIComponent(query)}`)).json;
+        (await server.ask('GET', `/find?q=${encodeURIComponent(query)}`)).json;
       const ids = async (query: string) => (await find(query)).results.map(({ id }: { id: string }) => id);
       expect(await ids(tag)).toEqual([three.id, two.id, one.id]);
       expect(await ids(`hello ${tag}`)).toEqual([two.id, one.id]);
@@ -52,12 +52,12 @@ export function searchTests(
 
     it('filters by room and time before it counts', async () => {
       const tag = `t${randomUUID().slice(0, 8)}`;
-      const [here, there] = [await desk.room(ann), await desk.room(ann)];
+      const [here, there] = [await server.room(ann), await server.room(ann)];
       const old = await ann.post(here, `${tag} old`);
       const wanted = await ann.post(here, `${tag} wanted`);
       for (let index = 0; index < 5; index += 1) await ann.post(there, `${tag} elsewhere ${index}`);
       const ids = async (query: string) =>
-        (await desk.ask('GET', `/find?q=${tag}&${query}`)).json.results.map(({ id }: { id: string }) => id);
+        (await server.ask('GET', `/find?q=${tag}&${query}`)).json.results.map(({ id }: { id: string }) => id);
       expect(await ids(`room=${here}&limit=1`)).toEqual([wanted.id]);
       expect(await ids(`room=${here}`)).toEqual([wanted.id, old.id]);
       expect(await ids(`room=${here}&after=${old.ts}`)).toEqual([wanted.id]);
@@ -66,19 +66,19 @@ export function searchTests(
     });
 
     it('refuses invalid queries, and finds nothing without an indexed word', async () => {
-      expect(refusal(await desk.ask('GET', '/find'))).toEqual([
+      expect(refusal(await server.ask('GET', '/find'))).toEqual([
         400,
         { error: "query parameter 'q' is required" },
       ]);
-      expect(refusal(await desk.ask('GET', `/find?q=${'x'.repeat(101)}`))).toEqual([
+      expect(refusal(await server.ask('GET', `/find?q=${'x'.repeat(101)}`))).toEqual([
         400,
         { error: 'query too long (max 100 chars)' },
       ]);
-      expect(refusal(await desk.ask('GET', '/find?q=hello&room=x'))).toEqual([
+      expect(refusal(await server.ask('GET', '/find?q=hello&room=x'))).toEqual([
         400,
         { error: 'invalid room ID format' },
       ]);
-      expect(refusal(await desk.ask('GET', '/find?q=a+b'))).toEqual([
+      expect(refusal(await server.ask('GET', '/find?q=a+b'))).toEqual([
         200,
         { query: 'a b', results: [], total: 0 },
       ]);

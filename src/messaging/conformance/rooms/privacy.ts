@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { TestRunner } from '../../../core/test-runner.js';
 import { operatorCaller } from '../../../core/caller.js';
-import { type Backend, type Agent, type Desk } from '../kit/desk.js';
+import { type Backend, type Agent, type MessagingServer } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
 
 const secret = 'a key of sixteen or more';
@@ -13,21 +13,21 @@ export function privacyTests(
   backend: Backend,
 ): void {
   describe(`private rooms on ${backend.name}`, () => {
-    let desk: Desk;
+    let server: MessagingServer;
     let ann: Agent;
     let mallory: Agent;
     let room: string;
     let user: Record<string, string>;
 
     beforeAll(async () => {
-      desk = await backend.open();
-      [ann, mallory] = [await desk.agent('Ann'), await desk.agent('Mallory')];
-      room = await desk.room(ann, 'den', secret);
+      server = await backend.open();
+      [ann, mallory] = [await server.agent('Ann'), await server.agent('Mallory')];
+      room = await server.room(ann, 'den', secret);
       user = {
-        authorization: `Bearer ${(await desk.stoa.identity.createToken(operatorCaller(), 'ada', {}, null)).token}`,
+        authorization: `Bearer ${(await server.stoa.identity.createToken(operatorCaller(), 'ada', {}, null)).token}`,
       };
     });
-    afterAll(() => desk.close());
+    afterAll(() => server.close());
 
     it('need their key for pages, messages, threads and streams, for every kind of caller', async () => {
       const { id } = await ann.post(room, 'inside', {}, withKey);
@@ -43,14 +43,14 @@ export function privacyTests(
       ];
       for (const path of paths) {
         const ask = async (headers: Record<string, string>) => {
-          const { status, json } = await desk.ask('GET', path, { headers });
+          const { status, json } = await server.ask('GET', path, { headers });
           return [status, json];
         };
         for (const headers of [{}, user, mallory.headers(), ann.headers()])
           expect(await ask(headers), path).toEqual([403, { error: 'room key required for private rooms' }]);
       }
       for (const path of paths) {
-        const answer = await fetch(desk.url + path, { headers: withKey });
+        const answer = await fetch(server.url + path, { headers: withKey });
         expect(answer.status, path).toBe(200);
         await answer.body?.cancel();
       }
@@ -60,10 +60,10 @@ export function privacyTests(
     it('are not in the streams and feeds of others', async () => {
       const word = `whisper${randomUUID().replaceAll('-', '')}`;
       const streams = await Promise.all([
-        Stream.open(`${desk.url}/room/global/stream`),
-        Stream.open(`${desk.url}/stream?rooms=global`, mallory.headers()),
-        Stream.open(`${desk.url}/dm/stream`, mallory.headers()),
-        Stream.open(`${desk.url}/v1/changes`, { ...user, accept: 'text/event-stream' }),
+        Stream.open(`${server.url}/room/global/stream`),
+        Stream.open(`${server.url}/stream?rooms=global`, mallory.headers()),
+        Stream.open(`${server.url}/dm/stream`, mallory.headers()),
+        Stream.open(`${server.url}/v1/changes`, { ...user, accept: 'text/event-stream' }),
       ]);
       await Promise.all(streams.map((stream) => stream.until(1, ({ events }) => events)));
       const { id } = await ann.post(room, word, {}, withKey);
@@ -84,16 +84,16 @@ export function privacyTests(
     });
 
     it('have their key hash read once, not for each request', async () => {
-      const { port } = desk.stoa.messaging;
+      const { port } = server.stoa.messaging;
       const read = port.roomKeyHash.bind(port);
       let asked = 0;
       port.roomKeyHash = (id) => {
         asked += 1;
         return read(id);
       };
-      const other = await desk.room(ann, 'den2', secret);
+      const other = await server.room(ann, 'den2', secret);
       for (let count = 0; count < 3; count += 1)
-        expect((await desk.ask('GET', `/room/${other}`, { headers: withKey })).status).toBe(200);
+        expect((await server.ask('GET', `/room/${other}`, { headers: withKey })).status).toBe(200);
       port.roomKeyHash = read;
       expect(asked).toBe(1);
     });

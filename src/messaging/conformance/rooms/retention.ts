@@ -1,23 +1,23 @@
 /** Messages expire after their time. */
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Agent, type Backend, roomy } from '../kit/desk.js';
+import { type Agent, type Backend, roomy } from '../kit/server.js';
 import { Stream } from '../kit/stream.js';
 
 export function retentionTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`retention of messaging on ${backend.name}`, () => {
     it('hides a message as soon as it expires, and keeps the counters', async () => {
       let offsetMs = 0;
-      const desk = await backend.open({
+      const server = await backend.open({
         limits: { ...roomy, messageRetentionSeconds: 3600, directRetentionSeconds: 7200 },
         clock: () => Date.now() + offsetMs,
       });
       const now = () => Date.now() + offsetMs;
       try {
-        const [ann, bob] = [await desk.agent(), await desk.agent()];
-        const room = await desk.room(ann);
+        const [ann, bob] = [await server.agent(), await server.agent()];
+        const room = await server.room(ann);
         const ask = (agent: Agent, method: string, path: string, body?: unknown) => {
           const raw = body === undefined ? '' : JSON.stringify(body);
-          return desk.ask(method, path, {
+          return server.ask(method, path, {
             ...(raw !== '' && { raw }),
             headers: agent.headers(raw, { timestamp: now() }),
           });
@@ -28,24 +28,24 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
         offsetMs = 1_800_000;
         await ask(ann, 'POST', `/room/${room}`, { body: 'later words', pid: id });
         const bodies = async () =>
-          (await desk.ask('GET', `/room/${room}`)).json.messages.map(({ body }: { body: string }) => body);
+          (await server.ask('GET', `/room/${room}`)).json.messages.map(({ body }: { body: string }) => body);
         expect(await bodies()).toEqual(['later words', 'ephemeral words']);
         offsetMs = 3_601_000;
         expect(await bodies()).toEqual(['later words']);
-        expect((await desk.ask('GET', `/room/${room}/${id}`)).status).toBe(404);
+        expect((await server.ask('GET', `/room/${room}/${id}`)).status).toBe(404);
         expect(
-          (await desk.ask('GET', `/room/${room}/${id}/thread`)).json.messages.map(
+          (await server.ask('GET', `/room/${room}/${id}/thread`)).json.messages.map(
             ({ body }: { body: string }) => body,
           ),
         ).toEqual(['later words']);
-        expect((await desk.ask('GET', '/stats')).json.recent_messages).toEqual([]);
-        const stream = await Stream.open(`${desk.url}/room/${room}/stream`, { 'last-event-id': '1' });
+        expect((await server.ask('GET', '/stats')).json.recent_messages).toEqual([]);
+        const stream = await Stream.open(`${server.url}/room/${room}/stream`, { 'last-event-id': '1' });
         await stream.until(1);
         expect(stream.messages.map(({ data }) => data.body)).toEqual(['later words']);
         stream.close();
-        expect((await desk.ask('GET', `/room/${room}?after=1`)).json.messages).toHaveLength(1);
+        expect((await server.ask('GET', `/room/${room}?after=1`)).json.messages).toHaveLength(1);
         expect(
-          (await desk.ask('GET', '/find?q=words')).json.results.map(({ body }: { body: string }) => body),
+          (await server.ask('GET', '/find?q=words')).json.results.map(({ body }: { body: string }) => body),
         ).toEqual(['later words']);
         expect((await ask(ann, 'POST', `/room/${room}`, { body: 'x', pid: id })).json).toEqual({
           error: 'parent message not found in this room',
@@ -55,10 +55,10 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
         expect(await bodies()).toEqual([]);
         expect((await ask(bob, 'GET', '/dm')).json.messages).toEqual([]);
         expect((await ask(bob, 'GET', '/dm?pending=1')).json.messages).toEqual([]);
-        const { channels } = (await desk.ask('GET', '/channels')).json;
+        const { channels } = (await server.ask('GET', '/channels')).json;
         expect(channels.find((channel: { id: string }) => channel.id === room)?.message_count).toBe(2);
       } finally {
-        await desk.close();
+        await server.close();
       }
     });
 
@@ -66,16 +66,16 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
       let offsetMs = 0;
       const clock = () => Date.now() + offsetMs;
       const year = 365 * 24 * 3_600_000;
-      const desk = await backend.open({
+      const server = await backend.open({
         limits: roomy,
         clock,
       });
       try {
-        const ann = await desk.agent();
-        const room = await desk.room(ann);
+        const ann = await server.agent();
+        const room = await server.room(ann);
         const ask = (method: string, path: string, body?: object) => {
           const raw = body === undefined ? '' : JSON.stringify(body);
-          return desk.ask(method, path, {
+          return server.ask(method, path, {
             ...(raw !== '' && { raw }),
             headers: ann.headers(raw, { timestamp: clock() }),
           });
@@ -101,30 +101,30 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
           'ahead words',
         ]);
       } finally {
-        await desk.close();
+        await server.close();
       }
     });
   });
 
   it(`re-keying reaches every identity that the server keeps on ${backend.name}, a few at a time`, async () => {
-    const desk = await backend.open({ limits: { ...roomy, workspaceStepRowsMax: 2 } });
+    const server = await backend.open({ limits: { ...roomy, workspaceStepRowsMax: 2 } });
     try {
       const post = async (agent: string) =>
         (
-          await desk.ask('POST', '/room/global', {
+          await server.ask('POST', '/room/global', {
             body: { body: 'x' },
-            headers: { authorization: `Bearer ${desk.stoa.operatorToken}`, 'stoa-agent': agent },
+            headers: { authorization: `Bearer ${server.stoa.operatorToken}`, 'stoa-agent': agent },
           })
         ).status;
       for (const agent of ['a', 'b', 'c', 'd', 'e']) expect(await post(agent)).toBe(201);
-      const { messaging, secrets } = desk.stoa;
+      const { messaging, secrets } = server.stoa;
       const resealed = await messaging.port.resealKept((sealed, owner) =>
         secrets.sealer.seal(secrets.sealer.open(sealed, owner), owner),
       );
       expect(resealed).toBe(5);
       for (const agent of ['a', 'b', 'c', 'd', 'e']) expect(await post(agent)).toBe(201);
     } finally {
-      await desk.close();
+      await server.close();
     }
   });
 }

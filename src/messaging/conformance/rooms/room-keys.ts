@@ -1,19 +1,19 @@
 /** Wrong room keys. */
 import { type TestRunner } from '../../../core/test-runner.js';
-import { type Backend, roomy } from '../kit/desk.js';
+import { type Backend, roomy } from '../kit/server.js';
 import { secret } from '../kit/requests.js';
 
 export function roomKeyTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`room keys on ${backend.name}`, () => {
     it('are limited in wrong guesses, also concurrent ones; a right key is never counted', async () => {
-      const desk = await backend.open({ limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } });
+      const server = await backend.open({ limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } });
       try {
-        const ann = await desk.agent();
+        const ann = await server.agent();
         const rooms = await Promise.all(
-          Array.from({ length: 5 }, (_, index) => desk.room(ann, `den${index}`, `${secret} ${index}`)),
+          Array.from({ length: 5 }, (_, index) => server.room(ann, `den${index}`, `${secret} ${index}`)),
         );
         const open = (room: number, key: string) =>
-          desk.ask('GET', `/room/${rooms[room] as string}`, { headers: { 'x-aicq-room-key': key } });
+          server.ask('GET', `/room/${rooms[room] as string}`, { headers: { 'x-aicq-room-key': key } });
         const right = await Promise.all(
           Array.from({ length: 20 }, (_, index) => open(index % 5, `${secret} ${index % 5}`)),
         );
@@ -24,7 +24,7 @@ export function roomKeyTests({ describe, expect, it }: TestRunner, backend: Back
         expect(wrong.filter(({ status }) => status === 403)).toHaveLength(3);
         expect(wrong.filter(({ status }) => status === 429)).toHaveLength(17);
       } finally {
-        await desk.close();
+        await server.close();
       }
     });
   });

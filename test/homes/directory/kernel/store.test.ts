@@ -289,7 +289,7 @@ describe('listeners', () => {
 });
 
 describe.each(['lmdb', 'rocksdb'] as const)('numbers on %s', (engine) => {
-  it('have no gap over reopening, and none is given to a transaction that announces nothing', async () => {
+  it('have no gap after reopening, and a transaction that announces nothing gets none', async () => {
     const first = await openStore({ engine });
     for (let round = 0; round < 3; round += 1) {
       await Promise.all([

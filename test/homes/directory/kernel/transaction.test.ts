@@ -143,7 +143,7 @@ describe('ranges inside a transaction', () => {
     });
   });
 
-  it('show what was written after they were asked for and before they were walked', async () => {
+  it('show writes that were made after the call and before the first item was read', async () => {
     const { store } = await openStore();
     await store.transact((tx) => {
       const range = tx.range(items, {});

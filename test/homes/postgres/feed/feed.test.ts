@@ -152,7 +152,7 @@ describe('following', () => {
 });
 
 describe('order', () => {
-  test('two writes to one row appear in the feed in their order, however long each takes', async () => {
+  test('two writes to one row appear in the feed in the order of their commits', async () => {
     const feed = await server();
     await admin`CREATE TABLE IF NOT EXISTS feed_counter (id int PRIMARY KEY, version int NOT NULL)`;
     await admin`INSERT INTO feed_counter VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET version = 0`;

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
 import type { Stoa } from '../../../../src/index.js';
 import { fullScopes } from '../../../../src/core/caller.js';
-import { Desk, roomy } from '../../../messaging/kit.js';
+import { MessagingServer, roomy } from '../../../messaging/kit.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { type Gate, startGate } from '../../../servers/gate.js';
 import { start as startRedis } from '../../../servers/redis.js';
@@ -16,8 +16,8 @@ const operator = operatorCaller('ada');
 const gone = { code: 'unauthenticated' };
 let redis: HaltingServer;
 let gate: Gate;
-let here: Desk;
-let there: Desk;
+let here: MessagingServer;
+let there: MessagingServer;
 let place: { project: string; session: string; task: string; fence: number; room: string };
 
 beforeAll(async () => {
@@ -25,8 +25,8 @@ beforeAll(async () => {
   await noteServer(redis.describe);
   const { url } = await sharedPostgres();
   gate = await startGate(url);
-  const open = (postgres: string): Promise<Desk> =>
-    Desk.open({
+  const open = (postgres: string): Promise<MessagingServer> =>
+    MessagingServer.open({
       limits: roomy,
       postgres,
       redis: redis.url,
@@ -127,7 +127,7 @@ describe('a write whose token was revoked after its request came in', () => {
   });
 });
 
-it('writes are refused at once while nothing is heard of other servers, and reads within a second', async () => {
+it('writes are refused at once, and reads within a second, while notices of other servers do not arrive', async () => {
   const { token, token_id } = await there.stoa.identity.createToken(operatorCaller(), 'ada', {}, null);
   const headers = { authorization: `Bearer ${token}` };
   const put = (): Promise<number> =>

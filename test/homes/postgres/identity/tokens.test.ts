@@ -54,7 +54,7 @@ describe('tokens of several servers on one PostgreSQL', () => {
     });
   });
 
-  test('a write is refused whose token is gone, whatever the server remembers', async () => {
+  test('a write with a removed token is refused, even if the server still has the token in memory', async () => {
     const [here, there] = await openTwo();
     const { token_id } = await here.identity.createToken(operator, 'ada', {}, null);
     const caller = userCaller('ada', { tokenId: token_id });

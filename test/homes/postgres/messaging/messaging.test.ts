@@ -4,7 +4,7 @@ import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
-import { Desk, roomy } from '../../../messaging/kit.js';
+import { MessagingServer, roomy } from '../../../messaging/kit.js';
 
 let redis: TestServer;
 
@@ -15,10 +15,10 @@ beforeAll(async () => {
 afterAll(() => redis.stop());
 
 /** Each server of the suite starts with an empty PostgreSQL and Redis. */
-async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
+async function open(options: Parameters<typeof MessagingServer.open>[0] = {}): Promise<MessagingServer> {
   const postgres = await sharedPostgres();
   await emptyRedis(redis.url);
-  return Desk.open({
+  return MessagingServer.open({
     limits: roomy,
     postgres: postgres.url,
     secretKeys: sharedKeys,

@@ -7,7 +7,7 @@ import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
-import { Desk, roomy } from '../../../messaging/kit.js';
+import { MessagingServer, roomy } from '../../../messaging/kit.js';
 
 let redis: TestServer;
 
@@ -18,10 +18,10 @@ beforeAll(async () => {
 afterAll(() => redis.stop());
 
 /** Each server of the suite starts with an empty PostgreSQL and Redis. */
-async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk> {
+async function open(options: Parameters<typeof MessagingServer.open>[0] = {}): Promise<MessagingServer> {
   const postgres = await sharedPostgres();
   await emptyRedis(redis.url);
-  return Desk.open({
+  return MessagingServer.open({
     limits: roomy,
     postgres: postgres.url,
     secretKeys: sharedKeys,
@@ -31,17 +31,17 @@ async function open(options: Parameters<typeof Desk.open>[0] = {}): Promise<Desk
   });
 }
 
-async function found(desk: Desk, word: string): Promise<string[]> {
-  const { results } = (await desk.ask('GET', `/find?q=${word}+mine`)).json;
+async function found(server: MessagingServer, word: string): Promise<string[]> {
+  const { results } = (await server.ask('GET', `/find?q=${word}+mine`)).json;
   return results.map(({ id }: { id: string }) => id);
 }
 
 it('on a cluster, related keys share an id in braces, and every key except stoa:store expires', async () => {
-  const desk = await open();
+  const server = await open();
   const client = new Cluster(redis.url.split(','));
   try {
-    const [ann, bob] = [await desk.agent(), await desk.agent()];
-    const room = await desk.room(ann);
+    const [ann, bob] = [await server.agent(), await server.agent()];
+    const room = await server.room(ann);
     const { id } = await ann.post(room, 'words');
     await ann.post(room, 'answer', { pid: id });
     const letter = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'x' } })).json;
@@ -56,7 +56,7 @@ it('on a cluster, related keys share an id in braces, and every key except stoa:
     for (const key of keys) expect([key, (await client.pttl(key)) > 0]).toEqual([key, key !== 'stoa:store']);
   } finally {
     client.disconnect();
-    await desk.close();
+    await server.close();
   }
 });
 
@@ -66,27 +66,27 @@ it('on a cluster, a message that could not be indexed is indexed later, by any s
   const limits = { ...roomy, searchRepairSeconds: 1 };
   const later = { ...roomy, searchRepairSeconds: 3_600 };
   const errors: string[] = [];
-  const restart = async (chosen: typeof limits): Promise<Desk> => {
-    await desks.pop()?.close();
-    const desk = await Desk.open({
+  const restart = async (chosen: typeof limits): Promise<MessagingServer> => {
+    await servers.pop()?.close();
+    const server = await MessagingServer.open({
       limits: chosen,
       postgres: url,
       secretKeys: sharedKeys,
       redis: redis.url,
       onError: (_error, about) => void errors.push(about),
     });
-    desks.push(desk);
-    return desk;
+    servers.push(server);
+    return server;
   };
   const client = new Cluster(redis.url.split(','));
-  const postUnindexed = async (desk: Desk, word: string): Promise<string> => {
+  const postUnindexed = async (server: MessagingServer, word: string): Promise<string> => {
     // A key of another type makes Redis refuse the list of the word, like an unreachable node.
     await client.set(`search:words:${word}`, 'no list', 'EX', 60);
-    const { id } = await (await desk.agent()).post('global', `${word} of mine`);
+    const { id } = await (await server.agent()).post('global', `${word} of mine`);
     await client.del(`search:words:${word}`);
     return id;
   };
-  const desks: Desk[] = [];
+  const servers: MessagingServer[] = [];
   try {
     const first = await restart(limits);
     const own = await postUnindexed(first, 'stumbled');
@@ -102,7 +102,7 @@ it('on a cluster, a message that could not be indexed is indexed later, by any s
       .toEqual([]);
   } finally {
     client.disconnect();
-    for (const desk of desks) await desk.close();
+    for (const server of servers) await server.close();
   }
 });
 
@@ -116,12 +116,12 @@ it('on a cluster, a repair of the search ends although other servers keep postin
   let posting: Promise<unknown> | undefined;
   try {
     const { url } = await sharedPostgres();
-    const desk = await open({ postgres: url });
+    const server = await open({ postgres: url });
     await postMany();
     posting = (async () => {
       while (!over.signal.aborted) await postMany();
     })();
-    const next = await Desk.open({
+    const next = await MessagingServer.open({
       limits: roomy,
       postgres: url,
       secretKeys: sharedKeys,
@@ -129,7 +129,7 @@ it('on a cluster, a repair of the search ends although other servers keep postin
       onError: () => undefined,
     });
     await next.close();
-    await desk.close();
+    await server.close();
   } finally {
     over.abort();
     await posting;

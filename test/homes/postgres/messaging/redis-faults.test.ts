@@ -8,7 +8,7 @@ import { startGate } from '../../../servers/gate.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
 import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
-import { Agent, Desk, Stream, roomy } from '../../../messaging/kit.js';
+import { Agent, MessagingServer, Stream, roomy } from '../../../messaging/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 
@@ -34,8 +34,8 @@ function open(
       healthSecondsMax: number;
     }
   > = {},
-): Promise<Desk> {
-  return Desk.open({
+): Promise<MessagingServer> {
+  return MessagingServer.open({
     limits: { ...roomy, ...limits },
     postgres,
     secretKeys: sharedKeys,
@@ -48,15 +48,15 @@ function open(
 /** Runs the work with two servers on one PostgreSQL and Redis, and closes them afterwards. */
 async function withTwo(
   redisUrl: string,
-  work: (one: Desk, two: Desk) => Promise<void>,
+  work: (one: MessagingServer, two: MessagingServer) => Promise<void>,
   limits = {},
 ): Promise<void> {
   const { url } = await sharedPostgres();
-  const desks = await Promise.all([open(url, redisUrl, limits), open(url, redisUrl, limits)]);
+  const servers = await Promise.all([open(url, redisUrl, limits), open(url, redisUrl, limits)]);
   try {
-    await work(...(desks as [Desk, Desk]));
+    await work(...(servers as [MessagingServer, MessagingServer]));
   } finally {
-    await Promise.all(desks.map((desk) => desk.close()));
+    await Promise.all(servers.map((server) => server.close()));
   }
 }
 
@@ -65,8 +65,8 @@ async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
 }
 
 /** The same agent, connected to another server. */
-function at(desk: Desk, agent: Agent): Agent {
-  const same = new Agent(desk, agent.seed);
+function at(server: MessagingServer, agent: Agent): Agent {
+  const same = new Agent(server, agent.seed);
   same.id = agent.id;
   return same;
 }
@@ -106,8 +106,8 @@ describe('a change on one server takes effect on the other', () => {
         await one.ask('GET', '/channels', from);
         for (let count = 0; count < 10; count += 1)
           expect((await (count % 2 === 0 ? one : two).ask('GET', '/channels', from)).status).toBe(429);
-        for (const desk of [one, two])
-          expect((await desk.ask('GET', '/room/global', from)).json).toEqual({
+        for (const server of [one, two])
+          expect((await server.ask('GET', '/room/global', from)).json).toEqual({
             error: 'temporarily blocked',
           });
         expect(
@@ -135,7 +135,7 @@ describe('a change on one server takes effect on the other', () => {
           const ann = await one.agent();
           const bob = await one.agent();
           const streams = await Promise.all(
-            [one, two].map((desk) => Stream.open(`${desk.url}/dm/stream`, at(desk, ann).headers())),
+            [one, two].map((server) => Stream.open(`${server.url}/dm/stream`, at(server, ann).headers())),
           );
           const bobs = await Stream.open(`${two.url}/dm/stream`, at(two, bob).headers());
           const next = new Agent(one);
@@ -250,10 +250,10 @@ describe('lost notices', () => {
 describe('Redis', () => {
   it('killed during posts has every acknowledged message exactly once after its restart', async () => {
     const own = await startRedis();
-    const desk = await open((await sharedPostgres()).url, own.url);
+    const server = await open((await sharedPostgres()).url, own.url);
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       const acknowledged: string[] = [];
       const refused = new Set<number>();
       const enough = new AbortController();
@@ -277,7 +277,7 @@ describe('Redis', () => {
       expect([...refused]).toEqual([503]);
       const stored: { id: string; body: string }[] = [];
       for (let cursor = ''; ;) {
-        const { json } = await desk.ask('GET', `/room/${room}?limit=200${cursor}`);
+        const { json } = await server.ask('GET', `/room/${room}?limit=200${cursor}`);
         stored.push(...json.messages);
         if (json.next_cursor === undefined) break;
         cursor = `&cursor=${json.next_cursor}`;
@@ -286,7 +286,7 @@ describe('Redis', () => {
       expect(acknowledged.filter((id) => !ids.has(id))).toEqual([]);
       expect(new Set(stored.map(({ body }) => body)).size).toBe(stored.length);
     } finally {
-      await desk.close();
+      await server.close();
       await own.stop();
     }
   });
@@ -294,12 +294,12 @@ describe('Redis', () => {
   it('that hangs delays a request under /v1 by a second at most, and blocks hold again afterwards', async () => {
     const { url } = await sharedPostgres();
     const gate = await startGate(redis.url);
-    const desk = await open(url, gate.url, { channelReadsPerMinuteMax: 1 });
+    const server = await open(url, gate.url, { channelReadsPerMinuteMax: 1 });
     try {
       const from = { 'x-forwarded-for': '203.0.113.10' };
-      const authorization = `Bearer ${desk.stoa.operatorToken}`;
-      const read = () => desk.ask('GET', '/v1/agents', { headers: { ...from, authorization } });
-      for (let count = 0; count < 11; count += 1) await desk.ask('GET', '/channels', { headers: from });
+      const authorization = `Bearer ${server.stoa.operatorToken}`;
+      const read = () => server.ask('GET', '/v1/agents', { headers: { ...from, authorization } });
+      for (let count = 0; count < 11; count += 1) await server.ask('GET', '/channels', { headers: from });
       expect((await read()).status).toBe(403);
       gate.silence();
       const startedMs = performance.now();
@@ -311,7 +311,7 @@ describe('Redis', () => {
       await until(async () => (await read()).status === 403);
     } finally {
       gate.speak();
-      await desk.close();
+      await server.close();
       await gate.close();
     }
   });
@@ -319,9 +319,9 @@ describe('Redis', () => {
   it('that became a replica refuses writes, and is used again when it is a master', async () => {
     const own = await startRedis();
     const client = new Redis(own.url);
-    const desk = await open((await sharedPostgres()).url, own.url);
+    const server = await open((await sharedPostgres()).url, own.url);
     try {
-      const ann = await desk.agent();
+      const ann = await server.agent();
       await client.replicaof('127.0.0.1', 1);
       expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).status).toBe(503);
       expect((await ann.ask('GET', '/dm')).status).toBe(503);
@@ -331,7 +331,7 @@ describe('Redis', () => {
       );
     } finally {
       client.disconnect();
-      await desk.close();
+      await server.close();
       await own.stop();
     }
   });
@@ -339,26 +339,26 @@ describe('Redis', () => {
   it('that is full refuses writes, and no request is accepted without its checks', async () => {
     const own = await startRedis();
     const client = new Redis(own.url);
-    const desk = await open((await sharedPostgres()).url, own.url);
+    const server = await open((await sharedPostgres()).url, own.url);
     try {
-      const ann = await desk.agent();
+      const ann = await server.agent();
       const { ts } = await ann.post('global', 'before');
       await client.config('SET', 'maxmemory', '1mb');
       expect((await ann.ask('POST', '/room/global', { body: { body: 'x' } })).status).toBe(503);
       expect((await ann.ask('GET', '/dm')).status).toBe(503);
       const message = { roomId: globalRoomId, from: ann.id, body: 'x', parentId: null, proof: null };
       await expect(
-        writtenPort(desk.stoa.messaging).post({ ...message, serverSigned: false }),
+        writtenPort(server.stoa.messaging).post({ ...message, serverSigned: false }),
       ).rejects.toMatchObject({ code: 'disk_full', message: expect.stringContaining('Redis is full') });
       // Requests that need no Redis still work.
-      const headers = { authorization: `Bearer ${desk.stoa.operatorToken}` };
-      expect((await desk.ask('PUT', '/v1/data/n/k', { headers, body: { value: 1 } })).status).toBe(201);
+      const headers = { authorization: `Bearer ${server.stoa.operatorToken}` };
+      expect((await server.ask('PUT', '/v1/data/n/k', { headers, body: { value: 1 } })).status).toBe(201);
       await client.config('SET', 'maxmemory', '0');
-      expect((await desk.ask('GET', `/room/global?after=${ts}`)).json.messages).toEqual([]);
+      expect((await server.ask('GET', `/room/global?after=${ts}`)).json.messages).toEqual([]);
       expect((await ann.ask('GET', '/dm')).status).toBe(200);
     } finally {
       client.disconnect();
-      await desk.close();
+      await server.close();
       await own.stop();
     }
   });
@@ -368,8 +368,8 @@ describe('PostgreSQL', () => {
   it('that hangs is reported by the health check in time, until it answers again', async () => {
     const gate = await startGate((await sharedPostgres()).url);
     // Statements have no time limit here: the health check must not wait for them.
-    const desk = await open(gate.url, redis.url, { statementSecondsMax: 3_600, healthSecondsMax: 0.2 });
-    const health = async () => (await desk.ask('GET', '/health')).json;
+    const server = await open(gate.url, redis.url, { statementSecondsMax: 3_600, healthSecondsMax: 0.2 });
+    const health = async () => (await server.ask('GET', '/health')).json;
     const silent = {
       status: 'degraded',
       checks: { postgres: { status: 'fail', message: 'PostgreSQL did not answer within 0.2 s.' } },
@@ -378,20 +378,20 @@ describe('PostgreSQL', () => {
       await until(async () => (await health())['status'] === 'healthy');
       gate.silence();
       expect(await Promise.all([health(), health()])).toMatchObject([silent, silent]);
-      expect((await desk.ask('GET', '/readyz')).status).toBe(503);
-      expect((await desk.ask('GET', '/livez')).status).toBe(200);
+      expect((await server.ask('GET', '/readyz')).status).toBe(503);
+      expect((await server.ask('GET', '/livez')).status).toBe(200);
       gate.speak();
       await until(async () => (await health())['status'] === 'healthy');
     } finally {
       gate.speak();
-      await desk.close();
+      await server.close();
       await gate.close();
     }
   });
 
   it('that became a standby refuses registrations and rooms, and is used again as primary', async () => {
     const own = await startPostgres();
-    const desk = await open(own.url, redis.url);
+    const server = await open(own.url, redis.url);
     const admin = await openPostgres(new URL(own.url), { connectionsMax: 1 });
     /** Applies to new sessions only, so the old ones are ended, as in a failover. */
     const becomeStandby = async (isStandby: boolean) => {
@@ -403,11 +403,11 @@ describe('PostgreSQL', () => {
       );
     };
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       await becomeStandby(true);
       const register = async () =>
-        (await desk.ask('POST', '/register', { body: { public_key: new Agent(desk).publicKey } })).status;
+        (await server.ask('POST', '/register', { body: { public_key: new Agent(server).publicKey } })).status;
       for (let count = 0; count < 3; count += 1) expect(await register()).toBe(503);
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
       // A standby can be read, so signatures are checked. Redis stores the message, and its count is added to
@@ -419,12 +419,12 @@ describe('PostgreSQL', () => {
       await until(async () => (await register()) === 201);
       await until(
         async () =>
-          (await desk.ask('GET', '/channels?limit=100')).json.channels?.find(
+          (await server.ask('GET', '/channels?limit=100')).json.channels?.find(
             ({ id }: { id: string }) => id === room,
           )?.message_count === 1,
       );
     } finally {
-      await desk.close();
+      await server.close();
       await admin.end();
       await own.stop();
     }

@@ -13,7 +13,7 @@ import type { TestServer } from '../../../servers/child.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
 import { emptyRedis, start as startRedis, startCluster } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
-import { Desk, Stream, roomy } from '../../../messaging/kit.js';
+import { MessagingServer, Stream, roomy } from '../../../messaging/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 let redis: TestServer;
@@ -25,8 +25,8 @@ beforeAll(async () => {
 beforeEach(() => emptyRedis(redis.url));
 afterAll(() => redis.stop());
 
-function open(postgres: string, redisUrl: string): Promise<Desk> {
-  return Desk.open({
+function open(postgres: string, redisUrl: string): Promise<MessagingServer> {
+  return MessagingServer.open({
     limits: roomy,
     postgres,
     redis: redisUrl,
@@ -42,11 +42,11 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 
 describe('messages that another AICQ server wrote', () => {
   it('work by id like all others, even if the id contains another time', async () => {
-    const desk = await open((await sharedPostgres()).url, redis.url);
+    const server = await open((await sharedPostgres()).url, redis.url);
     const client = new Redis(redis.url);
     try {
-      const ann = await desk.agent('Ann');
-      const room = await desk.room(ann);
+      const ann = await server.agent('Ann');
+      const room = await server.room(ann);
       const nowMs = Date.now();
       // The id and the time are from two readings of the clock, and two messages share a time.
       const write = async (body: string, idMs: number, ts: number) => {
@@ -62,20 +62,20 @@ describe('messages that another AICQ server wrote', () => {
         await write('foreign three', nowMs - 60_000, nowMs - 1_000),
       ];
       for (const [at, id] of ids.entries())
-        expect([at, (await desk.ask('GET', `/room/${room}/${id}`)).json.id]).toEqual([at, id]);
+        expect([at, (await server.ask('GET', `/room/${room}/${id}`)).json.id]).toEqual([at, id]);
       // A message that arrived after the room was scanned.
       ids.push(await write('foreign four', nowMs - 900, nowMs - 500));
-      expect((await desk.ask('GET', `/room/${room}/${ids[3]}`)).json.body).toBe('foreign four');
-      expect((await desk.ask('GET', `/room/${room}/${newUlid(nowMs - 5_000)}`)).status).toBe(404);
+      expect((await server.ask('GET', `/room/${room}/${ids[3]}`)).json.body).toBe('foreign four');
+      expect((await server.ask('GET', `/room/${room}/${newUlid(nowMs - 5_000)}`)).status).toBe(404);
       const answer = await ann.post(room, 'an answer', { pid: ids[0] ?? '' });
-      const thread = (await desk.ask('GET', `/room/${room}/${answer.id}/thread`)).json.messages;
+      const thread = (await server.ask('GET', `/room/${room}/${answer.id}/thread`)).json.messages;
       expect(thread.map(({ id }: { id: string }) => id)).toEqual([ids[0], answer.id]);
-      const found = (await desk.ask('GET', '/find?q=foreign')).json.results;
+      const found = (await server.ask('GET', '/find?q=foreign')).json.results;
       expect(found.map(({ id }: { id: string }) => id).toSorted()).toEqual([...ids].toSorted());
       // A page contains all messages of its last time, so that the next page misses none.
       const bodies: string[] = [];
       for (let cursor = ''; ;) {
-        const { json } = await desk.ask('GET', `/room/${room}?after=0&limit=1${cursor}`);
+        const { json } = await server.ask('GET', `/room/${room}?after=0&limit=1${cursor}`);
         bodies.push(...json.messages.map(({ body }: { body: string }) => body));
         if (json.next_cursor === undefined) break;
         cursor = `&cursor=${json.next_cursor}`;
@@ -83,11 +83,11 @@ describe('messages that another AICQ server wrote', () => {
       expect(bodies.toSorted()).toEqual(
         ['an answer', 'foreign four', 'foreign one', 'foreign three', 'foreign two'].toSorted(),
       );
-      const stream = await Stream.open(`${desk.url}/room/${room}/stream?after=0`);
+      const stream = await Stream.open(`${server.url}/room/${room}/stream?after=0`);
       await stream.until(5);
       stream.close();
       expect((await ann.ask('DELETE', `/room/${room}/${ids[0]}`)).status).toBe(204);
-      expect((await desk.ask('GET', `/room/${room}/${ids[1]}`)).status).toBe(200);
+      expect((await server.ask('GET', `/room/${room}/${ids[1]}`)).status).toBe(200);
       // A new message comes after the newest one, even if another server wrote that one.
       await write('foreign ahead', nowMs, Date.now() + 30_000);
       const { ts } = await ann.post(room, 'after it');
@@ -103,7 +103,7 @@ describe('messages that another AICQ server wrote', () => {
       for (const life of await Promise.all(lives)) expect(life).toBeGreaterThan(0);
     } finally {
       client.disconnect();
-      await desk.close();
+      await server.close();
     }
   });
 });
@@ -180,15 +180,15 @@ describe('the stored layout', () => {
   it('updates its totals for every writer of the tables, without reading whole tables', async () => {
     const { url } = await sharedPostgres();
     const sql = await openPostgres(new URL(url));
-    const desk = await open(url, redis.url);
+    const server = await open(url, redis.url);
     const stats = async () => {
       const {
         total_agents: agents,
         total_channels: channels,
         total_messages: messages,
         top_channels: top,
-      } = (await desk.ask('GET', '/stats')).json;
-      const { total } = (await desk.ask('GET', '/channels?limit=1')).json;
+      } = (await server.ask('GET', '/stats')).json;
+      const { total } = (await server.ask('GET', '/channels?limit=1')).json;
       return {
         agents,
         channels,
@@ -217,10 +217,10 @@ describe('the stored layout', () => {
       };
     };
     try {
-      const ann = await desk.agent();
+      const ann = await server.agent();
       const [open, hidden] = [
-        await desk.room(ann, 'open'),
-        await desk.room(ann, 'hidden', 'a key of sixteen or more'),
+        await server.room(ann, 'open'),
+        await server.room(ann, 'hidden', 'a key of sixteen or more'),
       ];
       await Promise.all(Array.from({ length: 20 }, () => ann.post('global', 'x')));
       await ann.post(open, 'x');
@@ -258,7 +258,7 @@ describe('the stored layout', () => {
       await sql.unsafe('TRUNCATE agents CASCADE');
       expect(await stats()).toEqual({ agents: 0, channels: 0, messages: 0, total: 0, top: [] });
     } finally {
-      await desk.close();
+      await server.close();
       await sql.end();
     }
   });
@@ -266,7 +266,7 @@ describe('the stored layout', () => {
   it("has the seed's keys and types, and every key except stoa:store expires", async () => {
     const client = new Redis(redis.url);
     const settings = { trustedProxies: ['127.0.0.0/8'] };
-    const desk = await Desk.open({
+    const server = await MessagingServer.open({
       limits: { ...roomy, channelReadsPerMinuteMax: 1 },
       postgres: (await sharedPostgres()).url,
       secretKeys: sharedKeys,
@@ -275,20 +275,20 @@ describe('the stored layout', () => {
       messagingSettings: settings,
     });
     try {
-      const [ann, bob] = [await desk.agent(), await desk.agent()];
-      const room = await desk.room(ann);
+      const [ann, bob] = [await server.agent(), await server.agent()];
+      const room = await server.room(ann);
       const nonce = randomUUID();
       const body = JSON.stringify({ body: 'Hello seed layout' });
       const posted = (
-        await desk.ask('POST', `/room/${room}`, { raw: body, headers: ann.headers(body, { nonce }) })
+        await server.ask('POST', `/room/${room}`, { raw: body, headers: ann.headers(body, { nonce }) })
       ).json;
       const answer = await ann.post(room, 'an answer', { pid: posted.id });
       const letter = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'b3BhcXVl' } })).json;
       await bob.ask('POST', '/dm/ack', { body: { ids: [letter.id] } });
-      await desk.ask('GET', `/find?q=hello+layout`);
+      await server.ask('GET', `/find?q=hello+layout`);
       const refuse = async (address: string, times: number) => {
         for (let count = 0; count <= times; count += 1)
-          await desk.ask('GET', '/channels', { headers: { 'x-forwarded-for': address } });
+          await server.ask('GET', '/channels', { headers: { 'x-forwarded-for': address } });
       };
       await refuse('203.0.113.1', 3);
       await refuse('203.0.113.2', 10);
@@ -358,16 +358,16 @@ describe('the stored layout', () => {
       ).toEqual(['26', '1', '3', 'rate limit exceeded: GET /channels']);
     } finally {
       client.disconnect();
-      await desk.close();
+      await server.close();
     }
   });
 
   it('rebuilds a missing list of pending messages, and reads no other messages', async () => {
     const client = new Redis(redis.url);
-    const desk = await open((await sharedPostgres()).url, redis.url);
+    const server = await open((await sharedPostgres()).url, redis.url);
     try {
-      const [ann, bob] = [await desk.agent(), await desk.agent()];
-      const port = writtenPort(desk.stoa.messaging);
+      const [ann, bob] = [await server.agent(), await server.agent()];
+      const port = writtenPort(server.stoa.messaging);
       const letters = await Promise.all(
         Array.from({ length: 450 }, () =>
           port.send({ to: bob.id, from: ann.id, body: 'x', proof: null, serverSigned: false }),
@@ -406,7 +406,7 @@ describe('the stored layout', () => {
       ).toBe(true);
     } finally {
       client.disconnect();
-      await desk.close();
+      await server.close();
     }
   });
 
@@ -415,14 +415,14 @@ describe('the stored layout', () => {
     const warnings: string[] = [];
     const { url } = await sharedPostgres();
     const durable = async () => {
-      const desk = await Desk.open({
+      const server = await MessagingServer.open({
         postgres: url,
         secretKeys: sharedKeys,
         redis: redis.url,
         onError: (_error, about) => void warnings.push(about),
       });
-      await desk.close();
-      return desk.stoa.messaging.port.capabilities.durable;
+      await server.close();
+      return server.stoa.messaging.port.capabilities.durable;
     };
     try {
       expect([await durable(), warnings]).toEqual([true, []]);
@@ -441,8 +441,8 @@ describe('the stored layout', () => {
 describe('several servers on one PostgreSQL and Redis', () => {
   it("accept a signed request once, keep one order, and receive each other's notices", async () => {
     const { url } = await sharedPostgres();
-    const desks = await Promise.all([open(url, redis.url), open(url, redis.url)]);
-    const [one, two] = desks as [Desk, Desk];
+    const servers = await Promise.all([open(url, redis.url), open(url, redis.url)]);
+    const [one, two] = servers as [MessagingServer, MessagingServer];
     try {
       const ann = await one.agent();
       const room = await one.room(ann);
@@ -472,24 +472,24 @@ describe('several servers on one PostgreSQL and Redis', () => {
       expect(stream.messages.slice(1).map(({ data }) => data.ts)).toEqual(times.toSorted((a, b) => a - b));
       stream.close();
       const counts = await Promise.all(
-        desks.map(
-          async (desk) =>
-            (await desk.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room)
+        servers.map(
+          async (server) =>
+            (await server.ask('GET', '/channels')).json.channels.find(({ id }: { id: string }) => id === room)
               ?.message_count,
         ),
       );
       expect(counts).toEqual([61, 61]);
     } finally {
-      await Promise.all(desks.map((desk) => desk.close()));
+      await Promise.all(servers.map((server) => server.close()));
     }
   });
 
   it('end the streams of an address that one server blocks', async () => {
     const { url } = await sharedPostgres();
     const settings = { trustedProxies: ['127.0.0.0/8'] };
-    const desks = await Promise.all(
+    const servers = await Promise.all(
       [1, 2].map(() =>
-        Desk.open({
+        MessagingServer.open({
           limits: { ...roomy, channelReadsPerMinuteMax: 1 },
           postgres: url,
           secretKeys: sharedKeys,
@@ -499,7 +499,7 @@ describe('several servers on one PostgreSQL and Redis', () => {
         }),
       ),
     );
-    const [one, two] = desks as [Desk, Desk];
+    const [one, two] = servers as [MessagingServer, MessagingServer];
     const from = { 'x-forwarded-for': '203.0.113.40' };
     try {
       const stream = await Stream.open(`${two.url}/room/global/stream`, from);
@@ -508,14 +508,14 @@ describe('several servers on one PostgreSQL and Redis', () => {
       await until(async () => stream.ended);
     } finally {
       await one.stoa.messaging.gate.unblock('203.0.113.40');
-      await Promise.all(desks.map((desk) => desk.close()));
+      await Promise.all(servers.map((server) => server.close()));
     }
   });
 });
 
 describe('a search that stops at searchStepsMax', () => {
   it('continues from its cursor without losing or repeating a message', async () => {
-    const desk = await Desk.open({
+    const server = await MessagingServer.open({
       limits: { ...roomy, searchStepsMax: 200 },
       postgres: (await sharedPostgres()).url,
       secretKeys: sharedKeys,
@@ -523,10 +523,10 @@ describe('a search that stops at searchStepsMax', () => {
       onError: () => undefined,
     });
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       const tag = `t${randomUUID().slice(0, 8)}`;
-      const port = writtenPort(desk.stoa.messaging);
+      const port = writtenPort(server.stoa.messaging);
       const bodyOf = (index: number) => `${tag} ${index % 3 === 0 ? 'wanted' : 'other'}`;
       await Promise.all(
         Array.from({ length: 700 }, (_, index) =>
@@ -556,7 +556,7 @@ describe('a search that stops at searchStepsMax', () => {
       const found: { id: string; ts: number }[] = [];
       let pages = 0;
       for (let cursor: string | undefined = ''; cursor !== undefined; pages += 1) {
-        const { json } = await desk.ask(
+        const { json } = await server.ask(
           'GET',
           `/find?q=${tag}+wanted&limit=100${cursor === '' ? '' : `&cursor=${cursor}`}`,
         );
@@ -568,19 +568,19 @@ describe('a search that stops at searchStepsMax', () => {
       expect(new Set(found.map(({ id }) => id)).size).toBe(234);
       expect(found.map(({ ts }) => ts)).toEqual(found.map(({ ts }) => ts).toSorted((a, b) => b - a));
     } finally {
-      await desk.close();
+      await server.close();
     }
   });
 });
 
 describe('a search while others post', () => {
   it('shows every message once, although new posts shift the lists', async () => {
-    const desk = await open((await sharedPostgres()).url, redis.url);
+    const server = await open((await sharedPostgres()).url, redis.url);
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       const tag = randomUUID().slice(0, 8);
-      const port = writtenPort(desk.stoa.messaging);
+      const port = writtenPort(server.stoa.messaging);
       const post = (body: string) =>
         port.post({ roomId: room, from: ann.id, body, parentId: null, proof: null, serverSigned: false });
       // Two long lists share every tenth message, so a search needs several pages.
@@ -594,13 +594,13 @@ describe('a search while others post', () => {
         while (!stop.signal.aborted) await Promise.all([post(`a${tag}`), post(`b${tag}`)]);
       });
       for (let round = 0; round < 6; round += 1) {
-        const { json } = await desk.ask('GET', `/find?q=a${tag}+b${tag}&limit=100`);
+        const { json } = await server.ask('GET', `/find?q=a${tag}+b${tag}&limit=100`);
         expect(new Set(json.results.map(({ id }: { id: string }) => id)).size).toBe(100);
       }
       stop.abort();
       await Promise.all(posting);
     } finally {
-      await desk.close();
+      await server.close();
     }
   });
 });
@@ -609,62 +609,62 @@ describe('an unreachable database', () => {
   it('Redis: signed calls and writes are refused with 503, and work again without a restart', async () => {
     const own = await startRedis();
     const port = new URL(own.url).port;
-    const desk = await open((await sharedPostgres()).url, own.url);
+    const server = await open((await sharedPostgres()).url, own.url);
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       await ann.post(room, 'before');
       await own.stop();
       for (const answer of [
         await ann.ask('POST', `/room/${room}`, { body: { body: 'lost' } }),
         await ann.ask('GET', '/dm'),
-        await desk.ask('GET', '/health'),
+        await server.ask('GET', '/health'),
       ])
         expect(answer.status).toBe(503);
       const back = await startRedis(['--port', port]);
       try {
-        await until(async () => (await desk.ask('GET', '/health')).status === 200);
+        await until(async () => (await server.ask('GET', '/health')).status === 200);
         await ann.post(room, 'after');
-        const { messages } = (await desk.ask('GET', `/room/${room}`)).json;
+        const { messages } = (await server.ask('GET', `/room/${room}`)).json;
         expect(messages.map(({ body }: { body: string }) => body)).toEqual(['after']);
       } finally {
         await back.stop();
       }
     } finally {
-      await desk.close();
+      await server.close();
     }
   });
 
   it('PostgreSQL: cached rooms can still be read, signed calls are refused with 503', async () => {
     const own = await startPostgres();
-    const desk = await open(own.url, redis.url);
+    const server = await open(own.url, redis.url);
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       await ann.post(room, 'known');
       await own.stop();
-      const read = await desk.ask('GET', `/room/${room}`);
+      const read = await server.ask('GET', `/room/${room}`);
       expect([read.status, read.json?.messages[0].body]).toEqual([200, 'known']);
       expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'x' } })).status).toBe(503);
-      expect((await desk.ask('GET', '/channels')).status).toBe(503);
-      expect((await desk.ask('GET', '/health')).json).toMatchObject({
+      expect((await server.ask('GET', '/channels')).status).toBe(503);
+      expect((await server.ask('GET', '/health')).json).toMatchObject({
         status: 'degraded',
         checks: { postgres: { status: 'fail', message: expect.any(String) }, redis: { status: 'pass' } },
       });
     } finally {
-      await desk.close();
+      await server.close();
     }
   });
 
   it('PostgreSQL: works again without a restart, and counts the messages of the outage', async () => {
     const own = await startPostgres();
-    const desk = await open(own.url, redis.url);
+    const server = await open(own.url, redis.url);
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       await ann.post(room, 'before');
       const post = (body: string) =>
-        writtenPort(desk.stoa.messaging).post({
+        writtenPort(server.stoa.messaging).post({
           roomId: room,
           from: ann.id,
           body,
@@ -674,22 +674,24 @@ describe('an unreachable database', () => {
         });
       await own.halt();
       expect((await ann.ask('POST', `/room/${room}`, { body: { body: 'unchecked' } })).status).toBe(503);
-      expect((await desk.ask('POST', '/register', { body: { public_key: ann.publicKey } })).status).toBe(503);
+      expect((await server.ask('POST', '/register', { body: { public_key: ann.publicKey } })).status).toBe(
+        503,
+      );
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
       // The signatures were checked before the outage. Redis stores the messages; the counters are updated
       // later.
       await post('meanwhile');
       await post('meanwhile as well');
       await own.resume();
-      await until(async () => (await desk.ask('GET', '/health')).status === 200);
+      await until(async () => (await server.ask('GET', '/health')).status === 200);
       const count = async () =>
-        (await desk.ask('GET', '/channels?limit=100')).json.channels.find(
+        (await server.ask('GET', '/channels?limit=100')).json.channels.find(
           ({ id }: { id: string }) => id === room,
         )?.message_count;
       await until(async () => (await count()) === 3);
       await ann.post(room, 'after');
       expect(await count()).toBe(4);
-      const { messages } = (await desk.ask('GET', `/room/${room}`)).json;
+      const { messages } = (await server.ask('GET', `/room/${room}`)).json;
       expect(messages.map(({ body }: { body: string }) => body)).toEqual([
         'after',
         'meanwhile as well',
@@ -697,7 +699,7 @@ describe('an unreachable database', () => {
         'before',
       ]);
     } finally {
-      await desk.close();
+      await server.close();
       await own.stop();
     }
   });
@@ -732,7 +734,7 @@ describe('an unreachable database', () => {
       );
       expect(announced).toEqual(ids.map((id) => `${room}/${id}`));
     } finally {
-      for (const desk of seconds) await desk.close();
+      for (const server of seconds) await server.close();
       await own.stop();
     }
   });
@@ -742,21 +744,21 @@ describe('a Redis cluster of three masters', () => {
   it('supports posts, threads, search, direct messages, streams and limits', async () => {
     const cluster = await startCluster();
     await noteServer(cluster.describe);
-    const desk = await open((await sharedPostgres()).url, cluster.url);
+    const server = await open((await sharedPostgres()).url, cluster.url);
     try {
-      const [ann, bob] = [await desk.agent(), await desk.agent()];
-      const room = await desk.room(ann);
-      const stream = await Stream.open(`${desk.url}/room/${room}/stream`);
+      const [ann, bob] = [await server.agent(), await server.agent()];
+      const room = await server.room(ann);
+      const stream = await Stream.open(`${server.url}/room/${room}/stream`);
       await stream.until(1, ({ events }) => events);
       const root = await ann.post(room, 'clustered words here');
       await bob.post(room, 'clustered answer', { pid: root.id });
       await stream.until(2);
       stream.close();
-      expect((await desk.ask('GET', `/room/${room}/${root.id}/thread`)).json.messages).toHaveLength(2);
+      expect((await server.ask('GET', `/room/${room}/${root.id}/thread`)).json.messages).toHaveLength(2);
       expect(
-        (await desk.ask('GET', '/find?q=words+clustered')).json.results.map(({ id }: { id: string }) => id),
+        (await server.ask('GET', '/find?q=words+clustered')).json.results.map(({ id }: { id: string }) => id),
       ).toEqual([root.id]);
-      expect((await desk.ask('GET', '/find?q=clustered')).json.results).toHaveLength(2);
+      expect((await server.ask('GET', '/find?q=clustered')).json.results).toHaveLength(2);
       const direct = (await ann.ask('POST', `/dm/${bob.id}`, { body: { body: 'hi' } })).json;
       expect((await bob.ask('POST', '/dm/ack', { body: { ids: [direct.id] } })).json).toEqual({
         acknowledged: 1,
@@ -765,13 +767,13 @@ describe('a Redis cluster of three masters', () => {
       const body = JSON.stringify({ body: 'once' });
       const headers = ann.headers(body);
       const copies = await Promise.all(
-        Array.from({ length: 20 }, () => desk.ask('POST', `/room/${room}`, { raw: body, headers })),
+        Array.from({ length: 20 }, () => server.ask('POST', `/room/${room}`, { raw: body, headers })),
       );
       expect(copies.filter(({ status }) => status === 201)).toHaveLength(1);
       await ann.ask('DELETE', `/room/${room}/${root.id}`);
-      expect((await desk.ask('GET', '/find?q=words+clustered')).json.results).toEqual([]);
+      expect((await server.ask('GET', '/find?q=words+clustered')).json.results).toEqual([]);
     } finally {
-      await desk.close();
+      await server.close();
       await cluster.stop();
     }
   });

@@ -71,7 +71,7 @@ beforeEach(async () => {
 afterEach(closeAll);
 
 describe('a move to PostgreSQL and Redis', () => {
-  it('and back brings everything, and the source stays as it was', async () => {
+  it('and back copies everything, and the source stays unchanged', async () => {
     const there = await move({ from: source, to: target });
     expect(there).toMatchObject({ records: there.copied, blocks: 1 });
     expect(there.types['identity.token'].records).toBe(2);

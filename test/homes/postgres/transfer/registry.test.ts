@@ -148,7 +148,7 @@ function scopeOf(user: string): ExportScope {
 }
 
 describe('records of the registry in PostgreSQL', () => {
-  it('are those of a data directory after an import, page by page, with the same changes', async () => {
+  it('are the same as in a data directory after an import, page by page, with the same changes', async () => {
     expect(records).toHaveLength(2 + 3 + 3 + 4);
     const targets = await openBoth();
     expect(await both(targets, (home) => writeAll(home, records))).toEqual(records.map(() => 'written'));
@@ -165,7 +165,7 @@ describe('records of the registry in PostgreSQL', () => {
     expect(kinds).toHaveLength(12);
   });
 
-  it('of one user are exported alone, and under no other spelling', async () => {
+  it('of one user are exported without others, and only under their spelling', async () => {
     const targets = await openBoth();
     await both(targets, (home) => writeAll(home, records));
     const bobs = await both(targets, (home) => recordsOf(home, scopeOf('bob')));
@@ -207,7 +207,7 @@ describe('records of the registry in PostgreSQL', () => {
     for (const record of records) expect(await judge(targets, record)).toBe('same');
   });
 
-  it('replace what is there: sessions are counted again, a fencing number never falls', async () => {
+  it('replace stored records: sessions are counted again, and a fencing number never decreases', async () => {
     const targets = await openBoth();
     const [broken, scout] = linesOf.agents('ada').toSorted((a, b) => (a.name < b.name ? -1 : 1));
     const [opened, moved] = linesOf.sessions().filter(({ status }) => status === 'active');
@@ -248,7 +248,7 @@ describe('records of the registry in PostgreSQL', () => {
     expect(fences).toEqual([3]);
   });
 
-  it('come back after a deletion with a higher fencing number than was given out', async () => {
+  it('get a higher fencing number than before when they are imported after a deletion', async () => {
     const targets = await openBoth();
     const line = { ...linesOf.agents('bob')[0], status: 'stopped', fence: 1 } as AgentLine;
     const fence = await both(targets, async (home) => {

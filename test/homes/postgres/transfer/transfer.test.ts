@@ -226,7 +226,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
   });
 
-  it('of two files at once leaves complete records', async () => {
+  it('of two files at the same time leaves complete records', async () => {
     await Promise.all([
       run(target, plain, { onConflict: 'skip' }),
       run(target, plain, { onConflict: 'skip' }),

@@ -273,7 +273,7 @@ describe('a chain is refused with its reason', () => {
     expect((await verifyBackups(backups)).at(-1)?.ok).toBe(false);
   });
 
-  it('where a file stands for another: one is doubled, or two are swapped', async () => {
+  it('where a file is in place of another: one is copied, or two are swapped', async () => {
     const [first, second] = [
       join(backups, names[1], 'shard-00.redo'),
       join(backups, names[2], 'shard-00.redo'),
@@ -413,7 +413,7 @@ describe('a chain is refused with its reason', () => {
     await expectRefused(new RegExp(`"${field}" is not a number`), names.slice(3));
   });
 
-  it('where it says that it ends with another change than it holds', async () => {
+  it('where it names another last change than it contains', async () => {
     await change(names[0], ({ shards }) => Object.assign(shards[0] as object, { seq: 4 }));
     const attempt = restore({
       directory: backups,

@@ -85,7 +85,7 @@ test('a target where no directory can be created is refused with a clear error',
   });
 });
 
-test('files that others put into the target meanwhile are kept', async () => {
+test('files that other programs put into the target during a restore are kept', async () => {
   const partial = await beginPartial(at('new'));
   await mkdir(at('new'));
   await writeFile(join(at('new'), 'thesis.txt'), '');
@@ -93,7 +93,7 @@ test('files that others put into the target meanwhile are kept', async () => {
   expect(await readdir(at('new'))).toEqual(['thesis.txt']);
 });
 
-test('of two concurrent restores into one target only one continues, also over the rest of a third', async () => {
+test('only one of two concurrent restores into a target continues, also over the remains of a third', async () => {
   for (const leftover of [false, true]) {
     if (leftover) await abandon(at('new'));
     const outcomes = await Promise.allSettled([restoreIt(), restoreIt(), restoreIt()]);

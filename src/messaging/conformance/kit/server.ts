@@ -40,7 +40,7 @@ export const roomy = {
 };
 
 /** What the suites use besides HTTP. */
-export interface DeskStoa {
+export interface MessagingServerStoa {
   readonly messaging: MessagingService;
   readonly identity: Pick<IdentityService, 'createToken'>;
   readonly secrets: {
@@ -55,7 +55,7 @@ export interface DeskStoa {
 }
 
 /** The options of a server of the suites that differ from the defaults. */
-export interface DeskOptions {
+export interface MessagingServerOptions {
   limits?: Partial<Limits>;
   /** Milliseconds since 1970. */
   clock?: () => number;
@@ -68,12 +68,12 @@ export interface DeskOptions {
 export interface Backend {
   name: string;
   /** Starts a server on empty storage, with the limits in `roomy` unless others are given. */
-  open(options?: DeskOptions): Promise<Desk>;
+  open(options?: MessagingServerOptions): Promise<MessagingServer>;
 }
 
 /** A server that listens on this machine. */
-export abstract class Desk {
-  abstract readonly stoa: DeskStoa;
+export abstract class MessagingServer {
+  abstract readonly stoa: MessagingServerStoa;
   abstract readonly url: string;
 
   /** Ends the server. Running requests get the given number of seconds. The storage stays open. */
@@ -141,15 +141,15 @@ export abstract class Desk {
 }
 
 export class Agent {
-  readonly #desk: Desk;
+  readonly #server: MessagingServer;
   readonly seed: Buffer;
   readonly publicKey: string;
   readonly #secretKey: Buffer;
   id = '';
 
-  constructor(desk: Desk, seed: Buffer = randomBytes(32)) {
+  constructor(server: MessagingServer, seed: Buffer = randomBytes(32)) {
     const keys = signingKeysOf(seed);
-    this.#desk = desk;
+    this.#server = server;
     this.seed = seed;
     this.publicKey = keys.publicKey.toString('base64');
     this.#secretKey = keys.secretKey;
@@ -193,7 +193,7 @@ export class Agent {
       components = ['@method', '@target-uri', 'content-digest'],
       extra = {} as Record<string, string>,
       more = '',
-      url = this.#desk.url,
+      url = this.#server.url,
     } = {},
   ): Record<string, string> {
     const headers: Record<string, string> = { ...extra, 'content-digest': contentDigest(Buffer.from(body)) };
@@ -208,7 +208,7 @@ export class Agent {
 
   ask(method: string, path: string, { body, raw, headers = {} }: Request = {}): Promise<Answer> {
     const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
-    return this.#desk.ask(method, path, {
+    return this.#server.ask(method, path, {
       ...(sent !== undefined && { raw: sent }),
       headers: { ...this.headers(sent ?? ''), ...headers },
     });
@@ -230,15 +230,15 @@ export class Agent {
 }
 
 /** A server for one test. */
-export async function withDesk(
+export async function withServer(
   backend: Backend,
   options: Parameters<Backend['open']>[0],
-  work: (desk: Desk, agent: Agent) => Promise<void>,
+  work: (server: MessagingServer, agent: Agent) => Promise<void>,
 ): Promise<void> {
-  const desk = await backend.open(options);
+  const server = await backend.open(options);
   try {
-    await work(desk, await desk.agent());
+    await work(server, await server.agent());
   } finally {
-    await desk.close();
+    await server.close();
   }
 }

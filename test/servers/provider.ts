@@ -1,5 +1,5 @@
 /**
- * The desk that hands out shared servers: one small HTTP server in the runner's own process.
+ * Provides shared servers: one small HTTP server in the runner's own process.
  * A suite asks it by name, the first to ask waits for the start, and all are ended with the run.
  */
 import { execFile } from 'node:child_process';
@@ -14,7 +14,7 @@ import type { TestServer } from './child.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    serverDesk: string;
+    sharedServersUrl: string;
   }
 }
 
@@ -48,8 +48,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     suitesOf.set(describe, (suitesOf.get(describe) ?? new Set()).add(suite));
   };
 
-  const desk = createServer((request, response) => {
-    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://desk');
+  const provider = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://provider');
     const suite = searchParams.get('suite') ?? 'unknown';
     const answer = async (): Promise<{ url: string; describe: string } | null> => {
       const described = searchParams.get('describe');
@@ -78,13 +78,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
       (error: unknown) => response.writeHead(500).end(error instanceof Error ? error.message : String(error)),
     );
   });
-  await new Promise<void>((resolve) => desk.listen(0, '127.0.0.1', resolve));
-  const { port } = desk.address() as AddressInfo; // A TCP server that listens has an AddressInfo.
-  project.provide('serverDesk', `http://127.0.0.1:${port}`);
+  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve));
+  const { port } = provider.address() as AddressInfo; // A TCP server that listens has an AddressInfo.
+  project.provide('sharedServersUrl', `http://127.0.0.1:${port}`);
 
   return async () => {
-    desk.close();
-    desk.closeAllConnections();
+    provider.close();
+    provider.closeAllConnections();
     const started = await Promise.allSettled(running.values());
     const stopped = await Promise.allSettled(
       started.map((result) => (result.status === 'fulfilled' ? result.value.stop() : undefined)),
