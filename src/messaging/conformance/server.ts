@@ -12,7 +12,7 @@ export function serverTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
 ): void {
-  describe(`the server around it on ${backend.name}`, () => {
+  describe(`the HTTP server of messaging on ${backend.name}`, () => {
     let desk: Desk;
     let ann: Agent;
 
@@ -110,7 +110,7 @@ export function serverTests(
       expect((await desk.ask('OPTIONS', '/room/global')).status).toBe(204);
     });
 
-    it('tells clients what it is', async () => {
+    it('describes itself to clients', async () => {
       expect((await desk.ask('GET', '/api')).json).toEqual({
         name: 'AICQ',
         version: expect.any(String),
@@ -129,7 +129,7 @@ export function serverTests(
       });
     });
 
-    it('counts what happened', async () => {
+    it('counts requests and messages in its metrics', async () => {
       const before = (await desk.ask('GET', '/stats')).json;
       const eve = await desk.agent('Eve');
       const { id, ts } = await eve.post('global', '😀'.repeat(300));
@@ -168,7 +168,7 @@ export function serverTests(
       }
     });
 
-    it('tells the change feed of identities and rooms, of private ones the operator alone', async () => {
+    it('reports identities and rooms in the change feed, private rooms only to the operator', async () => {
       const eve = await desk.agent('Eve');
       const [open, hidden] = [await desk.room(eve), await desk.room(eve, 'den', secret)];
       await eve.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Eva' } });
@@ -200,7 +200,7 @@ export function serverTests(
       expect((await told(token)).toSorted()).toEqual(all.filter((each) => !each.includes(hidden)));
     });
 
-    it('posts for a bearer token as an identity that it keeps, and says so', async () => {
+    it('posts for a bearer token as an identity whose key it keeps, and marks the message', async () => {
       const headers = {
         authorization: `Bearer ${desk.stoa.operatorToken}`,
         'stoa-user': 'ada',
