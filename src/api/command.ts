@@ -50,7 +50,13 @@ export interface CommandHint {
    * member of it
    * (`scopes.write`), or several (`{agents}/{agents_max}`). `items` names the list if it is not `items`.
    */
-  table?: { columns: Readonly<Record<string, string>>; empty: string; items?: string };
+  table?: {
+    columns: Readonly<Record<string, string>>;
+    empty: string;
+    items?: string;
+    /** `--tail` turns the list around. */
+    newestFirst?: boolean;
+  };
   /**
    * For an operation without an answer: the fact and its field for programs, and the sentence, with
    * `{field}`.

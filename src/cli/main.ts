@@ -7,18 +7,22 @@ import { version } from '../version.js';
 import { type AbsentStore, type Connection, connect } from './connection/connection.js';
 import { type CommandDefinition, type Options, textOption } from './definitions/definition.js';
 import { Output } from './output/output.js';
+import { ShownIds } from './output/short-ids.js';
 import { settingFlags } from './definitions/setting-flags.js';
 import { commandWith } from './definitions/suggest.js';
 import { commandTree } from './tree/index.js';
 
 const usageExit = 2;
+/** The names of arguments that are ids. */
+const idArguments = /_id$|^(agent|id|ids|identity|message|project|room|session|task|to|token|workspace)$/;
 /** How long a finished command waits for its output to be read. */
 const outputMsMax = 10_000;
 
 /** Options of every command. */
 const globalOptions = [
   new Option('--json', 'Print JSON for programs'),
-  new Option('--data <directory>', 'Data directory (default: ./data)'),
+  new Option('--wide', 'Print tables with whole ids, exact times and uncut texts'),
+  new Option('--data <directory>', 'Data directory (default: ./data, env: STOA_DATA)'),
   new Option('--config <file>', 'Configuration file (default: ./stoa.config.json)').env('STOA_CONFIG'),
   new Option('--url <url>', 'URL of a running server, instead of the server of the data directory').env(
     'STOA_URL',
@@ -77,17 +81,34 @@ function addCommands(parent: Command, definitions: readonly CommandDefinition[])
   for (const definition of definitions) {
     const command = parent.command(definition.usage).description(definition.about).showSuggestionAfterError();
     for (const [flags, about, many] of definition.options ?? []) {
-      if (many === undefined) command.option(flags, about);
+      const [, name = ''] = /<(\w+)>/.exec(flags) ?? [];
+      const read = (value: string): string => (idArguments.test(name) ? new ShownIds().whole(value) : value);
+      if (many === undefined) command.option(flags, about, read);
       else
-        command.option(flags, about, (value: string, before: readonly string[] = []) => [...before, value]);
+        command.option(flags, about, (value: string, before: readonly string[] = []) => [
+          ...before,
+          read(value),
+        ]);
     }
     if (definition.examples !== undefined) command.addHelpText('after', examplesText(definition.examples));
     if (definition.commands !== undefined) addCommands(command, definition.commands);
     const { action } = definition;
     // The last two arguments from commander are the options and the command.
     if (action !== undefined)
-      command.action((...given: unknown[]) => run(action, given.slice(0, -2) as string[], command));
+      command.action((...given: unknown[]) =>
+        run(action, wholeIds(definition.usage, given.slice(0, -2)), command),
+      );
   }
+}
+
+/** Arguments that are ids, with short ids from a table made whole. The last argument may be a list. */
+function wholeIds(usage: string, given: readonly unknown[]): string[] {
+  const shown = new ShownIds();
+  const names = Array.from(usage.matchAll(/[<[](\w+)/g), ([, name]) => name as string);
+  const whole = (value: unknown): unknown =>
+    Array.isArray(value) ? value.map(whole) : typeof value === 'string' ? shown.whole(value) : value;
+  // Commander gives a text for an argument, or a list of texts for the last one.
+  return given.map((value, at) => (idArguments.test(names[at] ?? '') ? whole(value) : value)) as string[];
 }
 
 async function run(
@@ -96,7 +117,7 @@ async function run(
   command: Command,
 ): Promise<void> {
   const globals: Options = program.opts();
-  const output = new Output({ json: globals['json'] === true });
+  const output = new Output({ json: globals['json'] === true, wide: globals['wide'] === true });
   const opened: Connection[] = [];
   const connectNow = async (absent: AbsentStore = 'refused'): Promise<Connection> => {
     const connection = await connect({

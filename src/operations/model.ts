@@ -109,6 +109,8 @@ export interface ServerLoad {
 export interface HomeFacts {
   storeId: string;
   engine: string;
+  /** The data directory; null where nothing is kept in one. */
+  directory: string | null;
   shards: number;
   writes: WritesState;
   /** The newest number of the change feed, added up over all shards. */

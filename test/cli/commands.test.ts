@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { access, writeFile } from 'node:fs/promises';
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { embeddedFamilies } from '../../src/homes/directory/families.js';
 import { clientVariables } from '../../src/core/settings/config.js';
@@ -401,9 +402,57 @@ describe('help', () => {
     expect(stdout).toContain(`$ stoa ${words}`.trim());
   });
 
+  test('names the variable of the data directory', async () => {
+    expect((await stoa(['--help'])).stdout).toContain('env: STOA_DATA');
+  });
+
   test('names the version', async () => {
     expect((await stoa(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
+});
+
+describe('completion', () => {
+  test.each([
+    ['stoa ', ['agents', 'completion', 'tasks', '--json']],
+    ['stoa da', ['data']],
+    ['stoa data ', ['ls', 'set', '--user']],
+    ['stoa data --user ada s', ['set', 'set-many']],
+    ['stoa data ls --v', ['--values']],
+    ['stoa agents sessions o', ['open']],
+  ])('of %j in bash', async (typed, wanted) => {
+    const { stdout: script } = await stoa(['completion', 'bash']);
+    const words = typed.split(' ');
+    const asked = `${script}
+COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _stoa; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { stdout } = await promisify(execFile)('bash', ['-c', asked]);
+    const offered = stdout.trim().split('\n');
+    expect(offered).toEqual(expect.arrayContaining(wanted));
+    expect(offered.filter((word) => !word.startsWith(words.at(-1) ?? ''))).toEqual([]);
+  });
+
+  test('has scripts for zsh and fish, and refuses other shells', async () => {
+    expect((await stoa(['completion', 'zsh'])).stdout).toMatch(/^#compdef stoa\n/);
+    expect((await stoa(['completion', 'fish'])).stdout).toContain("complete -c stoa -a '(__stoa_words)'");
+    expect((await stoa(['completion', 'tcsh'])).status).toBe(2);
+  });
+});
+
+test('a table fits 80 columns, and its short ids are accepted', async () => {
+  const own = path('short');
+  const asUser = ['--data', own, '--user', 'ada'];
+  const long = 'scout-'.repeat(10);
+  const created = (await stoa(['agents', 'create', long, ...asUser, '--json'])).json<Agent>();
+  const { stdout } = await stoa(['agents', 'ls', ...asUser]);
+  expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([]);
+  const [, row = ''] = stdout.split('\n');
+  const short = row.split(' ')[0] ?? '';
+  expect(short).toBe(created.agent_id.slice(-8));
+  expect((await stoa(['agents', 'get', short, ...asUser, '--json'])).json()).toMatchObject({
+    agent_id: created.agent_id,
+  });
+  expect((await stoa(['agents', 'ls', '--wide', ...asUser])).stdout).toContain(
+    `${created.agent_id}  ${long}`,
+  );
 });
 
 describe('without a server', () => {

@@ -71,7 +71,7 @@ export function useProgram(): {
     const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('STOA_'));
     const child = spawn(process.execPath, [program, ...args], {
       cwd,
-      env: { ...Object.fromEntries(inherited), ...environment },
+      env: { ...Object.fromEntries(inherited), XDG_STATE_HOME: join(directory, 'state'), ...environment },
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     });
     child.stdin?.end(input);

@@ -275,6 +275,17 @@ test('the server warns at start when sync_writes is off', async () => {
   await server.end('SIGTERM');
 });
 
+test('stoa down stops the server of a directory, and says that none runs', async () => {
+  const data = path('downed');
+  const server = await up(data);
+  const down = await stoa(['down', '--data', data, '--json']);
+  expect([down.status, down.json()]).toEqual([0, { stopped: server.pid }]);
+  await expect(fetch(`${server.url}/livez`)).rejects.toThrow('fetch failed');
+  const again = await stoa(['down', '--data', data]);
+  expect([again.status, again.stderr]).toEqual([0, `No server runs on ${data}.\n`]);
+  expect((await stoa(['down', '--url', server.url])).status).toBe(2);
+});
+
 test('the operator token stays the same over restarts', async () => {
   const data = path('token');
   const first = await up(data);

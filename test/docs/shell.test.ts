@@ -73,6 +73,8 @@ function patternOf(shown: string): RegExp {
     [/[0-9a-f]{36,64}/, '[0-9a-f]+'],
     [/01[0-9A-Z]{24}/, '[0-9A-Z]{26}'],
     [/\b[0-9a-f]{8}\b/, '[0-9a-f]{8}'],
+    [/\b[0-9A-HJKMNP-TV-Z]{8}\b/, '[0-9A-HJKMNP-TV-Z]{8}'],
+    [/\b\d+[smhd]\b/, String.raw`\d+[smhd]`],
     [/…/, String.raw`[\s\S]*?`],
     [/\s+/, String.raw`\s+`],
   ];

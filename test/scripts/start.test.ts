@@ -62,6 +62,11 @@ test(
     expect(first).toContain('Compiling');
     const url = /Stoa is up at (\S+)/.exec(first)?.[1] ?? '';
     expect((await fetch(`${url}/livez`)).status).toBe(200);
+    // The compiler and the bundler had a process of their own: they leave 450 MB where they run.
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    const bytes = Number(/^stoa_process_resident_bytes (\S+)$/m.exec(metrics)?.[1]);
+    expect(bytes).toBeGreaterThan(0);
+    expect(bytes).toBeLessThan(250_000_000);
     await end(bare);
 
     const second = await start(bare);

@@ -15,6 +15,7 @@ export const roomCommands = {
       columns: { NAME: 'name', MESSAGES: 'message_count', LAST_ACTIVE: 'last_active', ID: 'id' },
       empty: 'No public rooms.',
       items: 'channels',
+      newestFirst: true,
     },
     note: 'Public rooms in all: {total}.',
   },
@@ -58,6 +59,7 @@ export const directCommands = {
       columns: { AT: 'ts', FROM: 'from', ID: 'id', ACKNOWLEDGED: 'acknowledged', BODY: 'body' },
       empty: 'No direct messages.',
       items: 'messages',
+      newestFirst: true,
     },
   },
   acknowledge: {

@@ -214,9 +214,9 @@ export const sessionCommands = {
 const taskTable = {
   ID: 'id',
   STATUS: 'status',
-  PRIORITY: 'priority',
-  ATTEMPTS: 'attempts',
-  CLAIMED_BY: 'claimed_by',
+  PRI: 'priority',
+  TRIES: 'attempts',
+  HOLDER: 'claimed_by',
   COMMAND: 'command',
 };
 const attempts = ['max_attempts', '--max-attempts <n>', 'Attempts before it fails', 'number'] as const;

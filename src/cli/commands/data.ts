@@ -12,7 +12,7 @@ import {
   textOption,
 } from '../definitions/definition.js';
 import { readText } from '../input/file-option.js';
-import type { Column } from '../output/output.js';
+import { type Column, counted } from '../output/output.js';
 
 interface Document extends KeySummary {
   value: JsonValue;
@@ -86,7 +86,7 @@ export const setMany: Action = async ({ connect, output }, [argument], options) 
     ttl: durationOption(options, 'ttl'),
   });
   const refused = Object.entries(answer.set).filter(([, result]) => 'error' in result);
-  output.done(answer.set, `Stored ${Object.keys(answer.set).length - refused.length} documents.`);
+  output.done(answer.set, `Stored ${counted(Object.keys(answer.set).length - refused.length, 'document')}.`);
   for (const [key, result] of refused)
     if ('error' in result) output.say(`${key} was not stored: ${result.error.detail}`);
   if (refused.length > 0) process.exitCode = 1;
@@ -104,7 +104,7 @@ export const clear: Action = async ({ connect, output }, _args, options) => {
     );
   }
   const { deleted } = await (await connect()).call('data.clear', { namespace });
-  output.done({ deleted }, `Deleted ${deleted} documents.`);
+  output.done({ deleted }, `Deleted ${counted(deleted, 'document')}.`);
 };
 
 export const increment: Action = async ({ connect, output }, [key, by = '1'], options) => {

@@ -36,7 +36,11 @@ export function derivedCommands(
     return {
       usage: hint.usage,
       about: hint.about ?? row.summary,
-      options: [...(hint.flags ?? []).map(optionOf), ...standardOptions(row)],
+      options: [
+        ...(hint.flags ?? []).map(optionOf),
+        ...(hint.table?.newestFirst === true ? [['--tail', 'Newest last'] as const] : []),
+        ...standardOptions(row),
+      ],
       examples: hint.examples,
       operation: name,
       action: async () => derivedAction(name, hint),
@@ -79,7 +83,8 @@ function derivedAction(name: OperationName, hint: CommandHint): Action {
       idempotencyKey: textOption(options, 'idempotencyKey'),
     };
     const connection = await connect(hint.makesStore === true ? 'created' : 'refused');
-    show(output, hint, fields, await connection.ask(name, fields, settings));
+    const isReversed = options['tail'] === true;
+    show(output, hint, fields, await connection.ask(name, fields, settings), isReversed);
   };
 }
 
@@ -142,7 +147,7 @@ function put(fields: Fields, field: string, value: unknown): void {
   else fields[name] = { ...(fields[name] as Fields | undefined), [member]: value };
 }
 
-function show(output: Output, hint: CommandHint, fields: Fields, answer: unknown): void {
+function show(output: Output, hint: CommandHint, fields: Fields, answer: unknown, isReversed: boolean): void {
   const { table, done, shows, note, flags = [] } = hint;
   if (done !== undefined) {
     const [fact, field, sentence] = done;
@@ -154,7 +159,8 @@ function show(output: Output, hint: CommandHint, fields: Fields, answer: unknown
     const columns = Object.entries(table.columns).map(
       ([heading, field]) => [heading, (item: Fields) => cellOf(item, field)] as const,
     );
-    const items = value[table.items ?? 'items'] as Fields[]; // The hint names a list.
+    const found = value[table.items ?? 'items'] as Fields[]; // The hint names a list.
+    const items = isReversed ? found.toReversed() : found;
     const takesCursor = flags.some(([field]) => field === 'cursor');
     const isWhole = table.items === undefined && (output.json || takesCursor);
     output.list({ ...(isWhole && value), items }, columns, filled(table.empty, fields));

@@ -1,29 +1,41 @@
 /** The output of a command: tables for people, JSON for programs; data on stdout, messages on stderr. */
 import type { StoaError } from '../../core/errors.js';
 import { Progress } from './progress.js';
+import { ShownIds, shortId } from './short-ids.js';
+import { type Column, type TableStyle, cellText, idHeadings, isTimeName, tableLines } from './table.js';
 
-/** A column of a table: its heading and its text for an item. */
-export type Column<Item> = readonly [heading: string, cell: (item: Item) => unknown];
+export type { Column } from './table.js';
+
+/** Columns of a table where the output is not a terminal. */
+const plainColumns = 80;
+
+type OutputStream = NodeJS.WritableStream & { isTTY?: boolean; columns?: number };
 
 export interface OutputOptions {
   json: boolean;
+  /** Prints whole ids, exact times and uncut texts in tables. */
+  wide?: boolean;
   /** Streams for tests; the default is the process's. */
-  stdout?: NodeJS.WritableStream & { isTTY?: boolean };
-  stderr?: NodeJS.WritableStream & { isTTY?: boolean };
+  stdout?: OutputStream;
+  stderr?: OutputStream;
   environment?: Readonly<Record<string, string | undefined>>;
 }
 
 export class Output {
   readonly json: boolean;
-  readonly #stdout: NodeJS.WritableStream & { isTTY?: boolean };
-  readonly #stderr: NodeJS.WritableStream & { isTTY?: boolean };
+  readonly #wide: boolean;
+  readonly #stdout: OutputStream;
+  readonly #stderr: OutputStream;
   readonly #environment: Readonly<Record<string, string | undefined>>;
+  readonly #shownIds: ShownIds;
 
   constructor(options: OutputOptions) {
     this.json = options.json;
     this.#stdout = options.stdout ?? process.stdout;
     this.#stderr = options.stderr ?? process.stderr;
     this.#environment = options.environment ?? process.env;
+    this.#wide = options.wide === true;
+    this.#shownIds = new ShownIds(this.#environment);
   }
 
   /** One value: as JSON for programs, one field on each line for people. */
@@ -93,23 +105,30 @@ export class Output {
     return rows
       .map(
         ([name, field]) =>
-          `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${cellText(field, name)}\n`,
+          `${this.#paint(this.#stdout, '2', name.padEnd(width))}  ${fieldText(field, name)}\n`,
       )
       .join('');
   }
 
   #table<Item>(items: readonly Item[], columns: readonly Column<Item>[]): string {
-    const rows = items.map((item) => columns.map(([heading, cell]) => cellText(cell(item), heading)));
-    const widths = columns.map(([heading], column) =>
-      Math.max(heading.length, ...rows.map((row) => row[column]?.length ?? 0)),
+    const [head = '', ...rows] = tableLines(items, columns, this.#tableStyle(items, columns));
+    return `${[this.#paint(this.#stdout, '1', head), ...rows].join('\n')}\n`;
+  }
+
+  /** Short ids are remembered, so that other commands accept them. */
+  #tableStyle<Item>(items: readonly Item[], columns: readonly Column<Item>[]): TableStyle {
+    const nowMs = Date.now();
+    if (this.#wide) return { width: Infinity, nowMs, shortened: undefined };
+    const texts = items.flatMap((item) =>
+      columns.filter(([heading]) => idHeadings.test(heading)).map(([, cell]) => cell(item)),
     );
-    const format = (cells: readonly string[]): string =>
-      cells
-        .map((cell, column) => (column === cells.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
-        .join('  ')
-        .trimEnd();
-    const head = this.#paint(this.#stdout, '1', format(columns.map(([heading]) => heading)));
-    return `${[head, ...rows.map(format)].join('\n')}\n`;
+    const ids = texts.filter((text) => typeof text === 'string').filter((text) => shortId(text) !== text);
+    const isShort = ids.length === 0 || this.#shownIds.remember([...new Set(ids)]);
+    return {
+      width: (this.#stdout.isTTY === true && this.#stdout.columns) || plainColumns,
+      nowMs,
+      shortened: isShort ? shortId : (id) => id,
+    };
   }
 
   #paint(stream: { isTTY?: boolean }, code: string, text: string): string {
@@ -121,17 +140,14 @@ export class Output {
   }
 }
 
-/** Escapes control characters, which must not reach a terminal. */
-function cellText(value: unknown, name: string): string {
-  if (value === null || value === undefined) return '-';
-  if (typeof value === 'number' && /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|EXPIRES)$/.test(name))
-    return new Date(value).toISOString();
-  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  return text.replaceAll(
-    // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-    /[\u0000-\u001F\u007F-\u009F]/g,
-    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
+/** In the fields of one value times are exact. */
+function fieldText(value: unknown, name: string): string {
+  return cellText(typeof value === 'number' && isTimeName(name) ? new Date(value).toISOString() : value);
+}
+
+/** `1 document`, `2 documents`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
 }
 
 /** `1536` → `1.5 KiB`. */

@@ -48,6 +48,12 @@ export const commandTree: readonly CommandDefinition[] = [
     action: async () => (await import('../commands/server/up.js')).up,
   },
   {
+    usage: 'down',
+    about: 'Stop the server of the data directory; it finishes its requests first',
+    examples: ['stoa down', 'stoa down --data ~/stoa'],
+    action: async () => (await import('../commands/server/down.js')).down,
+  },
+  {
     usage: 'mcp',
     about: 'Serve MCP on stdin and stdout, for editors and agents; starts a server if none runs',
     examples: [
@@ -138,6 +144,16 @@ export const commandTree: readonly CommandDefinition[] = [
     ],
     examples: ['stoa reshard --from ./data --to ./data-8 --shards 8'],
     action: async () => (await import('../commands/storage/reshard.js')).reshard,
+  },
+  {
+    usage: 'completion <shell>',
+    about: 'Print the script that completes commands and flags in bash, zsh or fish',
+    examples: [
+      'eval "$(stoa completion bash)"',
+      'stoa completion zsh > "${fpath[1]}/_stoa"',
+      'stoa completion fish > ~/.config/fish/completions/stoa.fish',
+    ],
+    action: async () => (await import('../commands/server/completion.js')).completion,
   },
   {
     usage: 'config',

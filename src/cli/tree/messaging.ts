@@ -48,6 +48,7 @@ export const messagingCommands: readonly CommandDefinition[] = [
       ['--room <room>', 'Only this room'],
       ['--limit <n>', 'Maximum number of results'],
       ['--after <ms>', 'Only messages after this time'],
+      ['--tail', 'Newest last'],
     ],
     examples: ['stoa find "build failed"', 'stoa find 機械学習 --room global --json'],
     action: async () => (await import('../commands/messaging/find.js')).find,

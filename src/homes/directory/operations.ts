@@ -40,10 +40,11 @@ export class DirectoryOperations implements OperationsPort {
   }
 
   facts(): HomeFacts {
-    const { manifest, stores, writes } = this.#kernel;
+    const { dataDir, manifest, stores, writes } = this.#kernel;
     return {
       storeId: manifest.id,
       engine: manifest.engine,
+      directory: manifest.engine === 'memory' ? null : dataDir,
       shards: stores.length,
       writes,
       sequence: stores.reduce((sum, store) => sum + store.sequence, 0),

@@ -51,6 +51,7 @@ export class PostgresOperations implements OperationsPort {
       writes: 'ok',
       sequence: feed.lastSeq,
       feedBytes: feed.sizeBytes,
+      directory: null,
       expiryBacklogMs: 0,
       load: servers.load(),
     };

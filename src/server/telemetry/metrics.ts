@@ -6,6 +6,7 @@ import type { Stoa } from '../../index.js';
 import type { ServerLoad } from '../../operations/model.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from '../answer/event-stream.js';
+import { measureProcess } from './process-metrics.js';
 import { measureTogether } from './shared-gauges.js';
 
 const secondsBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -69,6 +70,7 @@ export class Metrics {
     this.#measureHome(stoa);
     this.#measureBackends(stoa);
     this.#measureMessaging(stoa);
+    measureProcess(this.registry, stoa);
   }
 
   /** Counts an answered request. `route` is the pattern, never the path. */
@@ -155,6 +157,12 @@ export class Metrics {
           help: 'Messages ever posted in rooms.',
           of: ({ messages }) => messages,
         },
+        {
+          name: 'stoa_messages_posted',
+          help: 'Messages ever posted in rooms.',
+          of: ({ messages }) => messages,
+        },
+        { name: 'stoa_identities', help: 'Messaging identities.', of: ({ agents }) => agents },
       ],
     });
     let counted = { blocks: 0, atMs: -Infinity };

@@ -1,23 +1,125 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { expect, test } from 'vitest';
-import { Output } from '../../../src/cli/output/output.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Output, type OutputOptions, counted } from '../../../src/cli/output/output.js';
+import { ShownIds } from '../../../src/cli/output/short-ids.js';
+import { ageText } from '../../../src/cli/output/table.js';
 
-function printed(write: (output: Output) => void): string {
+let state: string;
+beforeAll(async () => {
+  state = await mkdtemp(join(tmpdir(), 'stoa-output-'));
+});
+afterAll(() => rm(state, { recursive: true }));
+
+function printed(write: (output: Output) => void, options: Partial<OutputOptions> = {}): string {
   const stdout = new PassThrough();
-  write(new Output({ json: false, stdout, stderr: new PassThrough(), environment: {} }));
+  const environment = { XDG_STATE_HOME: state };
+  write(new Output({ json: false, stdout, stderr: new PassThrough(), environment, ...options }));
   return String(stdout.read());
 }
 
-test('times are shown as dates in every column and field', () => {
+test('times are exact in the fields of a value and in wide tables', () => {
   const at = Date.UTC(2026, 0, 31, 12);
   const headings = ['AT', 'CREATED', 'UPDATED', 'EXPIRES', 'CLOSED_AT', 'LAST_USED_AT', 'LAST_SEEN'];
-  const table = printed((output) =>
-    output.list(
-      { items: [at] },
-      headings.map((heading) => [heading, (item: number) => item] as const),
-      '',
-    ),
+  const table = printed(
+    (output) =>
+      output.list(
+        { items: [at] },
+        headings.map((heading) => [heading, (item: number) => item] as const),
+        '',
+      ),
+    { wide: true },
   );
   expect(table.split('\n')[1]?.split(/ +/)).toEqual(headings.map(() => '2026-01-31T12:00:00.000Z'));
   expect(printed((output) => output.value({ closed_at: at }))).toBe('closed_at  2026-01-31T12:00:00.000Z\n');
+});
+
+test.each([
+  [0, '0s'],
+  [59_999, '59s'],
+  [90_000, '1m'],
+  [7_200_000, '2h'],
+  [40 * 86_400_000, '40d'],
+  [-300, '0s'],
+  [-90_000, 'in 1m'],
+])('a time %i ms ago is %s', (ageMs, text) => {
+  expect(ageText(ageMs)).toBe(text);
+});
+
+const task = {
+  id: 'task_01a1e1cd-0f8d-7000-924e-e12bad76e2b0',
+  agent: '6a880eb2dfbaafec53115ab25a2fef637cb9ce5ba0a8ec472025b9747798384f',
+  command: `echo 機械学習 😀 ${'x'.repeat(200)}`,
+  updated: new Date(Date.now() - 65_000).toISOString(),
+};
+const columns = [
+  ['ID', (item: typeof task) => item.id],
+  ['AGENT', (item: typeof task) => item.agent],
+  ['COMMAND', (item: typeof task) => item.command],
+  ['UPDATED', (item: typeof task) => item.updated],
+] as const;
+
+/** Columns of a terminal: the wide characters of the tests take two. */
+function columnsOf(line: string): number {
+  return Array.from(line).reduce((sum, character) => sum + (/[機械学習😀]/u.test(character) ? 2 : 1), 0);
+}
+
+test('a table has short ids and ages, and no line is wider than 80 columns', () => {
+  const lines = printed((output) => output.list({ items: [task] }, columns, ''))
+    .trimEnd()
+    .split('\n');
+  expect(lines.map((line) => columnsOf(line) <= 80)).toEqual([true, true]);
+  expect(lines[1]).toMatch(/^task_ad76e2b0 {2}7798384f {2}echo 機械学習 😀 x+… {2}1m$/);
+});
+
+test('a table fits a narrow terminal, whatever it contains', () => {
+  const stdout = Object.assign(new PassThrough(), { isTTY: true, columns: 30 });
+  new Output({ json: false, stdout, environment: { XDG_STATE_HOME: state, NO_COLOR: '1' } }).list(
+    { items: [task] },
+    columns,
+    '',
+  );
+  const lines = String(stdout.read()).trimEnd().split('\n');
+  expect(lines.map((line) => columnsOf(line) <= 30)).toEqual([true, true]);
+});
+
+test('every short id of a table is understood again; other texts are unchanged', () => {
+  const shown = new ShownIds({ XDG_STATE_HOME: state });
+  printed((output) => output.list({ items: [task] }, columns, ''));
+  expect(shown.whole('task_ad76e2b0')).toBe(task.id);
+  expect(shown.whole('7798384f')).toBe(task.agent);
+  for (const text of ['deadbeef', 'scout', 'task_01', task.id]) expect(shown.whole(text)).toBe(text);
+});
+
+test('ids are whole where they cannot be remembered', async () => {
+  const file = join(state, 'file');
+  await writeFile(file, '');
+  const table = printed((output) => output.list({ items: [task] }, columns.slice(0, 1), ''), {
+    environment: { XDG_STATE_HOME: file },
+  });
+  expect(table).toContain(task.id);
+});
+
+function idOf(at: number): string {
+  return `task_01a1e1cd-0f8d-7000-924e-0000${String(at).padStart(8, '0')}`;
+}
+
+test('the ids that are remembered have a limit, and the newest stay', () => {
+  const shown = new ShownIds({ XDG_STATE_HOME: join(state, 'many') });
+  for (let start = 0; start < 10_000; start += 1_000)
+    shown.remember(Array.from({ length: 1_000 }, (_, at) => idOf(start + at)));
+  expect([shown.whole('task_00000000'), shown.whole('task_00009999')]).toEqual([
+    'task_00000000',
+    idOf(9_999),
+  ]);
+});
+
+test('one is singular', () => {
+  expect([counted(0, 'document'), counted(1, 'document'), counted(2, 'document')]).toEqual([
+    '0 documents',
+    '1 document',
+    '2 documents',
+  ]);
 });

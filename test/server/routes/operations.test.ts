@@ -1,7 +1,11 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { kernelOf } from '../../kernel-of.js';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createLogger } from '../../../src/server/telemetry/log.js';
+import { version } from '../../../src/version.js';
 import { Running } from '../running.js';
 
 let running: Running;
@@ -29,6 +33,27 @@ test('metrics count requests by route, and name no id', async () => {
     'stoa_leases',
   ])
     expect(text).toMatch(new RegExp(`^${name}`, 'm'));
+});
+
+test('metrics describe the process, the build, the disk and the messages', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'stoa-metrics-'));
+  const kept = await Running.start({ data, engine: 'lmdb' });
+  await kept.ask('POST', '/room/global', { as: kept.alice, body: { body: 'counted' } });
+  const { text } = await kept.ask('GET', '/metrics');
+  await kept.stop();
+  await rm(data, { recursive: true });
+  const valueOf = (name: string) => Number(new RegExp(`^${name}(?:\\{.*\\})? (.+)$`, 'm').exec(text)?.[1]);
+  expect(text).toMatch(
+    new RegExp(`^stoa_build_info\\{version="${version}",node="${process.versions.node}",`, 'm'),
+  );
+  expect(valueOf('stoa_messages_posted')).toBe(1);
+  expect(valueOf('stoa_process_resident_bytes')).toBeGreaterThan(valueOf('stoa_process_heap_bytes'));
+  expect(valueOf('stoa_disk_size_bytes')).toBeGreaterThanOrEqual(valueOf('stoa_disk_free_bytes'));
+  expect(valueOf('stoa_process_start_time_seconds') * 1_000).toBeLessThan(Date.now());
+  for (const name of ['stoa_process_cpu_seconds_total', 'stoa_process_event_loop_busy_seconds_total'])
+    expect(valueOf(name)).toBeGreaterThan(0);
+  // A store in memory has no disk.
+  expect((await running.ask('GET', '/metrics')).text).not.toContain('stoa_disk_free_bytes');
 });
 
 test('metrics can be for callers with a token only', async () => {

@@ -1,5 +1,6 @@
 /** `stoa find`: searches the public rooms. */
 import { type Action, numberOption, textOption } from '../../definitions/definition.js';
+import { authorNames } from '../../connection/author-names.js';
 import type { Column } from '../../output/output.js';
 
 interface Result {
@@ -10,10 +11,10 @@ interface Result {
   ts: number;
 }
 
-const columns: readonly Column<Result>[] = [
+const columnsWith = (nameOf: (identity: string) => string): readonly Column<Result>[] => [
   ['AT', (result) => result.ts],
   ['ROOM', (result) => result.room_name],
-  ['FROM', (result) => result.from.slice(0, 8)],
+  ['FROM', (result) => nameOf(result.from)],
   ['ID', (result) => result.id],
   ['BODY', (result) => result.body],
 ];
@@ -25,6 +26,9 @@ export const find: Action = async ({ connect, output }, [q = ''], options) => {
     limit: numberOption(options, 'limit'),
     after: numberOption(options, 'after'),
   };
-  const { results } = await (await connect()).call('rooms.find', input);
-  output.list({ items: results }, columns, 'Nothing found.');
+  const connection = await connect();
+  const { results } = await connection.call('rooms.find', input);
+  const items = options['tail'] === true ? results.toReversed() : results;
+  const columns = columnsWith(output.json ? String : await authorNames(connection, items));
+  output.list({ items }, columns, 'Nothing found.');
 };

@@ -1,6 +1,7 @@
 /** `stoa read`: the messages of a room. `stoa watch room` follows new messages. */
 import type { RoomMessage } from '../../../client/index.js';
 import { type Action, numberOption, textOption } from '../../definitions/definition.js';
+import { authorNames } from '../../connection/author-names.js';
 import { printable } from '../../output/printable.js';
 import { roomKey } from './rooms.js';
 
@@ -15,11 +16,14 @@ export const read: Action = async ({ connect, output }, [room = ''], options) =>
       : await connection.call('rooms.thread', { room, message: thread, key, limit });
   const messages = thread === undefined ? page.messages.toReversed() : page.messages;
   if (output.json) output.value({ items: messages });
-  else for (const message of messages) output.line({}, textOf(message));
+  else {
+    const nameOf = await authorNames(connection, messages);
+    for (const message of messages) output.line({}, textOf(message, nameOf(message.from)));
+  }
   if (messages.length === 0) output.say('The room has no recent messages.');
 };
 
-function textOf({ ts, from, id, pid, body }: RoomMessage): string {
+function textOf({ ts, id, pid, body }: RoomMessage, author: string): string {
   const answered = pid === undefined ? '' : ` (to ${pid})`;
-  return `${new Date(ts).toISOString()} ${from.slice(0, 8)} ${id}${answered}  ${printable(body)}`;
+  return `${new Date(ts).toISOString()} ${author} ${id}${answered}  ${printable(body)}`;
 }

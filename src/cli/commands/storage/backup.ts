@@ -5,7 +5,7 @@ import { StoaError } from '../../../core/errors.js';
 import type { BackupSummaries, BackupSummary } from '../../../operations/model.js';
 import { checkVerdicts } from '../../../operations/verdicts.js';
 import { type Action, type Options, needed, numberOption, textOption } from '../../definitions/definition.js';
-import { type Column, type Output, sizeText } from '../../output/output.js';
+import { type Column, type Output, counted, sizeText } from '../../output/output.js';
 import { settingFlags } from '../../definitions/setting-flags.js';
 
 const columns: readonly Column<BackupSummary>[] = [
@@ -83,7 +83,7 @@ export const prune: Action = async ({ output, globals }, [given], options) => {
   const directory = directoryOf(given, globals);
   const removed = await (await archive()).prune(directory, keep);
   for (const name of removed) output.say(`Removed ${name}.`);
-  output.done({ removed }, `${removed.length} backups were removed from ${directory}.`);
+  output.done({ removed }, `Removed ${counted(removed.length, 'backup')} from ${directory}.`);
 };
 
 function directoryOf(given: string | undefined, globals: Options): string {

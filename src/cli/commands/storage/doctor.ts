@@ -5,6 +5,7 @@ import { StoaError } from '../../../core/errors.js';
 import { acceptLosses, isLoss } from '../../../homes/directory/kernel/directory/durable-note.js';
 import type { Connection } from '../../connection/connection.js';
 import type { Action, Context } from '../../definitions/definition.js';
+import { counted } from '../../output/output.js';
 import { settingFlags } from '../../definitions/setting-flags.js';
 
 export const doctor: Action = async (context, _args, options) => {
@@ -36,11 +37,17 @@ export const doctor: Action = async (context, _args, options) => {
     return;
   }
   const canRepair = findings.some((row) => !row.repaired && row.repair !== null);
-  throw new StoaError('invalid_data', `${remaining} of ${found} findings are not repaired.`, {
-    fix: canRepair
-      ? 'Repair with: stoa doctor --repair'
-      : 'Restore a backup into a new directory with: stoa restore',
-  });
+  throw new StoaError(
+    'invalid_data',
+    remaining === 1 && found === 1
+      ? 'One finding is not repaired.'
+      : `${remaining} of ${counted(found, 'finding')} ${remaining === 1 ? 'is' : 'are'} not repaired.`,
+    {
+      fix: canRepair
+        ? 'Repair with: stoa doctor --repair'
+        : 'Restore a backup into a new directory with: stoa restore',
+    },
+  );
 };
 
 /** A running server has lost no transactions: otherwise it would not have started. */

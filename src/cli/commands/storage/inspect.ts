@@ -25,9 +25,32 @@ export const inspect: Action = async ({ connect, output }, [family], options) =>
   output.list(
     page,
     [
-      ['KEY', (entry) => entry.key],
+      ['KEY', (entry) => keyText(entry.key)],
       ['DECODED', (entry) => entry.decoded ?? `0x${entry.value}`],
     ],
     `Nothing in ${family}.`,
   );
 };
+
+const bytesShown = 4;
+/** Fewer printable bytes in a row are probably not text. */
+const textBytesMin = 3;
+const text = new RegExp(`[\\x20-\\x7E]{${textBytesMin},}`, 'g');
+
+/** The text in a key; other bytes are hex, of which the first few are shown: `<6a880eb2…>notes<00>plan`. */
+export function keyText(hex: string): string {
+  // Latin-1 has a character for each byte.
+  const key = Buffer.from(hex, 'hex').toString('latin1');
+  let [shown, at] = ['', 0];
+  for (const { 0: found, index } of key.matchAll(text)) {
+    shown += hexText(key.slice(at, index)) + found;
+    at = index + found.length;
+  }
+  return shown + hexText(key.slice(at));
+}
+
+function hexText(bytes: string): string {
+  const digits = Buffer.from(bytes, 'latin1').toString('hex');
+  if (digits === '') return '';
+  return digits.length > 2 * bytesShown ? `<${digits.slice(0, 2 * bytesShown)}…>` : `<${digits}>`;
+}

@@ -9,7 +9,7 @@ import { operatorCaller } from '../../../core/caller.js';
 import { type DocumentFileReport, importDocumentFile } from '../../../transfer/document-file.js';
 import type { Connection } from '../../connection/connection.js';
 import { type Action, textOption } from '../../definitions/definition.js';
-import type { Output } from '../../output/output.js';
+import { type Output, counted } from '../../output/output.js';
 import { withInputFile } from '../../input/spooled-input.js';
 import { writeLines } from '../../output/write-lines.js';
 
@@ -30,7 +30,7 @@ export const exportDocuments: Action = async ({ connect, output }, [file = '-'])
         yield `${JSON.stringify(Object.fromEntries(fields))}\n`;
       }
       exported += page.items.length;
-      progress.show(() => `${exported} documents`);
+      progress.show(() => counted(exported, 'document'));
       cursor = page.next_cursor ?? undefined;
     } while (cursor !== undefined);
   }
@@ -39,8 +39,8 @@ export const exportDocuments: Action = async ({ connect, output }, [file = '-'])
   } finally {
     progress.end();
   }
-  if (file === '-') output.say(`Exported ${exported} documents.`);
-  else output.done({ exported, file }, `Exported ${exported} documents to ${file}.`);
+  if (file === '-') output.say(`Exported ${counted(exported, 'document')}.`);
+  else output.done({ exported, file }, `Exported ${counted(exported, 'document')} to ${file}.`);
 };
 
 export const importDocuments: Action = async ({ connect, output, globals }, [file = '-'], options) => {
@@ -63,14 +63,14 @@ export const importDocuments: Action = async ({ connect, output, globals }, [fil
       output.say(
         `Line ${line}: the value exceeds the limit; ${choices.dryRun ? 'it would still be' : 'it was still'} imported.`,
       );
-    const left = report.bad_total > 0 ? `; ${report.bad_total} invalid lines were skipped` : '';
+    const left = report.bad_total > 0 ? `; skipped ${counted(report.bad_total, 'invalid line')}` : '';
     const { lines, bad_total: bad, skipped, imported } = report;
     const summary = { lines, bad, firstBad: report.bad[0]?.line, skipped, imported };
     output.done(
       summary,
       choices.dryRun
-        ? `${lines - bad} documents could be imported${left}.`
-        : `Imported ${imported} documents${left}.`,
+        ? `Could import ${counted(lines - bad, 'document')}${left}.`
+        : `Imported ${counted(imported, 'document')}${left}.`,
     );
     if (bad > 0) process.exitCode = 1;
   });

@@ -8,7 +8,7 @@ import type { Config } from '../../../core/settings/config.js';
 import { type MoveResult, moveDocuments, surveyDocuments } from '../../../datastore/transfer/move.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { type OpenedStore, capacityOf, openDataStoreAt } from '../../../open/datastore.js';
-import type { Output } from '../../output/output.js';
+import { type Output, counted } from '../../output/output.js';
 import { type Place, nameOf } from './move.js';
 
 interface Names {
@@ -65,13 +65,13 @@ export async function moveStore({ output, config, from, to, dryRun, state: path 
   output.done(
     { ...result, ...sides },
     result.verified
-      ? `Verified: both have ${result.to.documents} documents with the hash ${result.to.hash.slice(0, 16)}….${others}`
+      ? `Verified: both have ${counted(result.to.documents, 'document')} with the hash ${result.to.hash.slice(0, 16)}….${others}`
       : 'NOT verified.',
   );
   if (!result.verified) {
     throw new StoaError(
       'conflict',
-      `The two sides differ: ${result.from.documents} documents in ${names.from}, ${result.to.documents} of them in ${names.to}.`,
+      `The two sides differ: ${counted(result.from.documents, 'document')} in ${names.from}, ${result.to.documents} of them in ${names.to}.`,
       {
         fix: 'Stop all writes to the source and run the command again.',
         details: { different: result.different, refused: result.refused },
@@ -93,7 +93,7 @@ async function survey(
       {
         from: source.port,
         limits: config.limits,
-        onStep: ({ done }) => progress.show(() => `${done} documents`),
+        onStep: ({ done }) => progress.show(() => counted(done, 'document')),
       },
       target,
     ).finally(() => progress.end());
@@ -106,7 +106,7 @@ async function survey(
 }
 
 function report(result: MoveResult, names: Names, say: (sentence: string) => void): void {
-  say(`Copied ${result.copied} documents from ${names.from} to ${names.to}.`);
+  say(`Copied ${counted(result.copied, 'document')} from ${names.from} to ${names.to}.`);
   for (const id of result.oversized) say(`Exceeds the value limit, but was copied: ${id}`);
   for (const { id, reason } of result.refused) say(`Refused: ${id}: ${reason}`);
   for (const id of result.different) say(`Different or missing: ${id}`);

@@ -16,7 +16,7 @@ import {
 import type { MoveRole } from '../../../transfer/move/port.js';
 import { type MoveSide, moveSide } from '../../../transfer/move/stores.js';
 import type { Sums } from '../../../transfer/move/sums.js';
-import type { Output } from '../../output/output.js';
+import { type Output, counted } from '../../output/output.js';
 import { Pace } from '../../output/pace.js';
 import type { Progress } from '../../output/progress.js';
 import { type Place, nameOf } from './move.js';
@@ -168,7 +168,7 @@ async function exists(path: string): Promise<boolean> {
 function tell(output: Output, { types, ...report }: MoveReport, places: { from: string; to: string }): void {
   output.line({ verified: true, ...report, ...places, types }, typeLines(types));
   output.say(
-    `Moved ${report.records} records from ${places.from} to ${places.to}. Verified: both have the same number and hash of each type.`,
+    `Moved ${counted(report.records, 'record')} from ${places.from} to ${places.to}. Verified: both have the same number and hash of each type.`,
   );
 }
 
@@ -204,7 +204,7 @@ class MoveProgress {
   show(step: MoveStep): void {
     if (step.phase !== this.#phase) this.#begin(step);
     const { phase, type, done, total } = step;
-    if (total === null) this.#bar?.show(() => `${done} records (${type})`);
+    if (total === null) this.#bar?.show(() => `${counted(done, 'record')} (${type})`);
     else this.#bar?.update({ done, total }, 'records');
     if (!this.#output.json) return;
     const { perSecond, secondsLeft } = this.#pace.at({ done, total: total ?? 0 });

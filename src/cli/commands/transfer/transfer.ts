@@ -15,7 +15,7 @@ import {
 } from '../../../transfer/model.js';
 import type { Connection } from '../../connection/connection.js';
 import { type Action, type Options, textOption } from '../../definitions/definition.js';
-import { type Output, sizeText } from '../../output/output.js';
+import { type Output, counted, sizeText } from '../../output/output.js';
 import { withInputFile } from '../../input/spooled-input.js';
 import { writeLines } from '../../output/write-lines.js';
 import { exportDocuments, importDocuments } from './documents.js';
@@ -32,7 +32,7 @@ export const exportAll: Action = async (context, args, options) => {
   const progress = output.progress('Exporting');
   const report = (sizeBytes: number): void => progress.show(() => sizeText(sizeBytes));
   try {
-    await writeLines(file, counted(lines, report));
+    await writeLines(file, measured(lines, report));
   } finally {
     progress.end();
   }
@@ -96,7 +96,7 @@ async function importInto(
     const { dryRun, ids, onConflict, keepGoing } = choices;
     const totalBytes = await sizeOf(path);
     const lines = Readable.from(
-      counted(createReadStream(path), (sizeBytes) => sending.update({ done: sizeBytes, total: totalBytes })),
+      measured(createReadStream(path), (sizeBytes) => sending.update({ done: sizeBytes, total: totalBytes })),
     );
     return await connection.work(
       'server.import',
@@ -111,7 +111,7 @@ async function importInto(
 }
 
 /** Passes chunks on and reports their number of bytes. */
-async function* counted<Chunk extends string | Uint8Array>(
+async function* measured<Chunk extends string | Uint8Array>(
   chunks: AsyncIterable<Chunk>,
   onSize: (sizeBytes: number) => void,
 ): AsyncGenerator<Chunk> {
@@ -147,13 +147,16 @@ function show(report: ImportReport, output: Output): void {
   for (const { line, kind, type, id, detail } of report.conflicts)
     output.say(`Line ${line}: ${kind}: ${type} ${id}: ${detail}`);
   const { records, written, replaced, same, skipped, conflicts_total, bad_total } = report;
-  const bad = bad_total > 0 ? `; ${bad_total} invalid lines were skipped` : '';
+  const bad = bad_total > 0 ? `; skipped ${counted(bad_total, 'invalid line')}` : '';
   if (report.dry_run)
-    output.done(report, `${records} records, ${conflicts_total} conflicts; nothing was written${bad}.`);
+    output.done(
+      report,
+      `${counted(records, 'record')}, ${counted(conflicts_total, 'conflict')}; nothing was written${bad}.`,
+    );
   else
     output.done(
       report,
-      `${written} records written, ${replaced} replaced, ${same} unchanged, ${skipped} skipped${bad}.`,
+      `${counted(written, 'record')} written, ${replaced} replaced, ${same} unchanged, ${skipped} skipped${bad}.`,
     );
 }
 

@@ -1,0 +1,135 @@
+/** Tables for people: times as ages, short ids, and never wider than the terminal. */
+
+/** A column of a table: its heading and its text for an item. */
+export type Column<Item> = readonly [heading: string, cell: (item: Item) => unknown];
+
+export interface TableStyle {
+  /** Columns of the terminal. */
+  width: number;
+  nowMs: number;
+  /** Shortens ids; undefined prints them whole. */
+  shortened: ((id: string) => string) | undefined;
+}
+
+const gap = 2;
+/** A column is not cut below this, as long as another one can be. */
+const columnMin = 8;
+/** Columns of ids. A key or a name can look like an id, and is needed whole. */
+export const idHeadings = /^(ID|AGENT|FROM|HOLDER|IDENTITY|OWNER)$/;
+
+/** The lines of a table, the headings first. */
+export function tableLines<Item>(
+  items: readonly Item[],
+  columns: readonly Column<Item>[],
+  style: TableStyle,
+): string[] {
+  const rows = [
+    columns.map(([heading]) => heading),
+    ...items.map((item) => columns.map(([heading, cell]) => tableCell(cell(item), heading, style))),
+  ];
+  const widths = columns.map((_, at) =>
+    Math.min(style.width, Math.max(...rows.map((row) => widthOf(row[at] ?? '')))),
+  );
+  fit(
+    widths,
+    columns.map(([heading]) => heading),
+    style.width,
+  );
+  return rows.map((row) =>
+    cut(
+      row
+        .map((cell, at) => padded(cut(cell, widths[at] ?? 0), widths[at] ?? 0))
+        .join(' '.repeat(gap))
+        .trimEnd(),
+      style.width,
+    ),
+  );
+}
+
+/** Takes from the widest column until the row fits. */
+function fit(widths: number[], headings: readonly string[], width: number): void {
+  let excess = widths.reduce((sum, each) => sum + each + gap, -gap) - width;
+  for (; excess > 0; excess -= 1) {
+    let widest = -1;
+    for (const [at, heading] of headings.entries())
+      if (
+        (widths[at] ?? 0) > Math.max(columnMin, heading.length) &&
+        (widths[at] ?? 0) > (widths[widest] ?? 0)
+      )
+        widest = at;
+    if (widest < 0) return;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+}
+
+function tableCell(value: unknown, heading: string, { nowMs, shortened }: TableStyle): string {
+  const atMs = timeOf(value, heading);
+  if (shortened === undefined) return cellText(atMs === undefined ? value : new Date(atMs).toISOString());
+  if (atMs !== undefined) return ageText(nowMs - atMs);
+  return idHeadings.test(heading) ? shortened(cellText(value)) : cellText(value);
+}
+
+/** The time in milliseconds if the value is one. */
+function timeOf(value: unknown, heading: string): number | undefined {
+  if (typeof value === 'number') return isTimeName(heading) ? value : undefined;
+  return typeof value === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(value)
+    ? Date.parse(value)
+    : undefined;
+}
+
+export function isTimeName(name: string): boolean {
+  return /(_at|^at|_AT|^AT|UPDATED|CREATED|SEEN|ACTIVE|EXPIRES|_USED|CLOSED|LINKED)$/.test(name);
+}
+
+const units = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+] as const;
+
+/** `90_000` → `1m`; a time to come is `in 1m`. */
+export function ageText(ageMs: number): string {
+  const [unit, unitMs] = units.find(([, ms]) => Math.abs(ageMs) >= ms) ?? ['s', 1_000];
+  const text = `${Math.floor(Math.abs(ageMs) / unitMs)}${unit}`;
+  return ageMs <= -1_000 ? `in ${text}` : text;
+}
+
+/** The text of a value, without control characters, which must not reach a terminal. */
+export function cellText(value: unknown): string {
+  if (value === null || value === undefined) return '-';
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return text.replaceAll(
+    // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
+    /[\u0000-\u001F\u007F-\u009F]/g,
+    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
+}
+
+const wide =
+  /[\u1100-\u115F\u2E80-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]|\p{Emoji_Presentation}/u;
+const invisible = /[\p{Mn}\p{Me}\p{Cf}]/u;
+
+/** Columns of the terminal that a text takes. */
+function widthOf(text: string): number {
+  // Nearly all cells are ASCII.
+  if (/^[\x20-\x7E]*$/.test(text)) return text.length;
+  let width = 0;
+  for (const character of text) width += invisible.test(character) ? 0 : wide.test(character) ? 2 : 1;
+  return width;
+}
+
+function padded(text: string, width: number): string {
+  return text + ' '.repeat(Math.max(0, width - widthOf(text)));
+}
+
+function cut(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  let [kept, taken] = ['', 0];
+  for (const character of text) {
+    taken += widthOf(character);
+    if (taken > width - 1) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}
