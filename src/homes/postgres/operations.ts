@@ -25,7 +25,7 @@ export interface PostgresOperationsOptions {
 
 /** The schemas of a Stoa, and the tables that the seeds put beside them. */
 const ownTables = `n.nspname IN ('cluster', 'feed', 'identity', 'messaging', 'registry', 'workspaces')
-  OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox'))`;
+  OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox', 'commit_bytes'))`;
 
 export class PostgresOperations implements OperationsPort {
   readonly backupDirectory = '';
