@@ -155,6 +155,8 @@ export interface HealthCheck {
   status: 'pass' | 'fail';
   latencyMs?: number;
   message?: string;
+  /** It answers reads and refuses writes. */
+  readOnly?: boolean;
 }
 
 /** Fields that are left out stay unchanged. */

@@ -162,6 +162,24 @@ export async function query<Row extends object>(
   }
 }
 
+/** Throws if the database does not answer, or takes no writes. */
+export async function checkWritable(sql: Queryable): Promise<void> {
+  const [row] = await query<{ read_only: string }>(
+    sql,
+    "SELECT current_setting('transaction_read_only') AS read_only",
+  );
+  if (row?.read_only === 'on') throw readOnlyDatabase();
+}
+
+/** A standby, a failover under way, or a database that was set to read-only. */
+export function readOnlyDatabase(cause?: unknown): StoaError {
+  return new StoaError('backend_unavailable', 'PostgreSQL is read-only. Nothing was stored.', {
+    fix: 'Use the URL of the primary, or wait until the failover is done.',
+    details: { read_only: true },
+    cause,
+  });
+}
+
 /** The same; who observes the pool is told how long it took. */
 async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: PromiseLike<T>): Promise<T> {
   const onCall = observers.get(sql);
@@ -296,9 +314,8 @@ export function isConcurrency(error: unknown): boolean {
   return code === '40001' || code === '40P01' || code === '23505' || code === '23503';
 }
 
-/** The server is away, starting, stopping, has ended a silent transaction, has become a standby, or has no room for another connection. */
-const unavailableCodes =
-  /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
+/** The server is away, starting, stopping, has ended a silent transaction, or has no room for another connection. */
+const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25P03|57P|53300)/;
 
 /** What the URL can have wrong, by the code of the database. */
 const refusedConnections: ReadonlyMap<string, string> = new Map([
@@ -312,6 +329,7 @@ function postgresError(error: unknown): unknown {
   const code = codeOf(error);
   // All that the driver throws has a code; the rest is what a transaction's body threw.
   if (code === '') return error;
+  if (code === '25006') return readOnlyDatabase(error);
   if (unavailableCodes.test(code)) {
     return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, {
       fix: 'Check that the server runs and can be reached.',

@@ -77,7 +77,11 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     if (!isMoveRead) await noteKeys(sql, ring);
     const { secrets, servers } = openSharedSecrets(base, ring, onError);
     const credentials =
-      options.move === undefined ? await operatorCredentials(sql, options.operatorToken) : noCredentials();
+      options.move === undefined
+        ? await operatorCredentials(sql, options.operatorToken, (warning) =>
+            onError(warning, 'the token of the operator was replaced'),
+          )
+        : noCredentials();
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
     const identity = await openPostgresIdentity({

@@ -54,8 +54,9 @@ export class PostgresOperations implements OperationsPort {
   async readiness(): Promise<Readiness> {
     const checks = await this.#options.health();
     const failed = Object.keys(checks).filter((name) => checks[name]?.status === 'fail');
+    const refused = checks['postgres']?.readOnly === true ? 'stopped' : 'unavailable';
     return {
-      writes: failed.includes('postgres') ? 'unavailable' : 'ok',
+      writes: failed.includes('postgres') ? refused : 'ok',
       degraded: failed.filter((name) => name !== 'postgres'),
     };
   }

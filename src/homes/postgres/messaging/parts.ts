@@ -1,7 +1,7 @@
 /** The parts of messaging on PostgreSQL and Redis, connected with each other. */
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type PostgresSql, query } from '../connection.js';
+import { type PostgresSql, checkWritable } from '../connection.js';
 import type { PostgresFeed } from '../feed/feed.js';
 import { HealthProbe } from '../health-probe.js';
 import type { PostgresWriter } from '../writer.js';
@@ -81,7 +81,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     probes: {
       postgres: new HealthProbe({
         database: 'PostgreSQL',
-        ask: () => query(sql, 'SELECT 1'),
+        ask: () => checkWritable(sql),
         secondsMax: limits.healthSecondsMax,
       }),
       redis: new HealthProbe({

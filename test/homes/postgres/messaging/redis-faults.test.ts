@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../../../src/core/caller.js';
 import { openPostgres } from '../../../../src/homes/postgres/connection.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
@@ -387,10 +388,22 @@ describe('PostgreSQL', () => {
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
       // A standby can be read, so signatures are checked. Redis stores the message, and its count is added to
       // PostgreSQL later.
-      await until(
-        async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201,
-      );
+      const posted = { id: '' };
+      await until(async () => {
+        const { status, json } = await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } });
+        posted.id = json.id;
+        return status === 201;
+      });
+      expect(await desk.ask('GET', '/readyz')).toMatchObject({
+        status: 503,
+        json: { status: 'writes_stopped' },
+      });
+      expect((await desk.ask('GET', '/health')).json.checks).toMatchObject({
+        postgres: { status: 'fail', message: 'PostgreSQL is read-only. Nothing was stored.' },
+        redis: { status: 'pass' },
+      });
       await becomeStandby(false);
+      await until(async () => (await desk.ask('GET', '/readyz')).status === 200);
       await until(async () => (await register()) === 201);
       await until(
         async () =>
@@ -398,6 +411,12 @@ describe('PostgreSQL', () => {
             ({ id }: { id: string }) => id === room,
           )?.message_count === 1,
       );
+      const told = async () =>
+        (await desk.stoa.changes.read(operatorCaller(), {})).items.filter(
+          ({ id }) => id === `${room}/${posted.id}`,
+        );
+      await until(async () => (await told()).length > 0);
+      expect(await told()).toHaveLength(1);
     } finally {
       await desk.close();
       await admin.end();
