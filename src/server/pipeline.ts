@@ -110,7 +110,7 @@ class RoutePipeline {
     this.#isOpen = principals.includes('anyone');
     this.#isGuarded = isGuarded(route.path);
     this.#isBlockable = this.#isGuarded && route.path !== '/v1/blocks';
-    this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
+    this.#rateLimit = !isForAnyoneAlone && this.#isGuarded ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned && route.writes && !route.creates;
     this.#refusedConditions =
@@ -201,11 +201,15 @@ class RoutePipeline {
       : this.#admit(request, reply, caller);
   }
 
-  /** Whether this caller may use the route. The service decides what the caller may read there. */
   #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void | Promise<void> {
-    const { principals, writes } = this.#route;
     request.caller = caller;
-    this.#rateLimit?.take(request, reply, caller);
+    const counted = this.#rateLimit?.take(request, reply, caller);
+    return counted instanceof Promise ? counted.then(() => this.#allow(caller)) : this.#allow(caller);
+  }
+
+  /** Whether this caller may use the route. The service decides what the caller may read there. */
+  #allow(caller: Caller | null): void | Promise<void> {
+    const { principals, writes } = this.#route;
     if (caller === null) return undefined;
     this.#services.lastSeen.saw(caller);
     if (!this.#isOpen && !principals.includes(caller.kind)) {

@@ -35,6 +35,7 @@ import type {
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
+import type { RequestRates } from '../../../core/request-rates.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { checkCallerToken } from '../identity/token-check.js';
 import { PostgresStep } from '../step.js';
@@ -108,6 +109,11 @@ export class PostgresMessaging implements MessagingPort {
 
   nowMs(): number {
     return this.#options.nowMs();
+  }
+
+  /** Requests of callers over all servers, which Redis counts too. */
+  get requestRates(): RequestRates {
+    return this.#parts.requestRates;
   }
 
   // Identities

@@ -14,6 +14,7 @@ import { RedisMessages } from './redis/messages.js';
 import { Notices } from './redis/notices.js';
 import { RedisKeys } from './redis/keys.js';
 import { type RedisConnection, withRedis } from './redis/connection.js';
+import { RedisRequestRates } from './redis/request-rates.js';
 import { PostgresRooms } from './rooms.js';
 import { SearchRepair } from './redis/search-repair.js';
 import { WordIndex } from './redis/word-index.js';
@@ -41,6 +42,7 @@ export interface MessagingParts {
   readonly messages: RedisMessages;
   readonly inboxes: RedisInboxes;
   readonly guards: RedisGuards;
+  readonly requestRates: RedisRequestRates;
   readonly notices: Notices;
   readonly feedOutbox: FeedOutbox;
   readonly searchRepair: SearchRepair;
@@ -69,6 +71,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     messages,
     inboxes: new RedisInboxes({ ...stored, scores, origin }),
     guards,
+    requestRates: new RedisRequestRates({ redis, keys, perMinute: limits.requestsPerMinuteMax, onError }),
     notices,
     feedOutbox: new FeedOutbox({
       redis,
