@@ -95,6 +95,7 @@ class RoutePipeline {
   readonly #takesConditions: boolean;
   /** Precondition headers that this route refuses: ignoring a precondition would be worse. */
   readonly #refusedConditions: readonly string[];
+  readonly #keySupport: 'taken' | 'ignored' | 'refused';
   readonly #shared: SharedHeaders;
   /** Whether a step before the handler sets headers of the answer. */
   readonly #setsHeaders: boolean;
@@ -117,6 +118,7 @@ class RoutePipeline {
       this.#isGuarded && route.method !== 'GET' && !this.#takesConditions
         ? unsupportedPreconditions(route)
         : [];
+    this.#keySupport = keySupportOf(route);
     this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
@@ -268,6 +270,10 @@ class RoutePipeline {
         { fix: `Remove the ${name} header, or write one record at a time.` },
       );
     }
+    if (this.#keySupport === 'refused' && request.headers['idempotency-key'] !== undefined)
+      throw new StoaError('invalid_request', 'This route does not support Idempotency-Key.', {
+        fix: 'Remove the header. If an answer is lost, read the record before you send the request again.',
+      });
     return {
       stoa,
       streams,
@@ -277,8 +283,7 @@ class RoutePipeline {
       headers,
       body,
       rawBody,
-      idempotency:
-        route.creates || route.takesKey ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
+      idempotency: this.#keySupport === 'taken' ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
       ifVersion: conditions.ifVersion,
       ifExists: conditions.ifExists,
       request,
@@ -342,6 +347,12 @@ class RoutePipeline {
 /** A route that creates a record always means "it must not exist yet", so it may have If-None-Match. */
 function unsupportedPreconditions({ creates, versioned }: Route): readonly string[] {
   return creates && versioned ? ['If-Match'] : ['If-Match', 'If-None-Match'];
+}
+
+/** A key is ignored only where a repeat does no harm. */
+function keySupportOf({ creates, takesKey, method, writes, repeatable }: Route) {
+  if (creates || takesKey) return 'taken';
+  return method === 'POST' && writes && !repeatable ? 'refused' : 'ignored';
 }
 
 export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>): void {

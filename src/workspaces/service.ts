@@ -33,6 +33,11 @@ export interface CreateOptions {
   idempotency?: Idempotency | null | undefined;
 }
 
+export interface ClaimOptions extends CreateOptions {
+  /** Ends the wait: the caller is gone. */
+  signal?: AbortSignal | undefined;
+}
+
 type Unchecked = unknown;
 
 export class WorkspacesService {
@@ -253,12 +258,14 @@ export class WorkspacesService {
     caller: Caller,
     projectId: string,
     body: Unchecked = {},
-    signal?: AbortSignal,
+    { signal, idempotency = null }: ClaimOptions = {},
   ): Promise<Claim | null> {
     const { step, waitMs } = this.steps.claimTask(caller, projectId, body);
     if (signal?.aborted === true) return null;
     const wait = { waiters: this.port.waiters, projectId: checkId('project', projectId), waitMs, signal };
-    return claimOrWait(wait, () => this.#write(caller, step));
+    // Only a task is stored under the key: a repeat after "none" looks again.
+    const isAnswer = ([outcome]: readonly unknown[]): boolean => typeof outcome !== 'string';
+    return claimOrWait(wait, () => writeOne(this.#writer, { caller, idempotency, isAnswer }, step));
   }
 
   async heartbeatTask(caller: Caller, id: string, body: Unchecked): Promise<Heartbeat> {

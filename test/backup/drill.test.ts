@@ -229,13 +229,12 @@ class Load {
 
   async #send(user: string, step: number): Promise<void> {
     const to = this.places.inboxes[(step * 7) % this.places.inboxes.length] as string;
-    const message = await this.#stoa.messaging.direct.send(
-      operatorCaller(user),
-      to,
-      { body: `whispered ${step}` },
-      null,
-    );
-    this.#model.add('direct', message.id, null, contentOf(message));
+    const { direct, port } = this.#stoa.messaging;
+    const { id } = await direct.send(operatorCaller(user), to, { body: `whispered ${step}` }, null);
+    const { items } = await port.inbox(to, { beforeMs: null, limit: 100 });
+    const message = items.find((one) => one.id === id);
+    if (message === undefined) throw new Error(`The direct message ${id} is not in its inbox.`);
+    this.#model.add('direct', id, null, contentOf(message));
   }
 
   async #acknowledge(user: string): Promise<void> {

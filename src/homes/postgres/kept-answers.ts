@@ -3,7 +3,7 @@ import type { Caller } from '../../core/caller.js';
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { type Withheld, repeatedAnswer } from '../../core/kept-answer.js';
 import { type Usage, checkQuota, hasQuota } from '../../datastore/quota.js';
-import { type PostgresSql, type Queryable, query } from './connection.js';
+import { type PostgresSql, type Queryable, checkWritable, query } from './connection.js';
 import { lockUser } from './locks.js';
 import { type Migration, migrate } from './migrate.js';
 import type { Work } from './work.js';
@@ -78,6 +78,16 @@ export async function keepAnswer(
   if (idempotency === null || idempotency === undefined) return;
   const answer = idempotency.holdsSecret === true ? 'secret' : results;
   await putAnswer(work, caller, idempotency, answer, documentsOf);
+}
+
+/** More than the answer of a step that calls `irrevocable` takes: an id, a time and a room. */
+const smallAnswerBytes = 200;
+
+/** Refuses before a change that no rollback takes back what `keepAnswer` would refuse after it. */
+export async function reserveAnswer(work: Work, { user }: Caller, documentsOf?: DocumentsOf): Promise<void> {
+  await checkWritable(work.sql);
+  if (hasQuota(work.limits))
+    await checkAnswerQuota(work, user, smallAnswerBytes, documentsOf ?? documentsElsewhere);
 }
 
 /** Notes that a request begins whose effects are in a store beside the home. */

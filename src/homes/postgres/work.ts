@@ -1,7 +1,9 @@
 /** One transaction of the PostgreSQL home while its steps run. */
+import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
+import type { Idempotency } from '../../core/idempotency.js';
 import { type Parameter, query } from './connection.js';
 import type { DatabaseClock } from './database-clock.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -9,6 +11,13 @@ import { checkCallerToken } from './identity/token-check.js';
 
 /** Refuses a caller whose lease has passed on, and locks the row of the lease (`FOR SHARE`), so that it stays until the commit. */
 export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
+
+/** A write with an Idempotency-Key. */
+export interface KeyedWrite {
+  readonly idempotency: Idempotency;
+  /** Refuses if the answer could not be stored at the end. */
+  reserve(work: Work): Promise<void>;
+}
 
 export class Work {
   readonly sql: TransactionSql;
@@ -25,6 +34,8 @@ export class Work {
   readonly #changes: Change[] = [];
   readonly #sent: Promise<unknown>[] = [];
   readonly #afterRollback: (() => Promise<void>)[] = [];
+  readonly #keyed: KeyedWrite | null;
+  #effects = 0;
 
   /** `caller` is null for work that no caller asked for. */
   constructor(
@@ -33,8 +44,10 @@ export class Work {
     limits: Limits,
     caller: Caller | null,
     checkFence: CheckFence,
+    keyed: KeyedWrite | null = null,
   ) {
     this.sql = sql;
+    this.#keyed = keyed;
     this.clock = clock;
     this.limits = limits;
     this.#caller = caller;
@@ -63,6 +76,20 @@ export class Work {
   async irrevocable(): Promise<void> {
     await this.allowed();
     await this.fenced();
+    await this.#keyed?.reserve(this);
+  }
+
+  /**
+   * The name of the next effect outside the database, the same in each repeat of the request. Null without an
+   * Idempotency-Key.
+   */
+  effectName(): string | null {
+    if (this.#keyed === null) return null;
+    const { scope, key, fingerprint } = this.#keyed.idempotency;
+    this.#effects += 1;
+    return createHash('sha256')
+      .update(JSON.stringify([scope, key, fingerprint, this.#effects]))
+      .digest('base64url');
   }
 
   /** The clock of the write: what this server takes the database's to be, until a step has read that one. */

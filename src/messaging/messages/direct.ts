@@ -1,10 +1,11 @@
 /** Direct messages: opaque to the server, stored until they expire, delivered again until they are acknowledged. */
 import type { Caller } from '../../core/caller.js';
+import type { Idempotency } from '../../core/idempotency.js';
 import type { Writer } from '../../core/write.js';
 import type { Authors, NamedAgent } from '../identities/authors.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from '../model.js';
-import type { MessagingPort, Page, Span } from '../port.js';
+import type { Delivered, MessagingPort, Page, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { type MessagingSteps, writePrepared } from '../steps.js';
 
@@ -28,9 +29,10 @@ export class DirectMessages {
     recipient: string,
     input: { body: string },
     signature: CheckedSignature | null,
-  ): Promise<DirectMessage> {
+    idempotency: Idempotency | null = null,
+  ): Promise<Delivered> {
     const { writer, steps } = this.#options;
-    return writePrepared(writer, caller, () => steps.send(caller, recipient, input, signature));
+    return writePrepared(writer, caller, () => steps.send(caller, recipient, input, signature), idempotency);
   }
 
   /** The identity whose inbox the caller reads. */

@@ -20,7 +20,7 @@ const corsHeaders = {
   'access-control-allow-origin': '*',
   'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
   'access-control-allow-headers':
-    'Accept, Authorization, Content-Type, Content-Digest, Last-Event-ID, Signature, Signature-Input, Stoa-Agent, Stoa-User, X-AICQ-Agent, X-AICQ-Nonce, X-AICQ-Room-Key, X-AICQ-Signature, X-AICQ-Timestamp',
+    'Accept, Authorization, Content-Type, Content-Digest, Idempotency-Key, Last-Event-ID, Signature, Signature-Input, Stoa-Agent, Stoa-User, X-AICQ-Agent, X-AICQ-Nonce, X-AICQ-Room-Key, X-AICQ-Signature, X-AICQ-Timestamp',
   'access-control-expose-headers':
     'Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset',
   'access-control-max-age': '86400',

@@ -82,8 +82,8 @@ test('the token of the operator that a server is started with counts on servers 
   const { options } = await sharedHome();
   const warnings: string[] = [];
   const opened: Stoa[] = [];
+  const onError = (error: unknown): number => warnings.push(messageOf(error));
   const open = async (operatorToken: string | undefined) => {
-    const onError = (error: unknown): number => warnings.push(messageOf(error));
     const stoa = await openStoa({ ...options, operatorToken, onError });
     opened.push(stoa);
     return stoa;

@@ -365,6 +365,42 @@ describe('PostgreSQL', () => {
     }
   });
 
+  it('that loses the answer of a post finds the message again under its Idempotency-Key', async () => {
+    const { url } = await sharedPostgres();
+    const desk = await open(url, redis.url);
+    const admin = await openPostgres(new URL(url), { connectionsMax: 1 });
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      const { id: parent } = await ann.post(room, 'a question');
+      await admin.unsafe('CREATE SEQUENCE attempts');
+      await admin.unsafe(
+        `CREATE FUNCTION fail_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          IF nextval('attempts') = 1 THEN RAISE 'the connection is lost' USING ERRCODE = '57P01'; END IF;
+          RETURN NEW; END $$`,
+      );
+      await admin.unsafe(
+        'CREATE TRIGGER fail_first BEFORE INSERT ON kept_answers FOR EACH ROW EXECUTE FUNCTION fail_first()',
+      );
+      const post = () =>
+        ann.ask('POST', `/room/${room}`, {
+          body: { body: 'once', pid: parent },
+          headers: { 'idempotency-key': 'k' },
+        });
+      expect((await post()).status).toBe(503);
+      expect((await ann.ask('DELETE', `/room/${room}/${parent}`)).status).toBe(204);
+      const { status, json } = await post();
+      expect(status).toBe(201);
+      expect((await post()).json).toEqual(json);
+      expect((await desk.ask('GET', `/room/${room}`)).json.messages).toMatchObject([
+        { id: json.id, body: 'once' },
+      ]);
+    } finally {
+      await desk.close();
+      await admin.end();
+    }
+  });
+
   it('that became a standby refuses registrations and rooms, and is used again as primary', async () => {
     const own = await startPostgres();
     const desk = await open(own.url, redis.url);
