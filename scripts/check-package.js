@@ -1,4 +1,7 @@
-/** Checks the package as npm would ship it: entries resolve and import, types are there, nothing else slips in. */
+/**
+ * Checks the package as npm would ship it: entries resolve and import, types are there, nothing else slips
+ * in.
+ */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

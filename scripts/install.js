@@ -56,7 +56,10 @@ function readJson(path) {
   }
 }
 
-/** Runs a command whose talk goes to stderr, so that stdout stays the program's own. Ends the program when it fails. */
+/**
+ * Runs a command whose talk goes to stderr, so that stdout stays the program's own. Ends the program when it
+ * fails.
+ */
 export function run(command, args, cwd, complaint, cleanUp = () => undefined) {
   const { status, error } = spawnSync(command, args, { cwd, stdio: ['ignore', 2, 2] });
   if (status === 0) return;

@@ -308,7 +308,10 @@ class Listeners<Told> {
 
 type Closing = () => Promise<void> | undefined;
 
-/** One after the other. A database that is gone must not keep the rest open; what failed first is thrown at the end. */
+/**
+ * One after the other. A database that is gone must not keep the rest open; what failed first is thrown at
+ * the end.
+ */
 async function closeAll(steps: readonly Closing[]): Promise<void> {
   const failures: unknown[] = [];
   for (const step of steps) {

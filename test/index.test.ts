@@ -1,6 +1,6 @@
 /** Opening and closing everything, when a part of it fails. */
 import { afterEach, expect, test, vi } from 'vitest';
-import { openPostgres, query } from '../src/homes/postgres/connection.js';
+import { openPostgres, query } from '../src/homes/postgres/database/connection.js';
 import { StoaError, openStoa, operatorCaller } from '../src/index.js';
 import { sharedPostgres, sharedRedis } from './servers/shared.js';
 

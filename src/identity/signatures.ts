@@ -16,7 +16,10 @@ export function decodeBase64(text: string, bytes: number): Buffer | undefined {
 
 /** Public keys that are remembered as good. */
 const goodKeysMax = 10_000;
-/** Never dropped for its age, as a good key stays good. It saves checking a point, 47 µs or 14 % of a signed post. */
+/**
+ * Never dropped for its age, as a good key stays good. It saves checking a point, 47 µs or 14 % of a signed
+ * post.
+ */
 const goodKeys = new LRUCache<string, Buffer>({ max: goodKeysMax });
 
 /**

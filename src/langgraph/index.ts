@@ -1,3 +1,6 @@
-/** LangGraph's memory and checkpoints on a Stoa server: `import { StoaSaver, StoaStore } from 'stoa/langgraph'`. */
+/**
+ * LangGraph's memory and checkpoints on a Stoa server: `import { StoaSaver, StoaStore } from
+ * 'stoa/langgraph'`.
+ */
 export { StoaSaver, type StoaSaverOptions } from './saver.js';
 export { type PutSettings, type StoaPutOperation, StoaStore, type StoaStoreOptions } from './store.js';

@@ -1,4 +1,7 @@
-/** LangGraph's checkpoints in the data store: every checkpoint, channel value and pending write is a document of one namespace. */
+/**
+ * LangGraph's checkpoints in the data store: every checkpoint, channel value and pending write is a document
+ * of one namespace.
+ */
 import {
   BaseCheckpointSaver,
   type ChannelVersions,

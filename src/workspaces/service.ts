@@ -263,9 +263,8 @@ export class WorkspacesService {
     const { step, waitMs } = this.steps.claimTask(caller, projectId, body);
     if (signal?.aborted === true) return null;
     const wait = { waiters: this.port.waiters, projectId: checkId('project', projectId), waitMs, signal };
-    // Only a task is stored under the key: a repeat after "none" looks again.
-    const isAnswer = ([outcome]: readonly unknown[]): boolean => typeof outcome !== 'string';
-    return claimOrWait(wait, () => writeOne(this.#writer, { caller, idempotency, isAnswer }, step));
+    const request = { caller, idempotency, isAnswer: hasClaim };
+    return claimOrWait(wait, () => writeOne(this.#writer, request, step));
   }
 
   async heartbeatTask(caller: Caller, id: string, body: Unchecked): Promise<Heartbeat> {
@@ -324,4 +323,9 @@ export class WorkspacesService {
 
 function mapItems<T>(listed: Listed<T>, map: (item: T) => T): Listed<T> {
   return { items: listed.items.map(map), next: listed.next };
+}
+
+/** Only a claimed task is stored under an Idempotency-Key: a repeat after "none" looks again. */
+function hasClaim([outcome]: readonly unknown[]): boolean {
+  return typeof outcome !== 'string';
 }

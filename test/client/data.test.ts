@@ -17,7 +17,8 @@ beforeAll(async () => {
   opened = await openStoa({ data: 'unused', engine: 'memory' });
   const app = createApp(opened);
   await app.listen({ host: '127.0.0.1', port: 0 });
-  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
+  // A TCP server that listens has an AddressInfo.
+  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   gate = await startGate(url);
   stop = async () => {
     await gate.close();

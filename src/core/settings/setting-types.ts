@@ -86,7 +86,9 @@ export function backendUrl(schemes: readonly string[]): SettingType<string | nul
         return { complaint: `has the scheme "${scheme}", which is unknown; it must be ${about}` };
       if (hasStrayAt(given))
         return {
-          complaint: `has an "@" after the server name; in a password, write %2F for /, %3F for ?, %23 for # and %40 for @`,
+          complaint:
+            'has an "@" after the server name; in a password, write %2F for /, %3F for ?, %23 for # and ' +
+            '%40 for @',
         };
       return URL.canParse(given) ? { value: given } : { complaint: 'is not a valid URL' };
     },

@@ -20,7 +20,9 @@ export interface OpenOptions {
 export interface ConformanceTarget {
   /** Opens the backend. A second one on the same storage acts as another process. */
   open(options: OpenOptions): Promise<DocumentStore | Documents>;
-  /** Writes a document in the seed's layout as another program would; left out if no other program can write. */
+  /**
+   * Writes a document in the seed's layout as another program would; left out if no other program can write.
+   */
   putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
   /** Stops the database and starts it again. */
   outage?: { stop(): Promise<void>; start(): Promise<void> };

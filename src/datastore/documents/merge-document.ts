@@ -1,6 +1,6 @@
 /**
- * The rules of a write: how it changes a document. Every backend calls these functions, or implements the same
- * rules in its query language.
+ * The rules of a write: how it changes a document. Every backend calls these functions, or implements the
+ * same rules in its query language.
  */
 import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../core/errors.js';

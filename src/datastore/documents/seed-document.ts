@@ -1,4 +1,7 @@
-/** Documents in the seed's format, in which other databases store them and in which they are exported and imported. */
+/**
+ * Documents in the seed's format, in which other databases store them and in which they are exported and
+ * imported.
+ */
 import { StoaError } from '../../core/errors.js';
 import { documentId } from './document-id.js';
 import type { DataDocument, DocumentRecord, JsonObject, JsonValue } from '../model.js';

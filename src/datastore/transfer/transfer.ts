@@ -117,7 +117,9 @@ export class DataTransfer {
     this.#options = options;
   }
 
-  /** Every document of the caller, or of all users if the operator did not name one. Does not count as a read. */
+  /**
+   * Every document of the caller, or of all users if the operator did not name one. Does not count as a read.
+   */
   async exportPage(caller: Caller, request: PageRequest = {}): Promise<Page<DocumentRecord>> {
     if (caller.scopes.namespaces !== null)
       throw new StoaError(

@@ -35,7 +35,9 @@ export class DirectoryStoreNotes implements StoreNotes {
     });
   }
 
-  /** One transaction for each user. Only an import has documents of several users, and it stores no answer. */
+  /**
+   * One transaction for each user. Only an import has documents of several users, and it stores no answer.
+   */
   async end(
     { user: callerUser }: Caller,
     changes: readonly Change[],

@@ -3,9 +3,9 @@ import type { Caller } from '../../core/caller.js';
 import type { Change } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { StoreNotes } from '../../datastore/document-store/documents.js';
-import type { PostgresSql } from './connection.js';
-import { beginAnswer, dropAnswer, endAnswer, findAnswer, lockAnswer } from './kept-answers.js';
-import type { PostgresWriter } from './writer.js';
+import type { PostgresSql } from './database/connection.js';
+import { beginAnswer, dropAnswer, endAnswer, findAnswer, lockAnswer } from './write/kept-answers.js';
+import type { PostgresWriter } from './write/writer.js';
 
 export class PostgresStoreNotes implements StoreNotes {
   readonly #sql: PostgresSql;
@@ -18,7 +18,7 @@ export class PostgresStoreNotes implements StoreNotes {
 
   async checkCaller(caller: Caller): Promise<void> {
     if (caller.fence !== null || caller.tokenId !== null)
-      await this.#writer.transact((work) => work.fenced(), caller);
+      await this.#writer.transact((work) => work.checkFence(), caller);
   }
 
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {

@@ -166,8 +166,8 @@ export class CouchDataStore implements DocumentStore {
       scope,
       own.map((document) => ({ key: String(document['key']) })),
       (_item, document) => {
-        const isThere = document !== undefined && isOf(scope, document);
-        return isThere
+        const exists = document !== undefined && isOf(scope, document);
+        return exists
           ? { answer: isLiveDocument(document, this.#nowMs()), document: deleted(document) }
           : { answer: false };
       },

@@ -56,9 +56,9 @@ export function isOf(scope: Scope, item: Item): boolean {
 }
 
 /**
- * Beside the seed's attributes go ours. `jsonAt` equals `updatedAt` while `value` is JSON text, and `indexedAt`
- * while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing them
- * sets a new `updatedAt`, and so takes their word back.
+ * Beside the seed's attributes go ours. `jsonAt` equals `updatedAt` while `value` is JSON text, and
+ * `indexedAt` while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing
+ * them sets a new `updatedAt`, and so takes their word back.
  */
 export function toItem(record: DocumentRecord, writeId: string, before?: Item): Item {
   const { metadata, expiresAt } = record;

@@ -1,4 +1,7 @@
-/** Claims on tasks on every backend: one holder at a time, given back when the holder is lost, closed to late writes. */
+/**
+ * Claims on tasks on every backend: one holder at a time, given back when the holder is lost, closed to late
+ * writes.
+ */
 import type { TestRunner } from '../../core/test-runner.js';
 import type { Claim, Task } from '../model.js';
 import type { WorkspacesService } from '../service.js';

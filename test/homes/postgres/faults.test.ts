@@ -1,11 +1,14 @@
-/** Faults of PostgreSQL and Redis under load: accepted means stored, refused means not stored, and a key settles what is unknown. */
+/**
+ * Faults of PostgreSQL and Redis under load: accepted means stored, refused means not stored, and a key
+ * settles what is unknown.
+ */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
-import { openPostgres, query } from '../../../src/homes/postgres/connection.js';
+import { openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { globalRoomId } from '../../../src/messaging/identities/uuid.js';
 import { roomy } from '../../messaging/kit.js';
@@ -213,7 +216,8 @@ describe('Redis', () => {
     'is frozen': {
       act: async () => {
         redisGate?.silence();
-        // Twice the time after which a command is given up: the first may belong to a message that is stored already.
+        // Twice the time after which a command is given up: the first may belong to a message that is stored
+        // already.
         await sleep(12_000);
         redisGate?.speak();
       },

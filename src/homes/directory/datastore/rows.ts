@@ -189,7 +189,10 @@ export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
   return { key: namesOf(rowKey).key, version, sizeBytes, updatedAt };
 }
 
-/** `value` is the JSON text, from the row or from its own; the names come from its row key if they are not given. */
+/**
+ * `value` is the JSON text, from the row or from its own; the names come from its row key if they are not
+ * given.
+ */
 export function decodeDocument(
   rowKey: Buffer,
   row: Buffer,

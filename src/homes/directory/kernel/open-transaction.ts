@@ -39,7 +39,9 @@ export class OpenTransaction implements Transaction {
   readonly #undoneListeners: (() => void)[] = [];
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
-  /** The group of the transaction. Its writes are visible there at once, with those of earlier transactions. */
+  /**
+   * The group of the transaction. Its writes are visible there at once, with those of earlier transactions.
+   */
   readonly #overlay: Overlay<PendingWrite>;
   /** The group that is being committed. */
   #below: Overlay<PendingWrite> | undefined;

@@ -1,6 +1,6 @@
 /** The tables of commits in PostgreSQL: messages that wait for delivery, and the bytes of their authors. */
-import type { PostgresSql } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 
 /**
  * A row is written in the transaction of its commit. The state `waiting` becomes `delivered` or

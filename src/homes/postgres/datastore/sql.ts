@@ -5,7 +5,7 @@
 import { documentId } from '../../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject } from '../../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/documents/times.js';
-import type { Parameter } from '../connection.js';
+import type { Parameter } from '../database/connection.js';
 import { countsTables } from './counts.js';
 
 /**

@@ -15,11 +15,11 @@ import {
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
-import { wholeUsage } from '../kept-answers.js';
-import { lockUser } from '../locks.js';
-import type { Work } from '../work.js';
+import { wholeUsage } from '../write/kept-answers.js';
+import { lockUser } from '../write/row-locks.js';
+import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { query } from '../connection.js';
+import { query } from '../database/connection.js';
 import { agentsStatement, recordAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import {
@@ -45,7 +45,7 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
   const isBatch = 'sets' in input;
   const keys = isBatch ? [...input.sets, ...input.deletes].map(({ key }) => key) : [input.key];
   if (hasQuota(limits)) await lockUser(tx, scope.user);
-  const locked = await lockedDocuments(tx, scope, keys);
+  const locked = await lockedDocuments(work, scope, keys);
   const current = (key: string): DocumentRecord | undefined => {
     const record = locked.get(key)?.record;
     return record !== undefined && isLive(record, at) ? record : undefined;
@@ -94,7 +94,34 @@ interface Locked {
   ctid: string;
 }
 
-async function lockedDocuments(
+/** The documents that a step has read ahead, by their names. */
+class DocumentsAhead extends Map<string, Promise<Map<string, Locked>>> {}
+
+/** Reads and locks the documents now, for `lockedDocuments` with the same keys. */
+export function readDocumentsAhead(work: Work, scope: Scope, keys: readonly string[]): void {
+  const reading = lockDocuments(work.sql, scope, keys);
+  // `lockedDocuments` gets the error, unless an earlier step has failed.
+  reading.catch(() => undefined);
+  work.part(aheadOf).set(namesOf(scope, keys), reading);
+}
+
+function lockedDocuments(work: Work, scope: Scope, keys: readonly string[]): Promise<Map<string, Locked>> {
+  const ahead = work.part(aheadOf);
+  const names = namesOf(scope, keys);
+  const reading = ahead.get(names) ?? lockDocuments(work.sql, scope, keys);
+  ahead.delete(names);
+  return reading;
+}
+
+function aheadOf(): DocumentsAhead {
+  return new DocumentsAhead();
+}
+
+function namesOf({ user, namespace }: Scope, keys: readonly string[]): string {
+  return [user, namespace, ...keys].join('\n');
+}
+
+async function lockDocuments(
   tx: TransactionSql,
   scope: Scope,
   keys: readonly string[],
@@ -124,13 +151,17 @@ interface Merged {
   readonly write: { readonly agent: string | null };
 }
 
-/** The statement fails as a conflict, and the write runs again, if another transaction created a row in between. */
+/**
+ * The statement fails as a conflict, and the write runs again, if another transaction created a row in
+ * between.
+ */
 function putRecords(work: Work, merged: readonly Merged[]): void {
   if (merged.length === 0) return;
   const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));
   const insert = insertStatement(merged.length, 'WHERE d.version = excluded.version - 1');
   work.send(
-    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length}) FROM written`,
+    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length})
+      FROM written`,
     parameters,
   );
 }
@@ -187,13 +218,13 @@ export async function restoreDocuments(
  * key.
  */
 export async function requireDocumentVersion(
-  { sql: tx, nowMs }: Work,
+  work: Work,
   scope: Scope,
   key: string,
   version: number,
 ): Promise<void> {
-  const record = (await lockedDocuments(tx, scope, [key])).get(key)?.record;
-  const current = record !== undefined && isLive(record, nowMs) ? record.version : 0;
+  const record = (await lockedDocuments(work, scope, [key])).get(key)?.record;
+  const current = record !== undefined && isLive(record, work.nowMs) ? record.version : 0;
   requireVersion(scope, key, current, version);
 }
 

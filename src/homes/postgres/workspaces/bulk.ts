@@ -1,5 +1,5 @@
 /** Work that is too large for one transaction: purges, and tasks with many dependants. */
-import { hasDependants, settleDependants } from './dependants.js';
+import { hasDependants, settleDependants } from './tasks/dependants.js';
 import type { WorkspacesWork } from './work.js';
 
 interface Mark {

@@ -11,7 +11,7 @@ import {
   namespaceCleared,
 } from '../../../../src/datastore/changes.js';
 import { DataService } from '../../../../src/datastore/service.js';
-import { query } from '../../../../src/homes/postgres/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { type OpenedData, openData } from '../open-domains.js';
 
