@@ -211,20 +211,20 @@ class Load {
   }
 
   async #post(user: string, step: number): Promise<void> {
-    const { rooms } = this.#stoa.messaging;
-    const room = this.places.rooms[step % this.places.rooms.length] as string;
-    const text = { body: `said ${step}`, pid: '' };
-    const message = await rooms.post(operatorCaller(user), { room }, () => text, null);
-    this.#model.add('message', `${message.roomId}/${message.id}`, null, message);
+    await this.#say(user, this.places.rooms[step % this.places.rooms.length] as string, `said ${step}`);
   }
 
   async #unsay(user: string, step: number): Promise<void> {
-    const { rooms } = this.#stoa.messaging;
     const room = this.places.rooms[0] as string;
-    const text = { body: `unsaid ${step}`, pid: '' };
-    const message = await rooms.post(operatorCaller(user), { room }, () => text, null);
-    this.#model.add('message', `${message.roomId}/${message.id}`, null, message);
-    await rooms.remove(operatorCaller(user), room, message.id);
+    const id = await this.#say(user, room, `unsaid ${step}`);
+    await this.#stoa.messaging.rooms.remove(operatorCaller(user), room, id);
+  }
+
+  async #say(user: string, room: string, body: string): Promise<string> {
+    const { rooms, port } = this.#stoa.messaging;
+    const { id } = await rooms.post(operatorCaller(user), { room }, () => ({ body, pid: '' }), null);
+    this.#model.add('message', `${room}/${id}`, null, await port.message(room, id));
+    return id;
   }
 
   async #send(user: string, step: number): Promise<void> {
