@@ -28,7 +28,16 @@ export function install(directory) {
   say(`Installing the packages of ${directory} …`);
   run(
     'npm',
-    ['ci', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error'],
+    // The scripts of the packages compile native code where no binary fits, also that of RocksDB, which only
+    // --engine rocksdb needs; the packages of the tests have scripts that they need.
+    [
+      'ci',
+      '--no-audit',
+      '--no-fund',
+      '--include=dev',
+      '--loglevel=error',
+      ...(directory === root ? ['--ignore-scripts'] : []),
+    ],
     directory,
     'The packages could not be installed.',
   );

@@ -36,6 +36,21 @@ test('a Stoa that is closed twice closes each part once', async () => {
   expect(faults).toEqual([]);
 });
 
+test('if messaging cannot be opened, no timer stays', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  try {
+    const opening = openStoa({
+      data: '',
+      engine: 'memory',
+      messagingSettings: { adminAgent: 'not an id' },
+    });
+    await expect(opening).rejects.toMatchObject({ code: 'invalid_config' });
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test('if one part cannot be opened, the parts opened before are closed', async () => {
   const { url } = await sharedPostgres();
   const opening = openStoa({

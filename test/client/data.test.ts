@@ -53,6 +53,7 @@ test('every verb gives the same result through the server as in the library', as
   expect(await data.get('missing', 'fallback')).toBe('fallback');
   expect(await data.getEntry('a/b')).toMatchObject({
     createdByAgent: 'tester',
+    updatedByAgent: 'tester',
     userId: 'ada',
     accessCount: 1,
     metadata: { m: 1 },

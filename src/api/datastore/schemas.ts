@@ -41,6 +41,7 @@ const documentSchema = z
     value: json,
     metadata: z.record(z.string(), z.unknown()),
     createdByAgent: agentName,
+    updatedByAgent: agentName,
     lastAccessedByAgent: agentName,
     accessCount: z.int().describe('Reads by agents'),
     createdAt: time,

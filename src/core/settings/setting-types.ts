@@ -41,6 +41,24 @@ export const list: SettingType<readonly string[]> = {
   },
 };
 
+/** Sites as browsers write them in the Origin header. */
+export const originList: SettingType<readonly string[]> = {
+  about: `${list.about}, such as https://app.example.org`,
+  read: (given) => {
+    const read = list.read(given);
+    const wrong = 'value' in read ? read.value.find((each) => !isOrigin(each)) : undefined;
+    return wrong === undefined
+      ? read
+      : {
+          complaint: `must be a list of origins such as https://app.example.org, with nothing after the port`,
+        };
+  },
+};
+
+function isOrigin(given: string): boolean {
+  return /^https?:/i.test(given) && URL.canParse(given) && new URL(given).origin === given.toLowerCase();
+}
+
 /** A whole number between two bounds. Text may contain only digits: `7862x`, `0x10` and `1e3` are refused. */
 export function wholeNumber(
   min: number,

@@ -7,6 +7,7 @@ import {
   list,
   oneOf,
   onOrOff,
+  originList,
   orNone,
   text,
   wholeNumber,
@@ -61,10 +62,10 @@ export const settingGroups = {
       [],
       'Further host names that requests may use. Loopback and the listening address are always allowed.',
     ),
-    allowedOrigins: setting(
-      list,
+    corsOrigin: setting(
+      originList,
       [],
-      'Origins of other websites that may call /v1 and /mcp, for example https://app.example.org.',
+      "Origins of other websites whose pages may call the server; the server's own pages always can.",
     ),
     trustedProxies: setting(
       list,

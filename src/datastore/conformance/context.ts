@@ -24,6 +24,8 @@ export interface ConformanceTarget {
    * Writes a document in the seed's layout as another program would; left out if no other program can write.
    */
   putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
+  /** Fewer documents and writers, for a database that takes milliseconds for each. Default: full. */
+  size?: 'small' | 'full';
   /** Stops the database and starts it again. */
   outage?: { stop(): Promise<void>; start(): Promise<void> };
 }

@@ -32,6 +32,7 @@ export function mergeDocument(
     valueJson: write.valueJson,
     metadata,
     createdByAgent: existing === undefined ? write.agent : existing.createdByAgent,
+    updatedByAgent: write.agent,
     lastAccessedByAgent: write.agent ?? existing?.lastAccessedByAgent ?? null,
     accessCount: existing?.accessCount ?? 0,
     createdAt: existing?.createdAt ?? now,

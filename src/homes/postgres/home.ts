@@ -321,7 +321,7 @@ export class PostgresHome implements Home {
     this.#sweeps.start();
   }
 
-  /** The ports are closed by their services. */
+  /** The ports are closed before, by `openStoa` and by their services. */
   async close(): Promise<void> {
     await this.#sweeps.close();
     await this.#commit?.close();

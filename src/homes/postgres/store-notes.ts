@@ -1,6 +1,6 @@
 /** What PostgreSQL keeps for a store of documents beside it: the feed, answers under a key, and leases. */
 import type { Caller } from '../../core/caller.js';
-import type { Change } from '../../core/change.js';
+import { type Change, byAgent } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { StoreNotes } from '../../datastore/document-store/documents.js';
 import type { PostgresSql } from './database/connection.js';
@@ -40,7 +40,7 @@ export class PostgresStoreNotes implements StoreNotes {
     kept: { readonly idempotency: Idempotency; readonly results: readonly unknown[] } | null,
   ): Promise<void> {
     await this.#writer.transact(async (work) => {
-      work.announce(...changes);
+      work.announce(...changes.map((change) => byAgent(change, caller.agent)));
       if (kept !== null) await endAnswer(work, caller, kept.idempotency, kept.results);
     });
   }

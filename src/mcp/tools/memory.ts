@@ -86,6 +86,7 @@ const recall = defineTool({
         version: z.int(),
         updatedAt: z.string(),
         createdByAgent: z.string().nullable(),
+        updatedByAgent: z.string().nullable(),
         expiresAt: z.string().nullable(),
         metadata: record,
       }),
@@ -172,8 +173,17 @@ type DocumentRecord = Parameters<typeof toDocument>[0];
 
 /** The fields of a document that an agent uses; the others would only fill its context. */
 function documentItem(entry: DocumentRecord) {
-  const { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata } = toDocument(entry);
-  return { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata };
+  const {
+    key: name,
+    value,
+    version,
+    updatedAt,
+    createdByAgent,
+    updatedByAgent,
+    expiresAt,
+    metadata,
+  } = toDocument(entry);
+  return { key: name, value, version, updatedAt, createdByAgent, updatedByAgent, expiresAt, metadata };
 }
 
 function tooMuch(limits: Limits, fitting: readonly string[]): StoaError {

@@ -88,8 +88,12 @@ const waysTo: Record<AgentState, AgentState[]> = {
 };
 
 /** A new agent of Alice's in that state. */
-export async function agentIn({ registry }: RegistryBench, status: AgentState): Promise<AgentAnswer> {
-  let agent = await registry.createAgent(alice, { name: `agent-${status}` });
+export async function agentIn(
+  { registry }: RegistryBench,
+  status: AgentState,
+  name = `agent-${status}`,
+): Promise<AgentAnswer> {
+  let agent = await registry.createAgent(alice, { name });
   for (const step of waysTo[status]) agent = await registry.updateAgentStatus(alice, agent.agent_id, step);
   return agent;
 }

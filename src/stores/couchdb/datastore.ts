@@ -243,7 +243,11 @@ export class CouchDataStore implements DocumentStore {
       for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
       await this.#agents.seen(
         scope,
-        own.flatMap(({ createdByAgent, lastAccessedByAgent }) => [createdByAgent, lastAccessedByAgent]),
+        own.flatMap(({ createdByAgent, updatedByAgent, lastAccessedByAgent }) => [
+          createdByAgent,
+          updatedByAgent,
+          lastAccessedByAgent,
+        ]),
       );
     }
   }

@@ -44,7 +44,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     app = createApp(stoa, {
       host: config.host,
       allowedHosts: config.allowedHosts,
-      allowedOrigins: config.allowedOrigins,
+      corsOrigin: config.corsOrigin,
       trustedProxies: config.trustedProxies,
       logger,
       log,

@@ -193,7 +193,7 @@ export class DataVerbs {
       record,
       isCounted,
     );
-    for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
+    for (const agent of [record.createdByAgent, record.updatedByAgent, record.lastAccessedByAgent])
       if (agent !== null) this.#noteAgent(tx, scope, agent);
     tx.change(documentImported(scope, record.key, record.version));
   }

@@ -2,6 +2,7 @@
  * Sets that do not need to read the document first. Sets that arrive at the same time share one statement and
  * one row of the feed.
  */
+import { byAgent } from '../../../core/change.js';
 import { documentSet } from '../../../datastore/changes.js';
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import { documentId } from '../../../datastore/documents/document-id.js';
@@ -99,7 +100,7 @@ export class PlainSets {
       now,
       write.expiresAt ?? null,
       // The statement fills in the version.
-      JSON.stringify(documentSet(scope, write.key, 0)),
+      JSON.stringify(byAgent(documentSet(scope, write.key, 0), write.agent)),
       ...(hasTokens ? [tokenId] : []),
     ]);
     const rows = await withoutDeadlock(() =>

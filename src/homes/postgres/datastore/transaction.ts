@@ -51,10 +51,7 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
     return record !== undefined && isLive(record, at) ? record : undefined;
   };
   const writes = isBatch ? input.sets : [input.decide(current(input.key))];
-  const merged = writes.map((write) => ({
-    write,
-    record: mergeDocument(scope, current(write.key), write, at, limits),
-  }));
+  const merged = writes.map((write) => mergeDocument(scope, current(write.key), write, at, limits));
   const removals = isBatch ? input.deletes : [];
   for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
   if (hasQuota(limits))
@@ -62,7 +59,7 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
       tx,
       scope,
       locked,
-      merged.map(({ record }) => record),
+      merged,
       removals.map(({ key }) => key),
       limits,
     );
@@ -82,10 +79,10 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
   if (statement !== undefined) work.send(...statement);
   const deletes = removals.map(({ key }) => current(key) !== undefined);
   work.announce(
-    ...merged.map(({ record }) => documentSet(scope, record.key, record.version)),
+    ...merged.map(({ key, version }) => documentSet(scope, key, version)),
     ...removals.flatMap(({ key }, index) => (deletes[index] === true ? [documentDeleted(scope, key)] : [])),
   );
-  return { sets: merged.map(({ record }) => resultOf(record)), deletes };
+  return { sets: merged.map(resultOf), deletes };
 }
 
 /** A locked document and the physical location of its row. */
@@ -145,24 +142,17 @@ function deleteRows(work: Work, ctids: readonly string[]): void {
     work.send('DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [ctids]);
 }
 
-/** A merged record and the agent that writes it. */
-interface Merged {
-  readonly record: DocumentRecord;
-  readonly write: { readonly agent: string | null };
-}
-
 /**
  * The statement fails as a conflict, and the write runs again, if another transaction created a row in
  * between.
  */
-function putRecords(work: Work, merged: readonly Merged[]): void {
-  if (merged.length === 0) return;
-  const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));
-  const insert = insertStatement(merged.length, 'WHERE d.version = excluded.version - 1');
+function putRecords(work: Work, records: readonly DocumentRecord[]): void {
+  if (records.length === 0) return;
+  const insert = insertStatement(records.length, 'WHERE d.version = excluded.version - 1');
   work.send(
-    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length})
+    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${records.length})
       FROM written`,
-    parameters,
+    records.flatMap(documentParameters),
   );
 }
 
@@ -191,17 +181,13 @@ export async function restoreDocuments(
   }
   for (let start = 0; start < ordered.length; start += restoreRowsMax) {
     const rows = ordered.slice(start, start + restoreRowsMax);
-    await query(
-      tx,
-      insertStatement(rows.length, ''),
-      rows.flatMap((record) => documentParameters(record, null)),
-    );
+    await query(tx, insertStatement(rows.length, ''), rows.flatMap(documentParameters));
   }
   for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
   await recordAgents(
     tx,
-    ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
-      [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
+    ordered.flatMap(({ userId: user, namespace, createdByAgent, updatedByAgent, lastAccessedByAgent }) =>
+      [createdByAgent, updatedByAgent, lastAccessedByAgent].flatMap((agent) =>
         agent === null ? [] : [{ scope: { user, namespace }, agent }],
       ),
     ),

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import type { Caller } from '../../../core/caller.js';
-import type { Change } from '../../../core/change.js';
+import { type Change, byAgent } from '../../../core/change.js';
 import type { Idempotency } from '../../../core/idempotency.js';
 import { type Parameter, query } from '../database/connection.js';
 import type { DatabaseClock } from '../database/database-clock.js';
@@ -146,7 +146,8 @@ export class Work {
 
   /** Announces changes in the feed. All changes of a write are one commit there. */
   announce(...changes: readonly Change[]): void {
-    this.#changes.push(...changes);
+    const agent = this.#caller?.agent ?? null;
+    this.#changes.push(...changes.map((change) => byAgent(change, agent)));
   }
 
   /** Adds statements that run after all steps, right before the commit. */
