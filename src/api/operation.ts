@@ -30,7 +30,7 @@ export interface Operation {
   principals?: readonly Principal[];
   /** Creates a record, and takes `Idempotency-Key`. */
   creates?: true;
-  /** Changes an existing record, and takes `Idempotency-Key`. */
+  /** Takes `Idempotency-Key`, although it does not create a record under /v1. */
   takesKey?: true;
   /**
    * The record has a `version`: the answer has `ETag`, and the request takes `If-Match` and `If-None-Match`.

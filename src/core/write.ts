@@ -28,6 +28,8 @@ export interface WriteRequest {
   readonly caller: Caller;
   /** The answer is stored in the same transaction. A repeat gets it without running a step. */
   readonly idempotency?: Idempotency | null | undefined;
+  /** Whether the results are an answer to store. The default is true. */
+  readonly isAnswer?: ((results: readonly unknown[]) => boolean) | undefined;
   /** Steps that must succeed before the first step runs. */
   readonly checks?: readonly Step<void>[] | undefined;
   /** Receives an error and the part of the write that threw it. Database faults are not passed to it. */

@@ -3,6 +3,7 @@
  * directory, or PostgreSQL with Redis.
  */
 import type { CommitHome } from '../commit/home.js';
+import type { RequestRates } from '../core/request-rates.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
 import type { DataPort } from '../datastore/port.js';
@@ -63,6 +64,8 @@ export interface Home {
   readonly messaging: MessagingPort;
   readonly feed: Feed;
   readonly mcpSessions: McpSessionStore;
+  /** Requests per minute of each caller (`requestsPerMinuteMax`). */
+  readonly requestRates: RequestRates;
   readonly secrets: Secrets;
   readonly operations: OperationsPort;
   /** For a store of documents beside this home. */

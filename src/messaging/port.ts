@@ -88,7 +88,7 @@ export interface Delivery {
   message: NewMessage | NewDirectMessage;
 }
 
-/** The id and time of a delivery in its room or inbox. */
+/** The id and time of a message in its room or inbox. */
 export interface Delivered {
   id: string;
   tsMs: number;
@@ -159,6 +159,8 @@ export interface HealthCheck {
   status: 'pass' | 'fail';
   latencyMs?: number;
   message?: string;
+  /** It answers reads and refuses writes. */
+  readOnly?: boolean;
 }
 
 /** Fields that are left out stay unchanged. */
@@ -209,7 +211,7 @@ export interface MessagingPort {
    * Throws for an unknown room or parent, for more bytes than the agent has left, and for a room whose time
    * is too far ahead.
    */
-  post(message: NewMessage, basis?: MessageBasis): Step<Message>;
+  post(message: NewMessage, basis?: MessageBasis): Step<Delivered>;
   messages(roomId: string, span: Span): Promise<Page<Message>>;
   message(roomId: string, messageId: string): Promise<Message | undefined>;
   /**
@@ -223,7 +225,7 @@ export interface MessagingPort {
   /** Grows whenever the room's messages change. Undefined if the backend cannot know. */
   roomRevision(roomId: string): number | undefined;
 
-  send(message: NewDirectMessage, basis?: MessageBasis): Step<DirectMessage>;
+  send(message: NewDirectMessage, basis?: MessageBasis): Step<Delivered>;
   inbox(agentId: string, span: Span): Promise<Page<DirectMessage>>;
   /** Messages that are not acknowledged yet, oldest first. */
   pending(agentId: string, afterMs: number, limit: number): Promise<Page<DirectMessage>>;

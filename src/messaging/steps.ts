@@ -3,15 +3,16 @@
  * become steps of the home.
  */
 import { type Caller, operatorCaller } from '../core/caller.js';
+import type { Idempotency } from '../core/idempotency.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
 import { decodePublicKey, decodeSignature, rotationText, verifySignature } from '../identity/signatures.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { SignatureCheck, SignedRequest } from './identities/authentication.js';
 import type { Authors } from './identities/authors.js';
 import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './messages/drafts.js';
-import type { DirectMessage, Identity, Message, Room } from './model.js';
+import type { Identity, Room } from './model.js';
 import { agentNameOf, isEmail, roomNameOf } from './names.js';
-import type { MessagingPort } from './port.js';
+import type { Delivered, MessagingPort } from './port.js';
 import { type CheckedSignature, proofOf } from './identities/proof.js';
 import { refuse } from './refusals.js';
 import type { RoomDoors } from './rooms/doors.js';
@@ -42,6 +43,11 @@ export interface ProfileChange {
 }
 
 type Signature = CheckedSignature | null;
+
+/** The answer to a post. It is small, because it is stored under an Idempotency-Key. */
+export interface Posted extends Delivered {
+  roomId: string;
+}
 
 /** The answer of a commit for a message; `room` only for a message in a room. */
 export interface CommittedMessage {
@@ -151,10 +157,10 @@ export class MessagingSteps {
     place: RoomPlace,
     read: () => RoomText,
     signature: Signature,
-  ): Promise<Step<Message>> {
+  ): Promise<Step<Posted>> {
     const { port, drafts } = this.#options;
     const { message, basis } = await drafts.toRoom(caller, place, read, { caller, signature });
-    return port.post(message, basis);
+    return port.post(message, basis).map(({ id, tsMs }) => ({ id, tsMs, roomId: message.roomId }));
   }
 
   /** The room's key is not needed: the author of a message may always delete it. */
@@ -179,10 +185,10 @@ export class MessagingSteps {
     recipient: string,
     { body }: { body: string },
     signature: Signature,
-  ): Promise<Step<DirectMessage>> {
+  ): Promise<Step<Delivered>> {
     const { port, drafts } = this.#options;
     const { message, basis } = await drafts.toAgent(recipient, body, { caller, signature });
-    return port.send(message, basis);
+    return port.send(message, basis).map(({ id, tsMs }) => ({ id, tsMs }));
   }
 
   async acknowledge(caller: Caller | null, ids: readonly string[]): Promise<Step<number>> {
@@ -200,7 +206,7 @@ export class MessagingSteps {
     const { message, basis, nonce } = await this.prepareMessage(caller, operation);
     const step: Step<CommittedMessage> =
       'roomId' in message
-        ? port.post(message, basis).map(({ id, tsMs, roomId }) => ({ id, ts: tsMs, room: roomId }))
+        ? port.post(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs, room: message.roomId }))
         : port.send(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs }));
     return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
   }
@@ -233,8 +239,9 @@ export function writePrepared<Result>(
   writer: Writer,
   caller: Caller | null,
   prepare: () => Step<Result> | Promise<Step<Result>>,
+  idempotency: Idempotency | null = null,
 ): Promise<Result> {
   return prepareAndWrite(async () =>
-    writeOne(writer, { caller: caller ?? operatorCaller() }, await prepare()),
+    writeOne(writer, { caller: caller ?? operatorCaller(), idempotency }, await prepare()),
   );
 }

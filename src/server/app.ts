@@ -244,7 +244,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     ],
     hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts),
     origins,
-    rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
+    rateLimit:
+      requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax, stoa.home.requestRates) : undefined,
     lastSeen: new LastSeen(stoa),
     writer,
     endOfTurn: new EndOfTurn(),

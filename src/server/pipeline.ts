@@ -96,6 +96,7 @@ class RoutePipeline {
   readonly #takesConditions: boolean;
   /** Precondition headers that this route refuses: ignoring a precondition would be worse. */
   readonly #refusedConditions: readonly string[];
+  readonly #keySupport: 'taken' | 'ignored' | 'refused';
   readonly #shared: SharedHeaders;
   /** Whether a step before the handler sets headers of the answer. */
   readonly #setsHeaders: boolean;
@@ -111,13 +112,14 @@ class RoutePipeline {
     this.#isOpen = principals.includes('anyone');
     this.#isGuarded = isGuarded(route.path);
     this.#isBlockable = this.#isGuarded && route.path !== '/v1/blocks';
-    this.#rateLimit = !isForAnyoneAlone && route.path.startsWith('/v1') ? services.rateLimit : undefined;
+    this.#rateLimit = !isForAnyoneAlone && this.#isGuarded ? services.rateLimit : undefined;
     this.#hasPlainParams = plainParamsOf(route.params);
     this.#takesConditions = route.versioned && route.writes && !route.creates;
     this.#refusedConditions =
       this.#isGuarded && route.method !== 'GET' && !this.#takesConditions
         ? unsupportedPreconditions(route)
         : [];
+    this.#keySupport = keySupportOf(route);
     this.#shared = this.#isGuarded ? apiHeaders : serverHeaders;
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
@@ -203,11 +205,15 @@ class RoutePipeline {
       : this.#admit(request, reply, caller);
   }
 
-  /** Whether this caller may use the route. The service decides what the caller may read there. */
   #admit(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void | Promise<void> {
-    const { principals, writes } = this.#route;
     request.caller = caller;
-    this.#rateLimit?.take(request, reply, caller);
+    const counted = this.#rateLimit?.take(request, reply, caller);
+    return counted instanceof Promise ? counted.then(() => this.#allow(caller)) : this.#allow(caller);
+  }
+
+  /** Whether this caller may use the route. The service decides what the caller may read there. */
+  #allow(caller: Caller | null): void | Promise<void> {
+    const { principals, writes } = this.#route;
     if (caller === null) return undefined;
     this.#services.lastSeen.saw(caller);
     if (!this.#isOpen && !principals.includes(caller.kind)) {
@@ -266,6 +272,10 @@ class RoutePipeline {
         { fix: `Remove the ${name} header, or write one record at a time.` },
       );
     }
+    if (this.#keySupport === 'refused' && request.headers['idempotency-key'] !== undefined)
+      throw new StoaError('invalid_request', 'This route does not support Idempotency-Key.', {
+        fix: 'Remove the header. If an answer is lost, read the record before you send the request again.',
+      });
     return {
       stoa,
       streams,
@@ -275,8 +285,7 @@ class RoutePipeline {
       headers,
       body,
       rawBody,
-      idempotency:
-        route.creates || route.takesKey ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
+      idempotency: this.#keySupport === 'taken' ? idempotencyOf(request, caller, rawBody, stoa.limits) : null,
       ifVersion: conditions.ifVersion,
       ifExists: conditions.ifExists,
       request,
@@ -340,6 +349,12 @@ class RoutePipeline {
 /** A route that creates a record always means "it must not exist yet", so it may have If-None-Match. */
 function unsupportedPreconditions({ creates, versioned }: Route): readonly string[] {
   return creates && versioned ? ['If-Match'] : ['If-Match', 'If-None-Match'];
+}
+
+/** A key is ignored only where a repeat does no harm. */
+function keySupportOf({ creates, takesKey, method, writes, repeatable }: Route) {
+  if (creates || takesKey) return 'taken';
+  return method === 'POST' && writes && !repeatable ? 'refused' : 'ignored';
 }
 
 export function refuseWhileStopping({ isStopping }: Pick<PipelineServices, 'isStopping'>): void {

@@ -130,6 +130,7 @@ export interface Route {
   readonly principals: readonly Principal[];
   readonly creates: boolean;
   readonly takesKey: boolean;
+  readonly repeatable: boolean;
   readonly versioned: boolean;
   readonly writes: boolean;
   readonly ofItself: boolean;
@@ -196,6 +197,7 @@ function routeOf(
     principals: row.principals ?? authenticated,
     creates: row.creates === true,
     takesKey: row.takesKey === true,
+    repeatable: row.repeatable === true,
     versioned: row.versioned === true,
     writes: row.writes ?? row.method !== 'GET',
     ofItself: row.ofItself === true,

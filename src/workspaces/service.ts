@@ -33,6 +33,11 @@ export interface CreateOptions {
   idempotency?: Idempotency | null | undefined;
 }
 
+export interface ClaimOptions extends CreateOptions {
+  /** Ends the wait: the caller is gone. */
+  signal?: AbortSignal | undefined;
+}
+
 type Unchecked = unknown;
 
 export class WorkspacesService {
@@ -253,12 +258,13 @@ export class WorkspacesService {
     caller: Caller,
     projectId: string,
     body: Unchecked = {},
-    signal?: AbortSignal,
+    { signal, idempotency = null }: ClaimOptions = {},
   ): Promise<Claim | null> {
     const { step, waitMs } = this.steps.claimTask(caller, projectId, body);
     if (signal?.aborted === true) return null;
     const wait = { waiters: this.port.waiters, projectId: checkId('project', projectId), waitMs, signal };
-    return claimOrWait(wait, () => this.#write(caller, step));
+    const request = { caller, idempotency, isAnswer: hasClaim };
+    return claimOrWait(wait, () => writeOne(this.#writer, request, step));
   }
 
   async heartbeatTask(caller: Caller, id: string, body: Unchecked): Promise<Heartbeat> {
@@ -317,4 +323,9 @@ export class WorkspacesService {
 
 function mapItems<T>(listed: Listed<T>, map: (item: T) => T): Listed<T> {
   return { items: listed.items.map(map), next: listed.next };
+}
+
+/** Only a claimed task is stored under an Idempotency-Key: a repeat after "none" looks again. */
+function hasClaim([outcome]: readonly unknown[]): boolean {
+  return typeof outcome !== 'string';
 }

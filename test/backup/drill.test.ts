@@ -211,31 +211,30 @@ class Load {
   }
 
   async #post(user: string, step: number): Promise<void> {
-    const { rooms } = this.#stoa.messaging;
-    const room = this.places.rooms[step % this.places.rooms.length] as string;
-    const text = { body: `said ${step}`, pid: '' };
-    const message = await rooms.post(operatorCaller(user), { room }, () => text, null);
-    this.#model.add('message', `${message.roomId}/${message.id}`, null, message);
+    await this.#say(user, this.places.rooms[step % this.places.rooms.length] as string, `said ${step}`);
   }
 
   async #unsay(user: string, step: number): Promise<void> {
-    const { rooms } = this.#stoa.messaging;
     const room = this.places.rooms[0] as string;
-    const text = { body: `unsaid ${step}`, pid: '' };
-    const message = await rooms.post(operatorCaller(user), { room }, () => text, null);
-    this.#model.add('message', `${message.roomId}/${message.id}`, null, message);
-    await rooms.remove(operatorCaller(user), room, message.id);
+    const id = await this.#say(user, room, `unsaid ${step}`);
+    await this.#stoa.messaging.rooms.remove(operatorCaller(user), room, id);
+  }
+
+  async #say(user: string, room: string, body: string): Promise<string> {
+    const { rooms, port } = this.#stoa.messaging;
+    const { id } = await rooms.post(operatorCaller(user), { room }, () => ({ body, pid: '' }), null);
+    this.#model.add('message', `${room}/${id}`, null, await port.message(room, id));
+    return id;
   }
 
   async #send(user: string, step: number): Promise<void> {
     const to = this.places.inboxes[(step * 7) % this.places.inboxes.length] as string;
-    const message = await this.#stoa.messaging.direct.send(
-      operatorCaller(user),
-      to,
-      { body: `whispered ${step}` },
-      null,
-    );
-    this.#model.add('direct', message.id, null, contentOf(message));
+    const { direct, port } = this.#stoa.messaging;
+    const { id } = await direct.send(operatorCaller(user), to, { body: `whispered ${step}` }, null);
+    const { items } = await port.inbox(to, { beforeMs: null, limit: 100 });
+    const message = items.find((one) => one.id === id);
+    if (message === undefined) throw new Error(`The direct message ${id} is not in its inbox.`);
+    this.#model.add('direct', id, null, contentOf(message));
   }
 
   async #acknowledge(user: string): Promise<void> {

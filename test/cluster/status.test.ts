@@ -148,10 +148,19 @@ it('is ready but degraded without Redis, and alive all the time', async () => {
       expect(answer.status, await answer.text()).toBe(200);
     }
     expect((await status()).servers).toHaveLength(2);
+    const answer = await fetch(`${urls[1]}/v1/commit`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ operations: [{ op: 'room.post', room: 'global', body: 'kept' }] }),
+    });
+    expect(await answer.json()).toMatchObject({ ok: true, results: [{ queued: true }] });
+    expect((await status()).outbox.waiting).toBe(1);
   } finally {
     await redis.resume();
   }
   await vi.waitFor(async () => expect(await probe('/readyz')).toEqual([200, { status: 'ok' }]), patience);
+  await vi.waitFor(async () => expect((await status()).outbox.waiting).toBe(0), patience);
+  expect(await probe('/room/global')).toMatchObject([200, { messages: [{ body: 'kept' }] }]);
 });
 
 it('is not ready without PostgreSQL, and alive all the time', async () => {

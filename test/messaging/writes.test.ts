@@ -81,7 +81,8 @@ it('gives ten repeats under one Idempotency-Key at once one message and one answ
 it.each([1, 4])('undoes the whole write when one step is refused, with %i shard(s)', async (shards) => {
   const { messaging, data } = await open({ shards });
   const { steps, writer, port } = messaging;
-  const { from } = await messaging.rooms.post(ada, ...saying('before'));
+  const { id, roomId } = await messaging.rooms.post(ada, ...saying('before'));
+  const from = (await port.message(roomId, id))?.from ?? '';
   const bytesBefore = await port.bytesLeft(from);
   let acted = false;
   const posting = (await steps.post(ada, ...saying('taken back'))).after(() => (acted = true));

@@ -33,15 +33,14 @@ async function open(): Promise<Stoa> {
 }
 
 async function post(stoa: Stoa, agent: string): Promise<string> {
-  const { rooms } = stoa.messaging;
-  return (
-    await rooms.post(
-      operatorCaller('ada', agent),
-      { room: globalRoomId },
-      () => ({ body: 'x', pid: '' }),
-      null,
-    )
-  ).from;
+  const { rooms, port } = stoa.messaging;
+  const { id } = await rooms.post(
+    operatorCaller('ada', agent),
+    { room: globalRoomId },
+    () => ({ body: 'x', pid: '' }),
+    null,
+  );
+  return (await port.message(globalRoomId, id))?.from ?? '';
 }
 
 /** With which key each identity that the server keeps is encrypted. */

@@ -18,7 +18,7 @@ export const rooms = {
     principals: anyone,
     ...raw,
   },
-  create: { method: 'POST', path: '/room', summary: 'Create a room', ...written },
+  create: { method: 'POST', path: '/room', summary: 'Create a room', takesKey: true, ...written },
   read: {
     method: 'GET',
     path: '/room/{room}',
@@ -27,7 +27,14 @@ export const rooms = {
     ...withKey,
     ...raw,
   },
-  post: { method: 'POST', path: '/room/{room}', summary: 'Post a message', ...withKey, ...written },
+  post: {
+    method: 'POST',
+    path: '/room/{room}',
+    summary: 'Post a message',
+    takesKey: true,
+    ...withKey,
+    ...written,
+  },
   getMessage: {
     method: 'GET',
     path: '/room/{room}/{message}',
@@ -104,6 +111,7 @@ export const direct = {
     method: 'POST',
     path: '/dm/{to}',
     summary: 'Send a direct message; the body is opaque to the server',
+    takesKey: true,
     ...written,
   },
   stream: {

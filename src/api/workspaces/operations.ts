@@ -131,6 +131,7 @@ export const tasks = {
     method: 'POST',
     path: '/v1/projects/{project_id}/tasks/claim',
     summary: 'Claim the first ready task; 204 if none is ready within `wait` seconds',
+    takesKey: true,
   },
   get: { method: 'GET', path: '/v1/tasks/{task_id}', summary: 'Get a task', versioned: true },
   update: {

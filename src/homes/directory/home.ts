@@ -1,5 +1,6 @@
 /** A data directory as the home of one Stoa. */
 import type { CommitHome } from '../../commit/home.js';
+import { OwnRequestRates } from '../../core/request-rates.js';
 import type { EngineName, StoreConfig } from '../../core/settings/store-config.js';
 import { MemoryMcpSessions } from '../../identity/mcp-sessions/memory.js';
 import { ensureOperatorToken } from '../../identity/operator-token.js';
@@ -104,6 +105,7 @@ export class DirectoryHome implements Home {
   readonly move: HomeMove;
   readonly storeNotes: DirectoryStoreNotes;
   readonly mcpSessions: MemoryMcpSessions;
+  readonly requestRates: OwnRequestRates;
   readonly operatorToken: string;
   readonly operatorTokenHash: string;
   readonly syncWrites: boolean;
@@ -116,6 +118,7 @@ export class DirectoryHome implements Home {
     this.registry = parts.registry;
     this.workspaces = parts.workspaces;
     this.messaging = parts.messaging;
+    this.requestRates = new OwnRequestRates(limits.requestsPerMinuteMax);
     this.secrets = parts.secrets;
     this.operatorToken = parts.operatorToken;
     this.operatorTokenHash = hashToken(parts.operatorToken);

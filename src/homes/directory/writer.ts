@@ -67,7 +67,7 @@ export class DirectoryWriter implements Writer {
     own: Store,
     tx: Transaction,
     root: Transaction,
-    { caller, idempotency, onRefused }: WriteRequest,
+    { caller, idempotency, isAnswer, onRefused }: WriteRequest,
     { checks, steps }: Parts,
   ): unknown[] {
     tx.agent = root.agent = caller.agent;
@@ -84,7 +84,7 @@ export class DirectoryWriter implements Writer {
       });
     runPart('check', checks);
     const results = runPart('step', steps);
-    if (idempotency !== null && idempotency !== undefined)
+    if (idempotency !== null && idempotency !== undefined && isAnswer?.(results) !== false)
       keepAnswer(tx, userKey(caller.user), idempotency, results, this.#kernel.limits);
     return results;
   }

@@ -1,6 +1,7 @@
 /** PostgreSQL with Redis beside it as the home of one Stoa, shared by any number of servers. */
 import type { CommitHome } from '../../commit/home.js';
 import { StoaError } from '../../core/errors.js';
+import type { RequestRates } from '../../core/request-rates.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
@@ -77,7 +78,11 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     if (!isMoveRead) await noteKeys(sql, ring);
     const { secrets, servers } = openSharedSecrets(base, ring, onError);
     const credentials =
-      options.move === undefined ? await operatorCredentials(sql, options.operatorToken) : noCredentials();
+      options.move === undefined
+        ? await operatorCredentials(sql, options.operatorToken, (warning) =>
+            onError(warning, 'the token of the operator was replaced'),
+          )
+        : noCredentials();
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
     const identity = await openPostgresIdentity({
@@ -218,6 +223,7 @@ export class PostgresHome implements Home {
   readonly move: HomeMove;
   readonly storeNotes: PostgresStoreNotes;
   readonly mcpSessions: PostgresMcpSessions;
+  readonly requestRates: RequestRates;
   readonly operatorToken: string | null;
   readonly operatorTokenHash: string;
   readonly syncWrites = true;
@@ -241,6 +247,7 @@ export class PostgresHome implements Home {
     this.data = parts.data;
     this.workspaces = parts.workspaces;
     this.messaging = parts.messaging;
+    this.requestRates = parts.messaging.requestRates;
     this.secrets = parts.secrets;
     this.operatorToken = parts.credentials.token;
     this.operatorTokenHash = parts.credentials.hash;

@@ -29,7 +29,7 @@ export interface PostgresOperationsOptions {
 /** The schemas of a Stoa, and its tables in the schema of the connection, where the seeds have theirs. */
 const ownTables = `n.nspname IN ('cluster', 'feed', 'messaging', 'registry', 'workspaces')
   OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'agent_data_store',
-    'agent_data_store_agents', 'agent_data_store_counts', 'kept_answers', 'commit_outbox', 'sweep_turns',
+    'agent_data_store_agents', 'agent_data_store_counts', 'kept_answers', 'commit_outbox', 'commit_bytes', 'sweep_turns',
     'stoa_migrations'))`;
 
 export class PostgresOperations implements OperationsPort {
@@ -60,8 +60,9 @@ export class PostgresOperations implements OperationsPort {
   async readiness(): Promise<Readiness> {
     const checks = await this.#options.health();
     const failed = Object.keys(checks).filter((name) => checks[name]?.status === 'fail');
+    const refused = checks['postgres']?.readOnly === true ? 'stopped' : 'unavailable';
     return {
-      writes: failed.includes('postgres') ? 'unavailable' : 'ok',
+      writes: failed.includes('postgres') ? refused : 'ok',
       degraded: failed.filter((name) => name !== 'postgres'),
     };
   }

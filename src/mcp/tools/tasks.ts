@@ -113,7 +113,7 @@ const work = defineTool({
         caller,
         id,
         given({ wait: input.wait_seconds, lease_seconds: input.lease_seconds }),
-        signal,
+        { signal },
       );
       return claim === null
         ? { task: null }

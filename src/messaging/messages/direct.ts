@@ -3,11 +3,12 @@
  * acknowledged.
  */
 import type { Caller } from '../../core/caller.js';
+import type { Idempotency } from '../../core/idempotency.js';
 import type { Writer } from '../../core/write.js';
 import type { Authors, NamedAgent } from '../identities/authors.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from '../model.js';
-import type { MessagingPort, Page, Span } from '../port.js';
+import type { Delivered, MessagingPort, Page, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { type MessagingSteps, writePrepared } from '../steps.js';
 
@@ -31,9 +32,10 @@ export class DirectMessages {
     recipient: string,
     input: { body: string },
     signature: CheckedSignature | null,
-  ): Promise<DirectMessage> {
+    idempotency: Idempotency | null = null,
+  ): Promise<Delivered> {
     const { writer, steps } = this.#options;
-    return writePrepared(writer, caller, () => steps.send(caller, recipient, input, signature));
+    return writePrepared(writer, caller, () => steps.send(caller, recipient, input, signature), idempotency);
   }
 
   /** The identity whose inbox the caller reads. */

@@ -1,5 +1,6 @@
 /** Rooms: create, list, read, post and search. Private rooms need their key. */
 import type { Caller } from '../../core/caller.js';
+import type { Idempotency } from '../../core/idempotency.js';
 import type { Step, Writer } from '../../core/write.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { RoomPlace, RoomText } from '../messages/drafts.js';
@@ -9,7 +10,7 @@ import type { MessagePlace, MessagingPort, Page, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { refuse } from '../refusals.js';
 import type { RoomAccess, RoomDoors } from './doors.js';
-import { type MessagingSteps, writePrepared } from '../steps.js';
+import { type MessagingSteps, type Posted, writePrepared } from '../steps.js';
 import { queryWords } from '../messages/tokenizer.js';
 import { ulidTimeMs } from '../messages/ulid.js';
 import { canonicalRoomId } from '../identities/uuid.js';
@@ -57,8 +58,9 @@ export class Rooms {
     caller: Caller | null,
     input: { name: string; is_private: boolean; key: string },
     signature: CheckedSignature | null,
+    idempotency: Idempotency | null = null,
   ): Promise<Room> {
-    return this.#write(caller, (steps) => steps.createRoom(caller, input, signature));
+    return this.#write(caller, (steps) => steps.createRoom(caller, input, signature), idempotency);
   }
 
   /** The room, if the caller may enter it. The operator may enter every room. */
@@ -111,8 +113,9 @@ export class Rooms {
     place: RoomPlace,
     read: () => RoomText,
     signature: CheckedSignature | null,
-  ): Promise<Message> {
-    return this.#write(caller, (steps) => steps.post(caller, place, read, signature));
+    idempotency: Idempotency | null = null,
+  ): Promise<Posted> {
+    return this.#write(caller, (steps) => steps.post(caller, place, read, signature), idempotency);
   }
 
   remove(caller: Caller | null, roomId: string, messageId: string): Promise<void> {
@@ -155,8 +158,9 @@ export class Rooms {
   #write<Result>(
     caller: Caller | null,
     prepare: (steps: MessagingSteps) => Promise<Step<Result>>,
+    idempotency: Idempotency | null = null,
   ): Promise<Result> {
     const { writer, steps } = this.#options;
-    return writePrepared(writer, caller, () => prepare(steps));
+    return writePrepared(writer, caller, () => prepare(steps), idempotency);
   }
 }

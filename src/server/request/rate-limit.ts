@@ -1,41 +1,36 @@
-/** The optional limit of requests per minute on /v1 for each caller: a bucket that refills over time. */
+/** The optional limit of requests per minute on /v1 and /mcp for each caller, and its headers. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
+import { type RequestRate, type RequestRates, bucketRefillMs } from '../../core/request-rates.js';
 import { countedAddress, plainAddress } from '../../messaging/gate/addresses.js';
 
-interface Bucket {
-  /** Requests left, with fractions. */
-  left: number;
-  atMs: number;
-}
-
-const windowSeconds = 60;
+const windowSeconds = bucketRefillMs / 1_000;
 
 export class RateLimit {
   readonly #perMinute: number;
-  readonly #buckets = new Map<string, Bucket>();
-  #tidiedAtMs = 0;
+  readonly #rates: RequestRates;
 
-  constructor(perMinute: number) {
+  constructor(perMinute: number, rates: RequestRates) {
     this.#perMinute = perMinute;
+    this.#rates = rates;
   }
 
   /** Takes one request from the caller's bucket, and always sets the headers. */
-  take(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void {
-    const nowMs = Date.now();
-    const bucket = this.#bucketOf(
+  take(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): void | Promise<void> {
+    const rate = this.#rates.take(
       caller === null
         ? `ip ${countedAddress(plainAddress(request.ip))}`
         : `${caller.kind} ${caller.identity ?? caller.tokenId ?? caller.user}`,
-      nowMs,
     );
-    const refused = bucket.left < 1;
-    if (!refused) bucket.left -= 1;
-    const secondsToNext = Math.ceil(((1 - (bucket.left % 1)) / this.#perMinute) * windowSeconds);
+    return rate instanceof Promise ? rate.then((later) => this.#show(reply, later)) : this.#show(reply, rate);
+  }
+
+  #show(reply: FastifyReply, { allowed, left, nextInMs }: RequestRate): void {
+    const secondsToNext = Math.max(1, Math.ceil(nextInMs / 1_000));
     void reply.header('ratelimit-policy', `"default";q=${this.#perMinute};w=${windowSeconds}`);
-    void reply.header('ratelimit', `"default";r=${Math.floor(bucket.left)};t=${secondsToNext}`);
-    if (!refused) return;
+    void reply.header('ratelimit', `"default";r=${left};t=${secondsToNext}`);
+    if (allowed) return;
     void reply.header('retry-after', String(secondsToNext));
     throw new StoaError(
       'rate_limited',
@@ -45,27 +40,5 @@ export class RateLimit {
         details: { requestsPerMinuteMax: this.#perMinute },
       },
     );
-  }
-
-  #bucketOf(name: string, nowMs: number): Bucket {
-    this.#tidy(nowMs);
-    const found = this.#buckets.get(name);
-    if (found === undefined) {
-      const bucket = { left: this.#perMinute, atMs: nowMs };
-      this.#buckets.set(name, bucket);
-      return bucket;
-    }
-    const refilled = ((nowMs - found.atMs) / (windowSeconds * 1_000)) * this.#perMinute;
-    found.left = Math.min(this.#perMinute, found.left + Math.max(0, refilled));
-    found.atMs = nowMs;
-    return found;
-  }
-
-  /** A bucket that was not used for a window is full again, like a new one. */
-  #tidy(nowMs: number): void {
-    if (nowMs - this.#tidiedAtMs < windowSeconds * 1_000) return;
-    this.#tidiedAtMs = nowMs;
-    for (const [name, { atMs }] of this.#buckets)
-      if (nowMs - atMs > windowSeconds * 1_000) this.#buckets.delete(name);
   }
 }

@@ -254,7 +254,7 @@ export function claimTests(
     it('a cancelled waiting claim leaves the task to the next claim', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const gone = new AbortController();
-      const first = service.claimTask(ada, projectId, { wait: 30 }, gone.signal);
+      const first = service.claimTask(ada, projectId, { wait: 30 }, { signal: gone.signal });
       const second = service.claimTask(ada, projectId, { wait: 30 });
       gone.abort();
       expect(await first).toBeNull();
@@ -265,8 +265,25 @@ export function claimTests(
     it('a claim of a disconnected caller takes no task', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
-      expect(await service.claimTask(ada, projectId, { wait: 30 }, AbortSignal.abort())).toBeNull();
+      expect(
+        await service.claimTask(ada, projectId, { wait: 30 }, { signal: AbortSignal.abort() }),
+      ).toBeNull();
       expect((await service.claimTask(ada, projectId))?.task.id).toBe(task!.id);
+    });
+
+    it('are answered again under an Idempotency-Key, and "none" is not stored', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      const idempotency = { scope: 'ada', key: `claim ${projectId}`, fingerprint: 'f', seconds: 60 };
+      const claim = () => service.claimTask(ada, projectId, {}, { idempotency });
+      expect(await claim()).toBeNull();
+      await service.createTask(ada, sessionId, { command: 'one' });
+      await service.createTask(ada, sessionId, { command: 'two' });
+      const [first, ...repeats] = await Promise.all([claim(), claim(), claim()]);
+      expect(first).toMatchObject({ task: { command: 'one' } });
+      expect(repeats).toEqual([first, first]);
+      const waited = await service.claimTask(ada, projectId, { wait: 30 }, { idempotency });
+      expect(waited).toEqual(first);
+      expect(await service.claimTask(ada, projectId)).toMatchObject({ task: { command: 'two' } });
     });
 
     it('a signed agent can claim only in its own name', async () => {

@@ -132,7 +132,9 @@ export function writeTests(
     it('a claim that finds a task succeeds even if the queue of waiting claims is full', async () => {
       const full = await makePlace(service, ada);
       const gone = new AbortController();
-      const waiting = [1, 2].map(() => service.claimTask(ada, full.projectId, { wait: 30 }, gone.signal));
+      const waiting = [1, 2].map(() =>
+        service.claimTask(ada, full.projectId, { wait: 30 }, { signal: gone.signal }),
+      );
       await eventually(
         () => bench.port.waiters.size,
         (size) => size === 2,

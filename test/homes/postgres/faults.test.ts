@@ -60,8 +60,9 @@ type Outcome = 'accepted' | 'unknown' | 'refused';
 interface Load {
   /** What became of each write, by its name. */
   readonly outcomes: ReadonlyMap<string, Outcome>;
-  /** The codes of refusals. */
+  /** The codes and the sentences of refusals. */
   readonly codes: ReadonlySet<string>;
+  readonly sentences: ReadonlySet<string>;
 }
 
 /** Writes all the while; ends when writes are accepted again after the fault. */
@@ -71,6 +72,7 @@ async function during(
 ): Promise<Load> {
   const outcomes = new Map<string, Outcome>();
   const codes = new Set<string>();
+  const sentences = new Set<string>();
   const ended = new AbortController();
   const attempt = async (name: string): Promise<Outcome> => {
     try {
@@ -79,6 +81,7 @@ async function during(
     } catch (error) {
       if (!(error instanceof StoaError)) throw error;
       codes.add(error.code);
+      sentences.add(error.message);
       return error.code === unknown ? 'unknown' : 'refused';
     }
   };
@@ -91,7 +94,7 @@ async function during(
   });
   const accepted = (): number => [...outcomes.values()].filter((outcome) => outcome === 'accepted').length;
   await vi.waitFor(() => expect(accepted()).toBeGreaterThan(10), patience);
-  await fault({ outcomes, codes });
+  await fault({ outcomes, codes, sentences });
   await vi.waitFor(async () => {
     const name = randomUUID();
     const outcome = await attempt(name);
@@ -100,7 +103,7 @@ async function during(
   }, patience);
   ended.abort();
   await Promise.all(writers);
-  return { outcomes, codes };
+  return { outcomes, codes, sentences };
 }
 
 function increment(name: string): Promise<{ value: number }> {
@@ -195,6 +198,15 @@ describe('PostgreSQL', () => {
   });
 });
 
+/** What a caller reads; nothing of the driver's words. */
+const redisSentences = [
+  'Redis is not reachable.',
+  'Redis did not answer within 5 s. The outcome of the request is unknown.',
+  'The connection to Redis was lost. The outcome of the request is unknown.',
+  'Redis is starting or changing its nodes.',
+  'Redis is full: its maxmemory is used up. Nothing was stored.',
+];
+
 describe('Redis', () => {
   const faults: Record<string, { act: (load: Load) => Promise<unknown>; code: string }> = {
     'is restarted': {
@@ -228,7 +240,7 @@ describe('Redis', () => {
     async (name) => {
       const fault = faults[name];
       let kept = 0;
-      const { outcomes, codes } = await during(async (load) => {
+      const { outcomes, codes, sentences } = await during(async (load) => {
         const acting = fault?.act(load);
         await sleep(300);
         await stoa.data.set(ada, 'n', 'meanwhile', (kept += 1));
@@ -236,6 +248,7 @@ describe('Redis', () => {
       }, post);
       expect(await stoa.data.get(ada, 'n', 'meanwhile')).toBe(1);
       expect([...codes]).toEqual([fault?.code]);
+      for (const sentence of sentences) expect(redisSentences).toContain(sentence);
       const stands = await said();
       for (const [body, outcome] of outcomes) {
         if (outcome === 'accepted') expect(stands.get(body), body).toBe(1);

@@ -65,6 +65,18 @@ test('the same key on another path is 422', async () => {
   expect(sessions.status).toBe(422);
 });
 
+test('a route that would act twice refuses a key, and a route that is safe to repeat ignores it', async () => {
+  const headers = { 'idempotency-key': newKey() };
+  const { json } = await create(newKey(), 'restarted');
+  const ask = (verb: string) =>
+    running.ask('POST', `/v1/agents/${json.agent_id}/${verb}`, { as: running.alice, headers });
+  expect((await ask('start')).json).toMatchObject({
+    status: 400,
+    detail: 'This route does not support Idempotency-Key.',
+  });
+  expect((await ask('heartbeat')).status).toBe(200);
+});
+
 test('two users may use the same key', async () => {
   const key = newKey();
   const first = await create(key, 'mine');

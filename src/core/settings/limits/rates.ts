@@ -5,7 +5,7 @@ export const rateLimits = {
   requestsPerMinuteMax: {
     default: 0,
     setting: true,
-    about: 'Requests per minute to /v1 from one caller; 0 means no limit.',
+    about: 'Requests per minute to /v1 and /mcp from one caller, over all servers; 0 means no limit.',
   },
   addressRequestsPerMinuteMax: {
     default: 1_200,

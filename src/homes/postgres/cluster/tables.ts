@@ -43,7 +43,7 @@ const domains: readonly Domain[] = [
   },
   { name: 'workspaces', steps: workspacesMigrations.length, tables: 'the schema workspaces' },
   { name: 'messaging', steps: messagingMigrations.length, tables: 'the schema messaging' },
-  { name: 'commits', steps: commitMigrations.length, tables: 'the table commit_outbox' },
+  { name: 'commits', steps: commitMigrations.length, tables: 'the tables commit_outbox and commit_bytes' },
 ];
 
 /** The migration steps that this program knows, by domain. */

@@ -6,8 +6,10 @@ import type { OutboxFacts } from '../../../commit/service.js';
 import type { Caller } from '../../../core/caller.js';
 import { PostgresStep } from '../write/step.js';
 import type { PostgresBase } from '../base.js';
+import { StoaError } from '../../../core/errors.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import type { MessagingPort } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { MessagingService } from '../../../messaging/service.js';
 import { CommitOutbox, type DeliveryState, type QueuedMessage, destinationOf } from './outbox.js';
@@ -49,22 +51,28 @@ export class PostgresCommit implements CommitHome {
     this.#outbox.start();
   }
 
-  /** All messages of one author in the commit count together against the bytes that the author has left. */
+  /**
+   * What PostgreSQL decides is checked in the transaction: room, token, and the bytes that the author put into
+   * commits. What only Redis knows is asked for before. Without Redis, a message is refused only if it names a
+   * parent or is signed; its bytes then count among commits alone.
+   */
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep> {
     const { messaging } = this.#options;
-    const usedBytes = new Map<string, number>();
+    const bytesLeft = new BytesLeft(messaging.port);
     return async (operation) => {
       const { message, nonce } = await messaging.steps.prepareMessage(caller, operation);
       if ('roomId' in message) {
         const { roomId, parentId } = message;
         if (parentId !== null && (await messaging.port.message(roomId, parentId)) === undefined)
           throw refuse('parentUnknown');
-        const bytes = (usedBytes.get(message.from) ?? 0) + Buffer.byteLength(message.body);
-        if (bytes > (await messaging.port.bytesLeft(message.from))) throw refuse('byteRate');
-        usedBytes.set(message.from, bytes);
+        await bytesLeft.use(message.from, Buffer.byteLength(message.body));
       }
       const queued: QueuedMessage = { delivery: randomUUID(), message };
-      const step = new PostgresStep([{ table: 'rooms', key: destinationOf(message) }], async (work) => {
+      const locks = [
+        { table: 'rooms', key: destinationOf(message) },
+        { table: 'agents', key: message.from },
+      ] as const;
+      const step = new PostgresStep(locks, async (work) => {
         await this.#outbox.add(work.sql, caller.user, queued);
         return queuedAnswer(queued);
       });
@@ -115,6 +123,35 @@ export class PostgresCommit implements CommitHome {
 
   close(): Promise<void> {
     return this.#outbox.close();
+  }
+}
+
+/** The bytes that authors have left beside their posts. All messages of one author in a commit count together. */
+class BytesLeft {
+  readonly #port: Pick<MessagingPort, 'bytesLeft'>;
+  readonly #left = new Map<string, number>();
+  #isAway = false;
+
+  constructor(port: Pick<MessagingPort, 'bytesLeft'>) {
+    this.#port = port;
+  }
+
+  async use(author: string, bytes: number): Promise<void> {
+    const left = (this.#left.get(author) ?? (await this.#ask(author))) - bytes;
+    if (left < 0) throw refuse('byteRate');
+    this.#left.set(author, left);
+  }
+
+  /** A Redis that does not answer is asked once for a commit, because each question may take seconds. */
+  async #ask(author: string): Promise<number> {
+    if (this.#isAway) return Infinity;
+    try {
+      return await this.#port.bytesLeft(author);
+    } catch (error) {
+      if (!(error instanceof StoaError) || error.code !== 'backend_unavailable') throw error;
+      this.#isAway = true;
+      return Infinity;
+    }
   }
 }
 

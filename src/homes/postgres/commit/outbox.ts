@@ -6,6 +6,7 @@ import type { TransactionSql } from 'postgres';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
+import { byteLimitReached, byteWindowMs } from '../../../messaging/rooms/clock.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { inSteps } from '../database/in-steps.js';
 import { takeTurn } from '../database/turns.js';
@@ -35,6 +36,8 @@ const defaultSweepMs = 1_000;
 const sweptDestinationsMax = 1_000;
 const sweptAtOnce = 4;
 const deleteOldEveryMs = 60_000;
+const byteWindow = `interval '${byteWindowMs} milliseconds'`;
+const isCurrentWindow = `began_at > clock_timestamp() - ${byteWindow}`;
 /** Pause before the next try when another server is delivering to the same destination. */
 const busyMs = 15;
 
@@ -58,14 +61,34 @@ export class CommitOutbox {
     begin();
   }
 
-  /** Writes a message in the transaction of its commit. */
+  /**
+   * Writes a message in the transaction of its commit. A room message uses up bytes of its author in the same
+   * statement, whose row stays locked until the commit: parallel commits cannot all use the same bytes.
+   */
   async add(tx: TransactionSql, user: string, { delivery, message }: QueuedMessage): Promise<void> {
-    await query(
+    const [spent] = await query<{ bytes: string; wait_ms: string }>(
       tx,
-      `INSERT INTO commit_outbox (delivery, destination, message, user_id)
-        VALUES ($1::uuid, $2, $3::json, $4)`,
-      [delivery, destinationOf(message), JSON.stringify(message), user],
+      `WITH added AS (
+        INSERT INTO commit_outbox (delivery, destination, message, user_id)
+          VALUES ($1::uuid, $2, $3::json, $4)
+      )
+      INSERT INTO commit_bytes AS spent (author, began_at, bytes)
+        SELECT $5::uuid, clock_timestamp(), $6::bigint WHERE $6::bigint IS NOT NULL
+        ON CONFLICT (author) DO UPDATE SET
+          bytes = excluded.bytes + CASE WHEN spent.${isCurrentWindow} THEN spent.bytes ELSE 0 END,
+          began_at = CASE WHEN spent.${isCurrentWindow} THEN spent.began_at ELSE excluded.began_at END
+        RETURNING bytes, extract(epoch FROM began_at + ${byteWindow} - clock_timestamp()) * 1000 AS wait_ms`,
+      [
+        delivery,
+        destinationOf(message),
+        JSON.stringify(message),
+        user,
+        message.from,
+        'roomId' in message ? Buffer.byteLength(message.body) : null,
+      ],
     );
+    if (Number(spent?.bytes ?? 0) > this.#options.limits.messageBytesPerMinuteMax)
+      throw byteLimitReached(Number(spent?.wait_ms));
   }
 
   /** Delivers the messages of a commit, as many as possible before its answer must be sent. */
@@ -187,6 +210,11 @@ export class CommitOutbox {
         parameters: [limits.commitDeliverySecondsMax],
       },
     );
+    await inSteps(sql, 'DELETE FROM commit_bytes', {
+      ...steps,
+      table: 'commit_bytes',
+      where: `NOT ${isCurrentWindow}`,
+    });
     await inSteps(sql, 'DELETE FROM commit_outbox', {
       ...steps,
       table: 'commit_outbox',

@@ -1,4 +1,4 @@
-/** The table of commits in PostgreSQL: messages that wait for delivery. */
+/** The tables of commits in PostgreSQL: messages that wait for delivery, and the bytes of their authors. */
 import type { PostgresSql } from '../database/connection.js';
 import { type Migration, migrate } from '../database/migrate.js';
 
@@ -25,7 +25,14 @@ const outboxTables = `
     ts_ms bigint
   );
   CREATE INDEX commit_outbox_waiting ON commit_outbox (destination, seq) WHERE state = 'waiting';
-  CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;`;
+  CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;
+
+  -- Bytes of room messages that an author put into commits in the minute that began at began_at.
+  CREATE TABLE commit_bytes (
+    author uuid PRIMARY KEY,
+    began_at timestamptz NOT NULL,
+    bytes bigint NOT NULL
+  );`;
 
 export const commitMigrations: readonly Migration[] = [outboxTables];
 

@@ -4,7 +4,7 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importOptional } from '../../../core/optional-package.js';
 import { AnswerTime } from './answer-time.js';
-import { TryAgain, codeOf, isConcurrency, lostCodes, postgresError } from './errors.js';
+import { TryAgain, codeOf, isConcurrency, lostCodes, postgresError, readOnlyDatabase } from './errors.js';
 
 export type PostgresSql = Sql;
 
@@ -171,6 +171,15 @@ export async function query<Row extends object>(
   } catch (error) {
     throw postgresError(error);
   }
+}
+
+/** Throws if the database does not answer, or refuses writes. */
+export async function checkWritable(sql: Queryable): Promise<void> {
+  const [row] = await query<{ read_only: string }>(
+    sql,
+    "SELECT current_setting('transaction_read_only') AS read_only",
+  );
+  if (row?.read_only === 'on') throw readOnlyDatabase();
 }
 
 /** Runs the work and reports its time to the observer of the pool. */

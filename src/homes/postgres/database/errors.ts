@@ -25,11 +25,9 @@ export function isConcurrency(error: unknown): boolean {
 }
 
 /**
- * The server is unreachable, starting, stopping or a standby, ended an idle transaction, or has too many
- * connections.
+ * The server is unreachable, starting or stopping, ended an idle transaction, or has too many connections.
  */
-const unavailableCodes =
-  /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25006|25P03|57P|53300)/;
+const unavailableCodes = /^(ECONN|EPIPE|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|CONNECT|08|25P03|57P|53300)/;
 
 /** How to correct the URL, by the code of the database. */
 const refusedConnections: ReadonlyMap<string, string> = new Map([
@@ -38,12 +36,22 @@ const refusedConnections: ReadonlyMap<string, string> = new Map([
   ['28000', 'Check the user in the URL, and pg_hba.conf on the server.'],
 ]);
 
+/** A standby, a failover that is not finished, or a database that was set to read-only. */
+export function readOnlyDatabase(cause?: unknown): StoaError {
+  return new StoaError('backend_unavailable', 'PostgreSQL is read-only. Nothing was stored.', {
+    fix: 'Use the URL of the primary, or wait until the failover is done.',
+    details: { read_only: true },
+    cause,
+  });
+}
+
 /** The error of a call of the driver as an error of Stoa. Other errors are returned as they are. */
 export function postgresError(error: unknown): unknown {
   if (error instanceof StoaError || error instanceof TryAgain) return error;
   const code = codeOf(error);
   // Errors of the driver have a code. The others are errors of the transaction's body.
   if (code === '') return error;
+  if (code === '25006') return readOnlyDatabase(error);
   if (unavailableCodes.test(code)) {
     return new StoaError('backend_unavailable', `PostgreSQL does not answer: ${messageOf(error) || code}.`, {
       fix: 'Check that the server runs and can be reached.',

@@ -1,5 +1,5 @@
 /** Checks whether a database answers, within a time limit. */
-import { messageOf } from '../../../core/errors.js';
+import { StoaError, messageOf } from '../../../core/errors.js';
 import type { HealthCheck } from '../../../messaging/port.js';
 
 export interface HealthProbeOptions {
@@ -43,7 +43,8 @@ export class HealthProbe {
       await this.#options.ask();
       return { status: 'pass', latencyMs: performance.now() - startedMs };
     } catch (error) {
-      return { status: 'fail', message: messageOf(error) };
+      const readOnly = error instanceof StoaError && error.details?.['read_only'] === true;
+      return { status: 'fail', message: messageOf(error), ...(readOnly && { readOnly }) };
     }
   }
 }

@@ -35,11 +35,12 @@ import type {
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
+import type { RequestRates } from '../../../core/request-rates.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { checkCallerToken } from '../identity/token-check.js';
 import { PostgresStep } from '../write/step.js';
 import { messagingRecords } from '../transfer/messaging.js';
-import { deliveredBefore } from './redis/deliveries.js';
+import { type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
 import { type RedisConnection, claimRedis, closeRedis, openRedis } from './redis/connection.js';
 import type { Queryable } from '../database/connection.js';
@@ -108,6 +109,11 @@ export class PostgresMessaging implements MessagingPort {
 
   nowMs(): number {
     return this.#options.nowMs();
+  }
+
+  /** Requests of callers over all servers, which Redis counts too. */
+  get requestRates(): RequestRates {
+    return this.#parts.requestRates;
   }
 
   // Identities
@@ -184,17 +190,29 @@ export class PostgresMessaging implements MessagingPort {
    * Does not check again what the message was prepared with (room key, author's key): a script in Redis
    * cannot read PostgreSQL.
    */
-  post(input: NewMessage): PostgresStep<Message> {
-    return this.#inRedis((place) => this.#post(input, null, place));
+  post(input: NewMessage): PostgresStep<Delivered> {
+    return this.#inRedis((place) => this.#once(place, input, () => this.#post(input, place)));
   }
 
-  async #post(input: NewMessage, delivery: string | null, place: RedisStep): Promise<Message> {
+  async #post(input: NewMessage, place: RedisStep): Promise<Delivered> {
     const room = await this.#parts.rooms.get(input.roomId, place.sql);
     if (room === undefined) throw refuse('roomUnknown');
     const { keys, messages } = this.#parts;
-    const message = await messages.post(input, room, delivery);
+    const message = await messages.post(input, room, place);
     await place.announce(keys.roomFeedOutbox(room.id));
     return message;
+  }
+
+  /** Does not act if Redis remembers this delivery. */
+  async #once(
+    { delivery }: RedisStep,
+    message: NewMessage | NewDirectMessage,
+    act: () => Promise<Delivered>,
+  ): Promise<Delivered> {
+    const before =
+      delivery === null ? undefined : await deliveredBefore(this.#parts, { id: delivery, message });
+    const { id, tsMs } = before ?? (await act());
+    return { id, tsMs };
   }
 
   messages(roomId: string, span: Span): Promise<Page<Message>> {
@@ -232,13 +250,13 @@ export class PostgresMessaging implements MessagingPort {
 
   // Direct messages
 
-  send(message: NewDirectMessage): PostgresStep<DirectMessage> {
-    return this.#inRedis((place) => this.#send(message, null, place));
+  send(message: NewDirectMessage): PostgresStep<Delivered> {
+    return this.#inRedis((place) => this.#once(place, message, () => this.#send(message, place)));
   }
 
-  async #send(input: NewDirectMessage, delivery: string | null, place: RedisStep): Promise<DirectMessage> {
+  async #send(input: NewDirectMessage, place: RedisStep): Promise<Delivered> {
     const { keys, inboxes } = this.#parts;
-    const message = await inboxes.send(input, delivery);
+    const message = await inboxes.send(input, place.delivery);
     await place.announce(keys.inboxFeedOutbox(input.to));
     return message;
   }
@@ -257,15 +275,13 @@ export class PostgresMessaging implements MessagingPort {
 
   // Messages of commits
 
-  async deliver(delivery: Delivery): Promise<Delivered> {
-    const { id, message } = delivery;
-    const before = await deliveredBefore(this.#parts, delivery);
-    if (before !== undefined) return before;
-    if (!('roomId' in message)) {
+  deliver({ id, message }: Delivery): Promise<Delivered> {
+    const place = { ...this.#outsideTransaction, delivery: id, isPromised: true };
+    return this.#once(place, message, async () => {
+      if ('roomId' in message) return this.#post(message, place);
       if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
-      return deliveredAs(await this.#send(message, id, this.#outsideTransaction));
-    }
-    return deliveredAs(await this.#post(message, id, this.#outsideTransaction));
+      return this.#send(message, place);
+    });
   }
 
   /** Adds all changes in Redis to the feed, and updates the counters of rooms. */
@@ -358,22 +374,30 @@ export class PostgresMessaging implements MessagingPort {
   }
 
   get #outsideTransaction(): RedisStep {
-    return { sql: this.#options.sql, announce: (list) => this.#parts.feedOutbox.move(list) };
+    return {
+      sql: this.#options.sql,
+      delivery: null,
+      isPromised: false,
+      announce: (list) => this.#parts.feedOutbox.move(list),
+    };
   }
 
   /**
    * A step that writes to Redis, which is not part of the transaction in PostgreSQL. The token is checked
    * right before. With a fence, the lease stays locked until Redis has answered. Inside a transaction, the
-   * step uses no second connection: many such steps at once would wait for each other's connections.
+   * step uses no second connection: many such steps at once would wait for each other's connections. With an
+   * Idempotency-Key, Redis remembers the message too: a repeat finds it, also if the transaction failed.
    */
   #inRedis<Result>(run: (place: RedisStep) => Promise<Result>): PostgresStep<Result> {
     const { sql, nowMs } = this.#options;
     return new PostgresStep(
       [],
       async (work) => {
-        await work.checkCaller();
+        await work.checkBeforeEffect();
         return run({
           sql: work.sql,
+          delivery: work.effectName(),
+          isPromised: false,
           announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
         });
       },
@@ -394,12 +418,8 @@ export class PostgresMessaging implements MessagingPort {
 }
 
 /** Where a step that writes to Redis reads PostgreSQL, and when its change gets into the feed. */
-interface RedisStep {
+interface RedisStep extends MessageDelivery {
   readonly sql: Queryable;
   /** Moves the list of the feed outbox, at once or after the commit. */
   announce(list: string): Promise<void>;
-}
-
-function deliveredAs({ id, tsMs }: Delivered): Delivered {
-  return { id, tsMs };
 }

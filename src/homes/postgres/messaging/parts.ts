@@ -1,7 +1,7 @@
 /** The parts of messaging on PostgreSQL and Redis, connected with each other. */
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type PostgresSql, query } from '../database/connection.js';
+import { type PostgresSql, checkWritable } from '../database/connection.js';
 import type { PostgresFeed } from '../feed/feed.js';
 import { HealthProbe } from '../database/health-probe.js';
 import type { PostgresWriter } from '../write/writer.js';
@@ -14,6 +14,7 @@ import { RedisMessages } from './redis/messages.js';
 import { Notices } from './redis/notices.js';
 import { RedisKeys } from './redis/keys.js';
 import { type RedisConnection, withRedis } from './redis/connection.js';
+import { RedisRequestRates } from './redis/request-rates.js';
 import { PostgresRooms } from './rooms.js';
 import { SearchRepair } from './redis/search-repair.js';
 import { WordIndex } from './redis/word-index.js';
@@ -41,6 +42,7 @@ export interface MessagingParts {
   readonly messages: RedisMessages;
   readonly inboxes: RedisInboxes;
   readonly guards: RedisGuards;
+  readonly requestRates: RedisRequestRates;
   readonly notices: Notices;
   readonly feedOutbox: FeedOutbox;
   readonly searchRepair: SearchRepair;
@@ -69,6 +71,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     messages,
     inboxes: new RedisInboxes({ ...stored, scores, origin }),
     guards,
+    requestRates: new RedisRequestRates({ redis, keys, perMinute: limits.requestsPerMinuteMax, onError }),
     notices,
     feedOutbox: new FeedOutbox({
       redis,
@@ -81,7 +84,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     probes: {
       postgres: new HealthProbe({
         database: 'PostgreSQL',
-        ask: () => query(sql, 'SELECT 1'),
+        ask: () => checkWritable(sql),
         secondsMax: limits.healthSecondsMax,
       }),
       redis: new HealthProbe({

@@ -4,7 +4,7 @@ import { type Idempotency, checkAnswerBytes } from '../../../core/idempotency.js
 import { type Withheld, repeatedAnswer } from '../../../core/kept-answer.js';
 import { type Usage, checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { lockKeySql } from '../database/advisory-locks.js';
-import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { type PostgresSql, type Queryable, checkWritable, query } from '../database/connection.js';
 import { lockUser } from './row-locks.js';
 import { type Migration, migrate } from '../database/migrate.js';
 import type { Work } from './work.js';
@@ -83,6 +83,16 @@ export async function keepAnswer(
   if (idempotency === null || idempotency === undefined) return;
   const answer = idempotency.holdsSecret === true ? 'secret' : results;
   await putAnswer(work, caller, idempotency, answer, documentsOf);
+}
+
+/** More than the answer of a step with an effect outside the database takes: an id, a time and a room. */
+const smallAnswerBytes = 200;
+
+/** Refuses before a change that no rollback takes back what `keepAnswer` would refuse after it. */
+export async function reserveAnswer(work: Work, { user }: Caller, documentsOf?: DocumentsOf): Promise<void> {
+  await checkWritable(work.sql);
+  if (hasQuota(work.limits))
+    await checkAnswerQuota(work, user, smallAnswerBytes, documentsOf ?? documentsElsewhere);
 }
 
 /** Notes that a request begins whose effects are in a store beside the home. */

@@ -1,7 +1,9 @@
 /** One transaction of the PostgreSQL home while its steps run. */
+import { createHash } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import type { Caller } from '../../../core/caller.js';
 import { type Change, byAgent } from '../../../core/change.js';
+import type { Idempotency } from '../../../core/idempotency.js';
 import { type Parameter, query } from '../database/connection.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';
@@ -11,6 +13,13 @@ import { checkCallerToken } from '../identity/token-check.js';
  * Throws if another holder has the caller's lease. Locks the row of the lease (`FOR SHARE`) until the commit.
  */
 export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
+
+/** A write with an Idempotency-Key. */
+export interface KeyedWrite {
+  readonly idempotency: Idempotency;
+  /** Throws if the answer could not be stored at the end. */
+  reserve(work: Work): Promise<void>;
+}
 
 export class Work {
   readonly sql: TransactionSql;
@@ -27,6 +36,8 @@ export class Work {
   readonly #changes: Change[] = [];
   readonly #sent: Promise<unknown>[] = [];
   readonly #afterRollback: (() => Promise<void>)[] = [];
+  readonly #keyed: KeyedWrite | null;
+  #effects = 0;
 
   /** `caller` is null for the server's own work. */
   constructor(
@@ -35,8 +46,10 @@ export class Work {
     limits: Limits,
     caller: Caller | null,
     checkFence: CheckFence,
+    keyed: KeyedWrite | null = null,
   ) {
     this.sql = sql;
+    this.#keyed = keyed;
     this.clock = clock;
     this.limits = limits;
     this.#caller = caller;
@@ -61,10 +74,27 @@ export class Work {
     return this.#fenceCheck;
   }
 
-  /** Checks token and fence. A step calls it before an effect that a rollback cannot undo. */
-  async checkCaller(): Promise<void> {
+  /**
+   * Checks token and fence, and whether the answer can be stored under its Idempotency-Key. A step calls it
+   * before an effect that a rollback cannot undo.
+   */
+  async checkBeforeEffect(): Promise<void> {
     await this.checkToken();
     await this.checkFence();
+    await this.#keyed?.reserve(this);
+  }
+
+  /**
+   * The name of the next effect outside the database, the same in each repeat of the request. Null without an
+   * Idempotency-Key.
+   */
+  effectName(): string | null {
+    if (this.#keyed === null) return null;
+    const { scope, key, fingerprint } = this.#keyed.idempotency;
+    this.#effects += 1;
+    return createHash('sha256')
+      .update(JSON.stringify([scope, key, fingerprint, this.#effects]))
+      .digest('base64url');
   }
 
   /**

@@ -11,11 +11,18 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import { inSteps } from '../database/in-steps.js';
-import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } from './kept-answers.js';
+import {
+  type DocumentsOf,
+  findAnswer,
+  keepAnswer,
+  lockAnswer,
+  migrateAnswers,
+  reserveAnswer,
+} from './kept-answers.js';
 import { lockRows } from './row-locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { migrateTurns, takeTurn } from '../database/turns.js';
-import { type CheckFence, Work } from './work.js';
+import { type CheckFence, type KeyedWrite, Work } from './work.js';
 
 export interface PostgresWriterOptions {
   readonly sql: PostgresSql;
@@ -90,7 +97,11 @@ export class PostgresWriter implements Writer {
     const run = postgresSteps(steps);
     const alone = aloneOf(request, checks, run);
     if (alone !== undefined) return [await alone(request.caller)] as unknown as Results<Steps>;
-    const results = await this.#transact(request.caller, (work) => this.#runAll(work, request, checks, run));
+    const results = await this.#transact(
+      request.caller,
+      (work) => this.#runAll(work, request, checks, run),
+      this.#keyed(request),
+    );
     // Each result stands at the place of its step.
     return results as Results<Steps>;
   }
@@ -112,7 +123,17 @@ export class PostgresWriter implements Writer {
     return findAnswer(this.#options.sql, caller, idempotency);
   }
 
-  async #transact<Result>(caller: Caller | null, body: (work: Work) => Promise<Result>): Promise<Result> {
+  #keyed({ caller, idempotency }: WriteRequest): KeyedWrite | null {
+    if (idempotency === null || idempotency === undefined) return null;
+    const { documentsOf } = this.#options;
+    return { idempotency, reserve: (work) => reserveAnswer(work, caller, documentsOf) };
+  }
+
+  async #transact<Result>(
+    caller: Caller | null,
+    body: (work: Work) => Promise<Result>,
+    keyed: KeyedWrite | null = null,
+  ): Promise<Result> {
     const { sql, limits, clock, checkFence, onCommitted } = this.#options;
     let last: Work | undefined;
     const { result, work } = await transaction(
@@ -120,7 +141,7 @@ export class PostgresWriter implements Writer {
       async (tx) => {
         // A second attempt follows only where the database has refused the first one.
         await last?.runAfterRollback();
-        const opened = new Work(tx, clock, limits, caller, checkFence);
+        const opened = new Work(tx, clock, limits, caller, checkFence, keyed);
         last = opened;
         try {
           return { result: await body(opened), work: opened };
@@ -168,7 +189,7 @@ export class PostgresWriter implements Writer {
 
   async #runAll(
     work: Work,
-    { caller, idempotency, onRefused }: WriteRequest,
+    { caller, idempotency, isAnswer, onRefused }: WriteRequest,
     checks: readonly PostgresStep<unknown>[],
     steps: readonly PostgresStep<unknown>[],
   ): Promise<unknown[]> {
@@ -193,7 +214,8 @@ export class PostgresWriter implements Writer {
     };
     await runPart('check', checks);
     const results = await runPart('step', steps);
-    await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
+    if (isAnswer?.(results) !== false)
+      await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     // After the steps: one of them may lock the same row for an update, and two writes that first share it
     // would wait for each other.
     await work.checkFence();

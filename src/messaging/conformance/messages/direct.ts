@@ -47,6 +47,34 @@ export function directTests(
       expect((await send(ann, bob.id, { body: 'x'.repeat(8192) }))[0]).toBe(201);
     });
 
+    it('and posts are stored once under an Idempotency-Key, however often it is sent', async () => {
+      const eve = await server.agent();
+      const bearer = (key: string, body: object) => ({
+        headers: { authorization: `Bearer ${server.stoa.operatorToken}`, 'idempotency-key': key },
+        body,
+      });
+      const repeated = async (ask: () => Promise<{ status: number; text: string }>) => {
+        const answers = await Promise.all(Array.from({ length: 5 }, ask));
+        expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 201, 201]);
+        expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+      };
+      await repeated(() => server.ask('POST', `/dm/${eve.id}`, bearer('direct', { body: 'once' })));
+      expect((await eve.ask('GET', '/dm')).json.messages).toHaveLength(1);
+      await repeated(() => server.ask('POST', '/room', bearer('room', { name: 'made-once' })));
+      const room = (await server.ask('POST', '/room', bearer('room', { name: 'made-once' }))).json.id;
+      await repeated(() => server.ask('POST', `/room/${room}`, bearer('post', { body: 'once' })));
+      // A new signature under the same key is a repeat too.
+      const headers = { 'idempotency-key': 'signed' };
+      await repeated(() => eve.ask('POST', `/room/${room}`, { body: { body: 'signed once' }, headers }));
+      expect(
+        (await server.ask('GET', `/room/${room}`)).json.messages.map(({ body }: { body: string }) => body),
+      ).toEqual(['signed once', 'once']);
+      expect(refusal(await server.ask('POST', `/room/${room}`, bearer('post', { body: 'other' })))).toEqual([
+        422,
+        { error: 'The Idempotency-Key was used before with a different request.' },
+      ]);
+    });
+
     it('are delivered again until they are acknowledged', async () => {
       const eve = await server.agent();
       const ids: string[] = [];

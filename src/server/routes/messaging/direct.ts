@@ -40,12 +40,13 @@ export const directRoutes = routesOf('direct', direct, directSchemas, {
       readFields(request, rawBody, { ids: 'texts' }).ids,
     ),
   })),
-  send: limited(async ({ caller, params, request, rawBody }, messaging) => {
+  send: limited(async ({ caller, params, request, rawBody, idempotency }, messaging) => {
     const message = await messaging.direct.send(
       caller,
       params.to,
       readFields(request, rawBody, { body: 'text' }),
       signatureOf(request),
+      idempotency,
     );
     return { id: message.id, ts: message.tsMs };
   }),

@@ -86,9 +86,9 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
     );
     return { channels: rooms.map(shownChannel), total };
   }),
-  create: limited(async ({ caller, request, rawBody }, messaging) => {
+  create: limited(async ({ caller, request, rawBody, idempotency }, messaging) => {
     const input = readFields(request, rawBody, { name: 'text', is_private: 'flag', key: 'text' });
-    const room = await messaging.rooms.create(caller, input, signatureOf(request));
+    const room = await messaging.rooms.create(caller, input, signatureOf(request), idempotency);
     return { id: room.id, name: room.name, is_private: room.isPrivate };
   }),
   read: limited(async ({ caller, params, query, request, reply }, messaging) => {
@@ -106,12 +106,13 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
     if (!verify) newestPages.keep(messaging, room, span, revision, shown);
     return shown;
   }),
-  post: limited(async ({ caller, params, request, rawBody }, messaging) => {
+  post: limited(async ({ caller, params, request, rawBody, idempotency }, messaging) => {
     const message = await messaging.rooms.post(
       caller,
       { room: params.room, ...accessOf(request) },
       () => readFields(request, rawBody, { body: 'text', pid: 'text' }),
       signatureOf(request),
+      idempotency,
     );
     return { id: message.id, ts: message.tsMs };
   }),

@@ -48,10 +48,12 @@ class FilingFaults extends FaultyEngine {
   }
 }
 
+type Posted = Pick<Message, 'id' | 'tsMs' | 'roomId' | 'body'>;
+
 /** A store whose clock the test sets, and every message that was posted to it. */
 class Library {
   nowMs = Date.UTC(2026, 0, 1);
-  readonly posted: Message[] = [];
+  readonly posted: Posted[] = [];
   agent = '';
   rooms: string[] = [];
   directory: string | undefined;
@@ -114,18 +116,15 @@ class Library {
   ): Promise<void> {
     const first = this.posted.length;
     for (let index = first; index < first + count;) {
-      const together: Promise<Message>[] = [];
+      const together: Promise<Posted>[] = [];
       for (let end = Math.min(index + 200, first + count); index < end; index += 1) {
         before(index);
+        const message = { roomId: this.rooms[index % 3] as string, body: bodyAt(index) };
+        const unsigned = { parentId: null, proof: null, serverSigned: false };
         together.push(
-          this.port.post({
-            roomId: this.rooms[index % 3] as string,
-            from: this.agent,
-            body: bodyAt(index),
-            parentId: null,
-            proof: null,
-            serverSigned: false,
-          }),
+          this.port
+            .post({ ...message, ...unsigned, from: this.agent })
+            .then(({ id, tsMs }) => ({ ...message, id, tsMs })),
         );
       }
       this.posted.push(...(await Promise.all(together)));

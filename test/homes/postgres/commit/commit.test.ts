@@ -20,6 +20,7 @@ import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import { createApp, stopApp } from '../../../../src/server/app.js';
 import { refuseLargeStatements } from '../../../servers/bounded-statements.js';
 import type { TestServer } from '../../../servers/child.js';
+import { startGate } from '../../../servers/gate.js';
 import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
@@ -58,6 +59,10 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 
 async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {
   return (await stoa.messaging.port.messages(room, { afterMs: 0, limit: 200 })).items.map(({ body }) => body);
+}
+
+async function authorIn(stoa: Stoa, room = globalRoomId): Promise<string> {
+  return (await stoa.messaging.port.messages(room, { afterMs: 0, limit: 1 })).items[0]?.from ?? '';
 }
 
 async function project(
@@ -707,6 +712,55 @@ describe('the outbox', () => {
       ok: true,
       results: [{ value: 1 }, { id: message?.id, ts: message?.tsMs }],
     });
+  });
+
+  it('keeps messages while Redis is away, and delivers them when it is back', async () => {
+    const gate = await startGate(redis.url);
+    const limits = { commitDeliveryWaitSeconds: 0.2, messageBytesPerMinuteMax: 4_000 };
+    const stoa = await open({ postgres: url, redis: gate.url, limits });
+    const post = (body: string, pid?: string) =>
+      stoa.commit.commit(ada, { operations: [{ op: 'room.post', room: 'global', body, pid }] });
+    try {
+      await post('before');
+      await gate.close();
+      await until(async () => (await stoa.operations.readiness()).degraded.includes('redis'));
+      const first = await stoa.commit.commit(ada, both);
+      expect(first).toMatchObject({ ok: true, results: [{ value: 1 }, { queued: true }] });
+      expect(await post('second')).toMatchObject({ ok: true, results: [{ queued: true }] });
+      // Only Redis knows the parent. The bytes are counted without it.
+      const unreachable = { code: 'backend_unavailable', message: 'Operation 0: Redis is not reachable.' };
+      await expect(post('an answer', '01ARZ3NDEKTSV4RRFFQ69G5FAV')).rejects.toMatchObject(unreachable);
+      expect(await post('x'.repeat(3_950))).toMatchObject({ ok: true });
+      await expect(post('x'.repeat(50))).rejects.toMatchObject({ code: 'rate_limited' });
+    } finally {
+      await gate.open();
+    }
+    await until(async () => (await stoa.commit.outbox()).waiting === 0);
+    expect(await saidIn(stoa)).toEqual(['before', 'later', 'second', 'x'.repeat(3_950)]);
+    expect(await stoa.messaging.port.bytesLeft(await authorIn(stoa))).toBeLessThan(50);
+    await stoa.close();
+    await gate.close();
+  });
+
+  it('takes no more bytes of one author in parallel commits than the limit', async () => {
+    const options = { postgres: url, limits: { messageBytesPerMinuteMax: 10_000 } };
+    const servers = [await open(options), await open(options)];
+    await servers[0]?.commit.commit(ada, { operations: [{ op: 'room.post', room: 'global', body: 'x' }] });
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, index) =>
+        servers[index % 2]?.commit.commit(ada, {
+          operations: [
+            { op: 'data.increment', key: 'n' },
+            { op: 'room.post', room: 'global', body: 'x'.repeat(3_000) },
+          ],
+        }),
+      ),
+    );
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected')
+        expect(outcome.reason).toMatchObject({ code: 'rate_limited', details: { operation: 1 } });
+    expect(await servers[0]?.data.get(ada, 'default', 'n')).toBe(3);
   });
 
   it('is emptied by another server if the server that committed is gone', async () => {

@@ -1,8 +1,11 @@
 /** Tokens on PostgreSQL, and what only several servers on one database show. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';
+import { messageOf } from '../../../../src/core/errors.js';
+import { type Stoa, openStoa } from '../../../../src/index.js';
 import { describeTokens } from '../../../identity/token-suite.js';
 import { userCaller } from '../../../../src/registry/conformance/bench.js';
+import { sharedHome } from '../../../servers/shared.js';
 import { type PostgresTokenBench, openPostgresTokens } from './open-tokens.js';
 
 describeTokens('PostgreSQL', openPostgresTokens);
@@ -73,4 +76,34 @@ describe('tokens of several servers on one PostgreSQL', () => {
       ]),
     ).rejects.toMatchObject({ code: 'unauthenticated' });
   });
+});
+
+test('the token of the operator that a server is started with counts on servers without one, and another replaces it visibly', async () => {
+  const { options } = await sharedHome();
+  const warnings: string[] = [];
+  const opened: Stoa[] = [];
+  const onError = (error: unknown): number => warnings.push(messageOf(error));
+  const open = async (operatorToken: string | undefined) => {
+    const stoa = await openStoa({ ...options, operatorToken, onError });
+    opened.push(stoa);
+    return stoa;
+  };
+  const other = `${options.operatorToken}, and another`.replaceAll(' ', '-');
+  try {
+    await open(options.operatorToken);
+    await open(options.operatorToken);
+    const without = await open(undefined);
+    expect(await without.identity.authenticate(options.operatorToken)).toMatchObject({ kind: 'operator' });
+    expect(warnings).toEqual([]);
+    await open(other);
+    expect(warnings).toEqual([expect.stringMatching(/^STOA_OPERATOR_TOKEN differs from the token/)]);
+    expect(warnings.join()).not.toContain(other);
+    const later = await open(undefined);
+    expect(await later.identity.authenticate(other)).toMatchObject({ kind: 'operator' });
+    await expect(async () => later.identity.authenticate(options.operatorToken)).rejects.toMatchObject({
+      code: 'unauthenticated',
+    });
+  } finally {
+    await Promise.all(opened.map((stoa) => stoa.close()));
+  }
 });

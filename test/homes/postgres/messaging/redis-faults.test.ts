@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { operatorCaller } from '../../../../src/core/caller.js';
 import { openPostgres } from '../../../../src/homes/postgres/database/connection.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
@@ -389,6 +390,42 @@ describe('PostgreSQL', () => {
     }
   });
 
+  it('that loses the answer of a post finds the message again under its Idempotency-Key', async () => {
+    const { url } = await sharedPostgres();
+    const desk = await open(url, redis.url);
+    const admin = await openPostgres(new URL(url), { connectionsMax: 1 });
+    try {
+      const ann = await desk.agent();
+      const room = await desk.room(ann);
+      const { id: parent } = await ann.post(room, 'a question');
+      await admin.unsafe('CREATE SEQUENCE attempts');
+      await admin.unsafe(
+        `CREATE FUNCTION fail_first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          IF nextval('attempts') = 1 THEN RAISE 'the connection is lost' USING ERRCODE = '57P01'; END IF;
+          RETURN NEW; END $$`,
+      );
+      await admin.unsafe(
+        'CREATE TRIGGER fail_first BEFORE INSERT ON kept_answers FOR EACH ROW EXECUTE FUNCTION fail_first()',
+      );
+      const post = () =>
+        ann.ask('POST', `/room/${room}`, {
+          body: { body: 'once', pid: parent },
+          headers: { 'idempotency-key': 'k' },
+        });
+      expect((await post()).status).toBe(503);
+      expect((await ann.ask('DELETE', `/room/${room}/${parent}`)).status).toBe(204);
+      const { status, json } = await post();
+      expect(status).toBe(201);
+      expect((await post()).json).toEqual(json);
+      expect((await desk.ask('GET', `/room/${room}`)).json.messages).toMatchObject([
+        { id: json.id, body: 'once' },
+      ]);
+    } finally {
+      await desk.close();
+      await admin.end();
+    }
+  });
+
   it('that became a standby refuses registrations and rooms, and is used again as primary', async () => {
     const own = await startPostgres();
     const server = await open(own.url, redis.url);
@@ -412,10 +449,22 @@ describe('PostgreSQL', () => {
       expect((await ann.ask('POST', '/room', { body: { name: 'nowhere' } })).status).toBe(503);
       // A standby can be read, so signatures are checked. Redis stores the message, and its count is added to
       // PostgreSQL later.
-      await until(
-        async () => (await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } })).status === 201,
-      );
+      const posted = { id: '' };
+      await until(async () => {
+        const { status, json } = await ann.ask('POST', `/room/${room}`, { body: { body: 'meanwhile' } });
+        posted.id = json.id;
+        return status === 201;
+      });
+      expect(await desk.ask('GET', '/readyz')).toMatchObject({
+        status: 503,
+        json: { status: 'writes_stopped' },
+      });
+      expect((await desk.ask('GET', '/health')).json.checks).toMatchObject({
+        postgres: { status: 'fail', message: 'PostgreSQL is read-only. Nothing was stored.' },
+        redis: { status: 'pass' },
+      });
       await becomeStandby(false);
+      await until(async () => (await desk.ask('GET', '/readyz')).status === 200);
       await until(async () => (await register()) === 201);
       await until(
         async () =>
@@ -423,6 +472,12 @@ describe('PostgreSQL', () => {
             ({ id }: { id: string }) => id === room,
           )?.message_count === 1,
       );
+      const told = async () =>
+        (await desk.stoa.changes.read(operatorCaller(), {})).items.filter(
+          ({ id }) => id === `${room}/${posted.id}`,
+        );
+      await until(async () => (await told()).length > 0);
+      expect(await told()).toHaveLength(1);
     } finally {
       await server.close();
       await admin.end();

@@ -125,10 +125,52 @@ export function redisError(error: unknown): StoaError {
       fix: 'Check the user and the password in the URL of Redis.',
       cause: error,
     });
-  return new StoaError('backend_unavailable', `Redis does not answer: ${messageOf(error)}.`, {
-    fix: 'Check that the server runs and can be reached.',
-    cause: error,
-  });
+  const { about, fix } = faultOf(messageOf(error));
+  return new StoaError('backend_unavailable', about, { fix, cause: error });
+}
+
+/** What went wrong, by the words of Redis and of its driver, which say nothing to the caller of a request. */
+const faults: readonly { words: RegExp; about: string; fix: string }[] = [
+  {
+    words: /Command timed out/,
+    about: `Redis did not answer within ${commandTimeoutMs / 1_000} s. The outcome of the request is unknown.`,
+    fix: 'Check the load of the Redis server and the network to it.',
+  },
+  {
+    words:
+      /isn't (writeable|ready)|ECONNREFUSED|EHOSTUNREACH|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|startup nodes|slots cache|master node/,
+    about: 'Redis is not reachable.',
+    fix: 'Check that the Redis server runs and can be reached.',
+  },
+  {
+    words: /connection (is )?close|max retries per request|ECONNRESET|EPIPE|socket|disconnected/i,
+    about: 'The connection to Redis was lost. The outcome of the request is unknown.',
+    fix: 'Check that the Redis server runs and can be reached.',
+  },
+  {
+    words: /\bREADONLY\b/,
+    about: 'This Redis is a replica and refuses writes.',
+    fix: 'Use the URL of the primary, or wait until the failover is done.',
+  },
+  {
+    words: /\b(LOADING|CLUSTERDOWN|MASTERDOWN|TRYAGAIN)\b/,
+    about: 'Redis is starting or changing its nodes.',
+    fix: 'Try again shortly.',
+  },
+  {
+    words: /\bMISCONF\b/,
+    about: 'Redis refuses writes, because it cannot write to its disk.',
+    fix: 'Read the log of the Redis server, and check its disk.',
+  },
+];
+
+function faultOf(text: string): { about: string; fix: string } {
+  return (
+    faults.find(({ words }) => words.test(text)) ?? {
+      about: `Redis reported: ${text}.`,
+      fix: 'Read the log of the Redis server.',
+    }
+  );
 }
 
 /** Has the id of the Stoa that uses this Redis. */

@@ -1,12 +1,23 @@
-/** Redis remembers each delivery of a commit's message, so that a second attempt finds the first message. */
+/**
+ * Redis remembers each delivery of a commit's message, and each message under an Idempotency-Key, so that a
+ * second attempt finds the first message.
+ */
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Delivered, Delivery } from '../../../../messaging/port.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, withRedis } from './connection.js';
 
-/** Twice the time in which a delivery is tried: the record outlives the last attempt. */
-export function deliveryKeptMs(limits: Limits): number {
-  return 2 * limits.commitDeliverySecondsMax * 1000;
+/** Twice the time in which a delivery is tried, or as long as a key counts: the record outlives the last attempt. */
+export function deliveryKeptMs({ commitDeliverySecondsMax, idempotencySeconds }: Limits): number {
+  return Math.max(2 * commitDeliverySecondsMax, idempotencySeconds) * 1000;
+}
+
+/** How a message is written. */
+export interface MessageDelivery {
+  /** The name under which Redis remembers the message; null if nobody will ask for it. */
+  readonly delivery: string | null;
+  /** A commit has accepted the message, so it is not refused for its bytes. */
+  readonly isPromised: boolean;
 }
 
 /**

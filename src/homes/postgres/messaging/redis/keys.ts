@@ -100,6 +100,11 @@ export class RedisKeys {
     return `ratelimit:${scope}:${subject}:${endpoint}:${windowSeconds}`;
   }
 
+  /** The requests per minute that a caller of /v1 and /mcp has left. */
+  requests(caller: string): string {
+    return `requests:${caller}`;
+  }
+
   bytes(agentId: string): string {
     return `msgbytes:${agentId}`;
   }

@@ -5,7 +5,7 @@ import type { NewMessage, Page, Span } from '../../../../messaging/port.js';
 import { refuse } from '../../../../messaging/refusals.js';
 import { byteLimitReached } from '../../../../messaging/rooms/clock.js';
 import { ulidChance } from '../../../../messaging/messages/ulid.js';
-import { deliveryKeptMs } from './deliveries.js';
+import { type MessageDelivery, deliveryKeptMs } from './deliveries.js';
 import { feedOutboxFull, feedOutboxMax } from '../feed-outbox.js';
 import type { MessageScores } from './message-scores.js';
 import { noticeChannel } from './notices.js';
@@ -38,10 +38,10 @@ export class RedisMessages {
    * the room's clock. On a cluster the bytes are counted before the script and the words are indexed after
    * it, because they are on other nodes.
    */
-  async post(input: NewMessage, room: Room, delivery: string | null = null): Promise<Message> {
+  async post(input: NewMessage, room: Room, { delivery, isPromised }: MessageDelivery): Promise<Message> {
     const { redis, keys, limits, nowMs, words, origin } = this.#options;
     const { isCluster, commands } = redis;
-    const bytesMax = delivery === null ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
+    const bytesMax = isPromised ? Number.MAX_SAFE_INTEGER : limits.messageBytesPerMinuteMax;
     const parent = input.parentId === null ? undefined : await this.find(input.roomId, input.parentId);
     if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
     const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);

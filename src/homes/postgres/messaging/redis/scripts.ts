@@ -2,6 +2,7 @@
  * Lua scripts for changes that must be atomic in Redis. The time is an argument from the calling server, so
  * that all parts of a message use the same clock.
  */
+import { bucketRefillMs } from '../../../../core/request-rates.js';
 import { countBytes, deliveredBefore, indexWord, keepFor, nextTime, pendingMark, ulid } from './lua.js';
 
 export const scripts = {
@@ -247,6 +248,27 @@ if used < limit then
 end
 local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 return {allowed, used, oldest[2] or ARGV[1]}`,
+  },
+
+  /**
+   * Takes requests from the bucket of a caller, which refills over time by the clock of Redis. Returns how many
+   * were taken, and how many are left, with fractions.
+   * Arguments: requests per minute, the number wanted.
+   */
+  stoaTakeRequests: {
+    keys: 1,
+    lua: `
+local max, wanted = tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local bucket = redis.call('HMGET', KEYS[1], 'left', 'at')
+local left = tonumber(bucket[1] or max) + math.max(0, now - tonumber(bucket[2] or now)) / ${bucketRefillMs} * max
+left = math.min(max, left)
+local taken = math.min(wanted, math.floor(left))
+left = left - taken
+redis.call('HSET', KEYS[1], 'left', string.format('%.6f', left), 'at', string.format('%.3f', now))
+redis.call('PEXPIRE', KEYS[1], ${bucketRefillMs})
+return {taken, string.format('%.6f', left)}`,
   },
 
   /** Counts a violation. Returns the number within the hour. */
