@@ -1,8 +1,9 @@
 /** Connections to PostgreSQL: values as the text that the server sends, faults in Stoa's own words. */
-import type { Sql, TransactionSql } from 'postgres';
+import type { PendingQuery, Sql, TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { importOptional } from '../../core/optional-package.js';
+import { Places } from '../../core/waiting/places.js';
 import { AnswerTime } from './answer-time.js';
 
 export type PostgresSql = Sql;
@@ -40,23 +41,21 @@ export interface PoolUse {
   readonly total: number;
 }
 
-const pools = new WeakMap<Queryable, { users: number; readonly total: number }>();
+/**
+ * A place for each connection of a pool. Statements and transactions beyond them wait here, in order, and not in the
+ * driver: the driver would send a BEGIN behind other statements of a busy connection, and if that connection cannot take
+ * more at that moment, it forgets to reserve the connection. The transaction then stays open under the statements of others.
+ */
+const pools = new WeakMap<Queryable, Places>();
 
 export function poolUse(sql: PostgresSql): PoolUse {
-  const { users, total } = pools.get(sql) ?? { users: 0, total: 0 };
-  return { busy: Math.min(users, total), waiting: Math.max(0, users - total), total };
+  const { busy, waiting, count: total } = pools.get(sql) ?? { busy: 0, waiting: 0, count: 0 };
+  return { busy, waiting, total };
 }
 
-/** Counts work that has or wants a connection of its own; a statement of a transaction has that one's. */
-async function inPool<T>(sql: Queryable, work: PromiseLike<T>): Promise<T> {
-  const pool = pools.get(sql);
-  if (pool === undefined) return work;
-  pool.users += 1;
-  try {
-    return await work;
-  } finally {
-    pool.users -= 1;
-  }
+/** Runs work that needs a connection of its own; a statement of a transaction has that one's. */
+function inPool<T>(sql: Queryable, work: () => Promise<T>): Promise<T> {
+  return pools.get(sql)?.run(work) ?? work();
 }
 
 const connectionsDefault = 10;
@@ -99,7 +98,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   // The types given above change how values are parsed, not what a query is.
   const pool = sql as unknown as PostgresSql;
   if (answerTime !== undefined) answerTimes.set(pool, answerTime);
-  pools.set(pool, { users: 0, total: connectionsMax });
+  pools.set(pool, new Places(connectionsMax));
   if (options.onCall !== undefined) observers.set(pool, options.onCall);
   return pool;
 }
@@ -151,15 +150,80 @@ export async function query<Row extends object>(
   parameters: readonly Parameter[] = [],
 ): Promise<readonly Row[]> {
   if (over.has(sql)) return new Promise(() => undefined);
-  const pending = sql.unsafe<Row[]>(text, parameters.map(plainParameter), {
-    prepare: parameters.length <= preparedParametersMax,
-  });
+  const statement = new Statement<Row>(sql, text, parameters.map(plainParameter));
+  const answered = inPool(sql, () => statement.run());
   try {
-    const answered = answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending;
-    return await observed(sql, 'statement', inPool(sql, answered));
+    return await observed(
+      sql,
+      'statement',
+      answerTimes.get(sql)?.within(answered, () => statement.withdraw()) ?? answered,
+    );
   } catch (error) {
     throw postgresError(error);
   }
+}
+
+/** One statement, which may have to be given to the driver more than once. */
+class Statement<Row extends object> {
+  readonly #start: () => PendingQuery<Row[]>;
+  readonly #attemptsMax: number;
+  #pending: PendingQuery<Row[]> | undefined;
+  #isWithdrawn = false;
+  readonly #withdrawn: Promise<never[]>;
+  #onWithdrawn: () => void = () => undefined;
+
+  constructor(sql: Queryable, text: string, values: PlainParameter[]) {
+    const prepare = values.length <= preparedParametersMax;
+    this.#start = () => sql.unsafe<Row[]>(text, values, { prepare });
+    this.#attemptsMax = staleReportsMax(sql);
+    this.#withdrawn = new Promise((resolve) => {
+      this.#onWithdrawn = () => resolve([]);
+    });
+  }
+
+  async run(): Promise<readonly Row[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      if (this.#isWithdrawn) return [];
+      // Given to the driver in this turn: statements of a transaction keep their order.
+      const pending = this.#start().execute();
+      this.#pending = pending;
+      try {
+        return await Promise.race([pending, this.#withdrawn]);
+      } catch (error) {
+        if (attempt > this.#attemptsMax || !staleCodes.test(codeOf(error)) || wasSent(pending)) throw error;
+      }
+    }
+  }
+
+  /** A statement that still waits for a connection is not to be sent when nobody waits for it any more. */
+  withdraw(): void {
+    this.#isWithdrawn = true;
+    setTimeout(this.#onWithdrawn, placeKeptMs).unref();
+    // To cancel one that was sent, the driver would open a connection, and leave a failure of it unhandled.
+    if (this.#pending !== undefined && !wasSent(this.#pending)) this.#pending.cancel();
+  }
+}
+
+/**
+ * The driver reports a connection that was lost in the middle of a statement once more, to the next caller that gets this
+ * connection, before anything was sent on the new one. So each connection of a pool may fail one caller for nothing.
+ */
+const staleCodes = /^(57P0[12]|CONNECTION_CLOSED)$/;
+
+/**
+ * The driver never settles some statements of lost connections. Their place is free this long after nobody waits for them
+ * any more: by then their connection is closed.
+ */
+const placeKeptMs = 1_000;
+
+/** A transaction has one connection, and ends with it. */
+function staleReportsMax(sql: Queryable): number {
+  return pools.get(sql)?.count ?? 0;
+}
+
+/** The driver says so. */
+function wasSent(pending: object): boolean {
+  return 'state' in pending && pending.state !== null;
 }
 
 /** The same; who observes the pool is told how long it took. */
@@ -177,14 +241,10 @@ async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: Pr
   }
 }
 
-/** A statement that still waits for a connection is not to be sent when nobody waits for it any more. */
-function withdraw(pending: { cancel(): void }): void {
-  // The driver says so of one that was sent. To cancel that it would open a connection, and leave a failure of it unhandled.
-  if (!('state' in pending) || pending.state === null) pending.cancel();
-}
+type PlainParameter = string | number | boolean | null;
 
 /** A list as PostgreSQL writes one; the statement says of what by a cast. */
-function plainParameter(parameter: Parameter): string | number | boolean | null {
+function plainParameter(parameter: Parameter): PlainParameter {
   if (typeof parameter !== 'object' || parameter === null) return parameter;
   return `{${parameter.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
 }
@@ -203,10 +263,16 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
   const ended = new Promise<T>((resolve, reject) => {
     let open: TransactionSql | undefined;
     let [isRefused, isOver] = [false, false];
+    let freePlace: (late: StoaError) => void = () => undefined;
     const refuse = (late: StoaError): void => {
       isRefused = true;
       reject(late);
+      setTimeout(freePlace, placeKeptMs, late).unref();
     };
+    const refused = new Promise<never>((_resolve, free) => {
+      freePlace = free;
+    });
+    refused.catch(() => undefined);
     /** Of what the driver sends by itself: BEGIN, and COMMIT or ROLLBACK after the body. */
     let stop = answerTime?.limit(refuse);
     const run = (tx: TransactionSql): Promise<T> =>
@@ -226,12 +292,11 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
           if (!over.has(tx)) act();
         };
         const fail = (error: unknown): void => {
-          if (lostCodes.test(codeOf(error instanceof StoaError ? error.cause : error))) over.add(tx);
+          if (lostCodes.test(causeCodeOf(error))) over.add(tx);
           end(() => rollBack(error));
         };
         // The turn of a transaction may come when nobody waits for it any more.
-        if (isRefused)
-          fail(new StoaError('backend_unavailable', 'PostgreSQL was too late for this transaction.'));
+        if (isRefused) fail(tooLate());
         else body(tx).then((result) => end(() => commit(result)), fail);
       });
     const settle = (act: () => void): void => {
@@ -240,8 +305,19 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
       if (open !== undefined) over.add(open);
       act();
     };
+    const start = async (): Promise<unknown> => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          if (isRefused) throw tooLate();
+          return await Promise.race([sql.begin(run), refused]);
+        } catch (error) {
+          const isStale = open === undefined && staleCodes.test(codeOf(error));
+          if (!isStale || attempt > staleReportsMax(sql)) throw error;
+        }
+      }
+    };
     // The driver's type unwraps promises inside arrays, which no body here returns.
-    sql.begin(run).then(
+    inPool(sql, start).then(
       (result) => settle(() => resolve(result as T)),
       (error: unknown) => settle(() => reject(error)),
     );
@@ -249,6 +325,10 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
   return ended.finally(() => {
     if (answerTime !== undefined) answerTime.underWay -= 1;
   });
+}
+
+function tooLate(): StoaError {
+  return new StoaError('backend_unavailable', 'PostgreSQL was too late for this transaction.');
 }
 
 /** The connection is gone or going; its close follows for certain. */
@@ -267,24 +347,33 @@ export async function transaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const result = await observed(sql, 'transaction', inPool(sql, begin(sql, body)));
+      const result = await observed(sql, 'transaction', begin(sql, body));
       await settled(result);
       return result;
     } catch (error) {
-      if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax))
-        throw postgresError(error);
-      if (attempt >= attemptsMax)
-        throw new StoaError('overloaded', 'Too many writers change the same documents at once.', {
-          fix: 'Try again shortly.',
-        });
+      if (!(error instanceof TryAgain) && !isConcurrency(error)) throw postgresError(error);
+      if (attempt >= attemptsMax) throw hasLost(error) ? tooManyWriters(error) : postgresError(error);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
     }
   }
 }
 
+/** A transaction that lost against others each time; a row that is always in the way is something else. */
+function hasLost(error: unknown): boolean {
+  return error instanceof TryAgain || /^40(001|P01)$/.test(causeCodeOf(error));
+}
+
+function tooManyWriters(cause: unknown): StoaError {
+  return new StoaError(
+    'overloaded',
+    `Other writers changed the same rows during each of ${attemptsMax} attempts. Nothing was written.`,
+    { fix: 'Try again shortly.', cause },
+  );
+}
+
 /** A statement came after one that had failed: what that one failed with says more. */
 export function isAborted(error: unknown): boolean {
-  return codeOf(error instanceof StoaError ? error.cause : error) === '25P02';
+  return causeCodeOf(error) === '25P02';
 }
 
 /** Thrown by a transaction's body that found its ground changed. */
@@ -292,7 +381,7 @@ export class TryAgain extends Error {}
 
 /** Serialization failures, deadlocks, and a row that another transaction made, or took away, between the look for it and what is built on that. */
 export function isConcurrency(error: unknown): boolean {
-  const code = codeOf(error instanceof StoaError ? error.cause : error);
+  const code = causeCodeOf(error);
   return code === '40001' || code === '40P01' || code === '23505' || code === '23503';
 }
 
@@ -337,4 +426,8 @@ function postgresError(error: unknown): unknown {
 
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+function causeCodeOf(error: unknown): string {
+  return codeOf(error instanceof StoaError ? error.cause : error);
 }
