@@ -263,16 +263,16 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
   const ended = new Promise<T>((resolve, reject) => {
     let open: TransactionSql | undefined;
     let [isRefused, isOver] = [false, false];
-    let freePlace: (late: StoaError) => void = () => undefined;
-    const refuse = (late: StoaError): void => {
-      isRefused = true;
-      reject(late);
-      setTimeout(freePlace, placeKeptMs, late).unref();
-    };
-    const refused = new Promise<never>((_resolve, free) => {
-      freePlace = free;
+    const late = new AbortController();
+    const refused = new Promise<never>((_resolve, freePlace) => {
+      late.signal.addEventListener('abort', () => freePlace(tooLate()));
     });
     refused.catch(() => undefined);
+    const refuse = (error: StoaError): void => {
+      isRefused = true;
+      reject(error);
+      setTimeout(() => late.abort(), placeKeptMs).unref();
+    };
     /** Of what the driver sends by itself: BEGIN, and COMMIT or ROLLBACK after the body. */
     let stop = answerTime?.limit(refuse);
     const run = (tx: TransactionSql): Promise<T> =>
@@ -282,11 +282,11 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
         if (answerTime !== undefined) answerTimes.set(tx, answerTime);
         const end = (act: () => void): void => {
           if (isOver) return;
-          stop = answerTime?.limit((late) => {
-            refuse(late);
+          stop = answerTime?.limit((error) => {
+            refuse(error);
             // A connection that is only slow, and not lost after all, has to be free again some time.
             setImmediate(() => {
-              if (!isOver) rollBack(late);
+              if (!isOver) rollBack(error);
             });
           });
           if (!over.has(tx)) act();

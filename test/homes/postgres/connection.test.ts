@@ -92,6 +92,12 @@ describe('a transaction whose connection is cut', () => {
   });
 });
 
+const add = (on: Queryable): Promise<unknown> => query(on, 'INSERT INTO things DEFAULT VALUES');
+
+function times<T>(count: number, act: () => Promise<T>): Promise<T>[] {
+  return Array.from({ length: count }, act);
+}
+
 describe('a pool', () => {
   let sql: PostgresSql;
   let other: PostgresSql;
@@ -136,9 +142,6 @@ describe('a pool', () => {
 
   it('keeps statements out of the transactions of others, however many come at once', async () => {
     await query(sql, 'CREATE TABLE things (number serial)');
-    const add = (on: Queryable): Promise<unknown> => query(on, 'INSERT INTO things DEFAULT VALUES');
-    const times = <T>(count: number, act: () => Promise<T>): Promise<T>[] =>
-      Array.from({ length: count }, act);
     await Promise.all(times(connections, () => query(sql, 'SELECT pg_sleep(0.05)')));
     // As many as the driver sends on its connections without waiting; the transactions come right behind them.
     const statements = times(100 * connections, () => add(sql));
