@@ -1,11 +1,12 @@
 /** PostgreSQL with Redis beside it as the home of one Stoa, shared by any number of servers. */
 import type { CommitHome } from '../../commit/home.js';
+import { type Closing, closeAll } from '../../core/close-all.js';
 import { StoaError } from '../../core/errors.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
-import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
+import { type HomeMove, isOnlyRead, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
@@ -24,7 +25,7 @@ import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
 import { PostgresCommit } from './commit/commit.js';
 import { migrateCommitsUp } from './commit/schema.js';
-import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
+import { PostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
@@ -33,7 +34,7 @@ import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
-import { factMark, holdDatabase, postgresMove } from './transfer/move.js';
+import { factMark, holdDatabase, postgresMove, refuseDuringMove } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
@@ -52,12 +53,17 @@ export interface PostgresHomeOptions extends HomeOptions {
 /** Opens the home, or refuses with what to do. What was opened before a refusal is closed again. */
 export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
   const { limits, onError, sweepIntervalMs, clock: given } = options;
-  const opened: (() => Promise<void>)[] = [];
+  const opened: Closing[] = [];
   const ring = await openRing(options.secretKeys);
   if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
-  await checkRequirements({ ...options, ring });
+  const plan = await checkRequirements({ ...options, ring });
+  const onlyRead = isOnlyRead(options.move);
+  if (onlyRead) refuseUnfinished(plan, options.postgres);
   try {
-    const letGo = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
+    const letGo =
+      options.move === 'from' || options.move === 'to'
+        ? await holdDatabase(options.postgres, limits)
+        : undefined;
     if (letGo !== undefined) opened.unshift(letGo);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
@@ -65,16 +71,17 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       checkFence: (work, caller) => checkCallerFence(work, caller, given),
       onCall: (verb, milliseconds, failed) =>
         options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),
+      isOnlyRead: onlyRead,
       ...(given && { skewMs: () => given() - Date.now() }),
     });
     opened.unshift(() => base.close());
-    const { sql, clock, writer, feed } = base;
+    const { sql, beats, clock, writer, feed } = base;
     const nowMs = (): number => clock.nowMs();
     await migrateCluster(sql);
-    await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
+    if (options.move === undefined) await refuseDuringMove(sql, options.postgres);
+    else await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
     const storeId = (await readFact(sql, 'store_id')) ?? '';
-    const isMoveRead = options.move === 'from' || options.move === 'look';
-    if (!isMoveRead) await noteKeys(sql, ring);
+    if (!onlyRead) await noteKeys(sql, ring);
     const { secrets, servers } = openSharedSecrets(base, ring, onError);
     const credentials =
       options.move === undefined ? await operatorCredentials(sql, options.operatorToken) : noCredentials();
@@ -82,6 +89,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
     const identity = await openPostgresIdentity({
       sql,
+      beats,
       limits,
       ...(given && { clock: given }),
       onRemoved: options.onTokenRemoved,
@@ -89,7 +97,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       onError: (error) => onError(error, 'listening for removed tokens'),
     });
     opened.unshift(async () => identity.removals.close());
-    const data = await openPostgresDataStore(sql, writer, { limits, nowMs, users, onError });
+    const data = new PostgresDataStore(sql, writer, { limits, nowMs, users, onError });
     opened.unshift(() => data.close());
     const workspaces = await openPostgresWorkspaces(sql, writer, {
       limits,
@@ -98,6 +106,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       users,
       onError,
       sweepIntervalMs,
+      isMoved: options.move !== undefined,
     });
     opened.unshift(() => workspaces.close());
     // A lost agent's claims come back.
@@ -106,6 +115,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     );
     const messaging = await openPostgresMessaging({
       sql,
+      beats,
       writer,
       feed,
       redis: options.redis,
@@ -113,11 +123,17 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       limits,
       nowMs,
       onError,
+      isOnlyRead: onlyRead,
     });
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
     base.bound();
-    if (options.move === undefined) await servers.start();
+    if (options.move === undefined) {
+      opened.unshift(() => servers.close());
+      await servers.start();
+      // A move that began meanwhile has seen this server, or is seen by it here.
+      await refuseDuringMove(sql, options.postgres);
+    }
     const parts: Parts = {
       letGo,
       storeId,
@@ -132,10 +148,19 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     };
     return new PostgresHome(base, parts, options);
   } catch (error) {
-    for (const close of opened)
-      await close().catch((failure: unknown) => onError(failure, 'closing what was opened'));
+    await closeAll(opened).catch((failure: unknown) => onError(failure, 'closing what was opened'));
     throw error;
   }
+}
+
+/** A move makes no tables in what it only reads. */
+function refuseUnfinished(plan: readonly string[], url: string): void {
+  if (plan.length > 0)
+    throw new StoaError(
+      'conflict',
+      `A start on ${withoutPassword(url)} would change it, and a move only reads it: ${plan.join(' ')}`,
+      { fix: 'Start one server of this version on it and stop it, then move.' },
+    );
 }
 
 /** Without a ring the first start refuses: a ring of its own would lock the other servers out. */
@@ -153,19 +178,20 @@ function openRing(secretKeys: string | undefined): Promise<KeyRing> {
 
 /** What a start on these databases adds, in sentences, or its refusal. Nothing is changed. */
 export async function planPostgresHome(
-  options: Pick<PostgresHomeOptions, 'postgres' | 'redis' | 'secretKeys' | 'limits' | 'onError'>,
+  options: Pick<PostgresHomeOptions, 'postgres' | 'redis' | 'secretKeys' | 'limits' | 'onError' | 'move'>,
 ): Promise<string[]> {
   return checkRequirements({ ...options, ring: await openRing(options.secretKeys) });
 }
 
 /** The key ring of all servers. */
 function openSharedSecrets(
-  { sql, feed }: PostgresBase,
+  { sql, beats, feed }: PostgresBase,
   ring: KeyRing,
   onError: PostgresHomeOptions['onError'],
 ): { secrets: Secrets; servers: Servers } {
   const servers = new Servers({
-    sql,
+    pool: sql,
+    sql: beats,
     keyIds: () => ring.keyIds,
     feedSeq: () => feed.reachedSeq,
     onError,
@@ -258,8 +284,6 @@ export class PostgresHome implements Home {
       writer,
       sealer: parts.secrets.sealer,
       servers: parts.servers,
-      messaging: parts.messaging,
-      workspaces: parts.workspaces,
     });
     this.storeNotes = new PostgresStoreNotes(sql, writer);
     this.mcpSessions = new PostgresMcpSessions({ sql, limits: options.limits, onError: options.onError });
@@ -290,6 +314,7 @@ export class PostgresHome implements Home {
 
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
+    // Closed by its service, before messaging.
     this.#commit = new PostgresCommit(this.#base, { limits, messaging, onError, sweepIntervalMs });
     return this.#commit;
   }
@@ -314,11 +339,12 @@ export class PostgresHome implements Home {
 
   /** The ports are closed by their services. */
   async close(): Promise<void> {
-    await this.#sweeps.close();
-    await this.#commit?.close();
-    await this.identity.removals.close();
-    await this.#servers.close();
-    await this.#base.close();
-    await this.#letGo?.();
+    await closeAll([
+      () => this.#sweeps.close(),
+      async () => this.identity.removals.close(),
+      () => this.#servers.close(),
+      () => this.#base.close(),
+      () => this.#letGo?.(),
+    ]);
   }
 }

@@ -38,6 +38,8 @@ export async function migrate(
     rowsMax,
     isStepped: migrations.some((migration) => typeof migration !== 'string'),
   };
+  // Nothing is written where nothing is to be done. A stepped migration may be under way.
+  if (!plan.isStepped && (await migrationsDone(sql)).get(domain) === migrations.length) return;
   while (await transaction(sql, (tx) => goOn(tx, plan)));
 }
 

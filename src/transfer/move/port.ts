@@ -5,6 +5,11 @@ import type { RecordStore } from '../port.js';
 /** A move opens a home to read it, to fill it, or to look whether it could be filled. No home sweeps or runs timers then. */
 export type MoveRole = 'from' | 'to' | 'look';
 
+/** Whether a home is opened without changing anything in it. */
+export function isOnlyRead(role: MoveRole | undefined): boolean {
+  return role === 'from' || role === 'look';
+}
+
 /** The note in a home that is being filled: it holds a part of a Stoa, and no server may start on it. */
 export interface MoveMark {
   read(): Promise<string | undefined>;
@@ -18,6 +23,8 @@ export interface HomeMove {
   records(): [type: string, store: RecordStore][];
   /** What must end before a move, in sentences: servers that use the home, and work that only a server finishes. */
   obstacles(): Promise<string[]>;
+  /** A text that is another one after each change that the feed reports. */
+  extent(): Promise<string>;
 }
 
 /** A home that holds a part of a move is not opened by anything else. */

@@ -25,7 +25,7 @@ export async function settleFact(sql: PostgresSql, name: FactName, value: string
 }
 
 /** Whatever its value is, or only where it still has this one. */
-export async function clearFact(sql: PostgresSql, name: FactName, value?: string): Promise<void> {
+export async function clearFact(sql: Queryable, name: FactName, value?: string): Promise<void> {
   await query(sql, 'DELETE FROM cluster.facts WHERE name = $1 AND value = coalesce($2, value)', [
     name,
     value ?? null,

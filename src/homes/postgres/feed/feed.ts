@@ -63,11 +63,12 @@ export class PostgresFeed implements Feed {
     });
   }
 
-  /** Creates missing tables, and starts numbering and listening. */
-  async open(): Promise<void> {
+  /** Creates missing tables, and starts numbering and listening, unless the feed is only read. */
+  async open(isOnlyRead = false): Promise<void> {
     const { sql } = this.#options;
     await migrateFeed(sql);
     await this.#look();
+    if (isOnlyRead) return;
     // The last function runs after each reconnection: notices may be lost, and the database may be a restored copy now.
     await listen(
       sql,

@@ -59,7 +59,7 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
         'messages may be lost when the machine of Redis fails',
       );
     const messaging = new PostgresMessaging(redis, durable, options);
-    await messaging.start();
+    if (!options.isOnlyRead) await messaging.start();
     return messaging;
   } catch (error) {
     closeRedis(redis);
@@ -266,11 +266,6 @@ export class PostgresMessaging implements MessagingPort {
       return deliveredAs(await this.#send(message, id, this.#outsideTransaction));
     }
     return deliveredAs(await this.#post(message, id, this.#outsideTransaction));
-  }
-
-  /** Adds all changes in Redis to the feed, and updates the counters of rooms. */
-  moveFeedOutbox(): Promise<void> {
-    return this.#parts.feedOutbox.moveAll();
   }
 
   bytesLeft(agentId: string): Promise<number> {

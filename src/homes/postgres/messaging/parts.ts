@@ -21,6 +21,8 @@ import { WordIndex } from './redis/word-index.js';
 export interface PostgresMessagingOptions {
   /** The pool of the home. */
   sql: PostgresSql;
+  /** The connection for signs of life: the pool may be busy. */
+  beats: PostgresSql;
   /** The writer of the home. */
   writer: PostgresWriter;
   feed: PostgresFeed;
@@ -31,6 +33,8 @@ export interface PostgresMessagingOptions {
   limits: Limits;
   nowMs: () => number;
   onError: (error: unknown, about: string) => void;
+  /** A move only reads: there is no background work then. */
+  isOnlyRead: boolean;
 }
 
 export interface MessagingParts {
@@ -48,7 +52,7 @@ export interface MessagingParts {
 }
 
 export function messagingParts(redis: RedisConnection, options: PostgresMessagingOptions): MessagingParts {
-  const { sql, feed, limits, nowMs, onError } = options;
+  const { sql, beats, feed, limits, nowMs, onError } = options;
   const origin = randomUUID();
   const keys = new RedisKeys(redis.isCluster);
   const stored = { redis, keys, limits, nowMs };
@@ -81,7 +85,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     probes: {
       postgres: new HealthProbe({
         database: 'PostgreSQL',
-        ask: () => query(sql, 'SELECT 1'),
+        ask: () => query(beats, 'SELECT 1'),
         secondsMax: limits.healthSecondsMax,
       }),
       redis: new HealthProbe({
