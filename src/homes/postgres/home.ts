@@ -291,7 +291,7 @@ export class PostgresHome implements Home {
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
-        () => this.mcpSessions.sweep(),
+        (isOver) => this.mcpSessions.sweep(isOver),
       ],
       sql,
       intervalMs: options.sweepIntervalMs,

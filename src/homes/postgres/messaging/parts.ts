@@ -81,7 +81,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
       scan: (pattern) => guards.scan(pattern),
       onError,
     }),
-    searchRepair: new SearchRepair({ redis, limits, messages, words, guards, onError }),
+    searchRepair: new SearchRepair({ sql, limits, messages, words, guards, onError }),
     probes: {
       postgres: new HealthProbe({
         database: 'PostgreSQL',
