@@ -1,6 +1,7 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
 import { migrateTurns } from '../../../../src/homes/postgres/turns.js';
 import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
 import {
@@ -711,6 +712,32 @@ describe('the outbox', () => {
         }),
       20_000,
     );
+  });
+
+  it('finishes a delivery that is under way before Redis is closed', async () => {
+    const faults: string[] = [];
+    const stoa = await open({ postgres: url, onError: (_error, about) => faults.push(about) });
+    const client = new Redis(redis.url);
+    const release = await holdRoom();
+    const committed = stoa.commit.commit(ada, both);
+    await until(async () => (await stoa.commit.outbox()).waiting === 1);
+    await client.client('PAUSE', 60_000, 'WRITE');
+    await release();
+    // A delivery holds the lock of the room now, and waits for Redis.
+    await until(async () => {
+      const [lock] = await query<{ got: boolean }>(
+        sql,
+        'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 6)) AS got',
+        [`room ${globalRoomId}`],
+      );
+      return lock?.got === false;
+    });
+    const closed = stoa.close();
+    await client.client('UNPAUSE');
+    client.disconnect();
+    await Promise.all([closed, committed]);
+    expect(await query(sql, 'SELECT state FROM commit_outbox')).toEqual([{ state: 'delivered' }]);
+    expect(faults).not.toContain('delivering messages of commits');
   });
 
   it('does not hold up an answer, also if its table is locked', async () => {
