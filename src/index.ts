@@ -116,8 +116,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     sweepIntervalMs: options.move === undefined ? options.sweepIntervalMs : neverMs,
     move: options.move,
   });
-  /** What is open, the newest first. */
-  const opened: Closing[] = [() => home.close()];
+  /** What is open, the newest first. A service may fail to open, so the port of messaging does not depend on it. */
+  const opened: Closing[] = [() => home.messaging.close(), () => home.close()];
   try {
     const { writer, secrets, feed } = home;
     const operatorToken = home.operatorToken ?? newOperatorToken();
@@ -146,7 +146,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
-    opened.unshift(() => messaging.close());
+    opened.unshift(async () => messaging.close());
     holdSecrets(secrets, workspaces, messaging);
     opened.unshift(() => secrets.close());
     const changes = new ChangesService(feed, limits);

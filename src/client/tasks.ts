@@ -90,6 +90,6 @@ export class ClaimedTask extends Renewal {
 
   /** Stops the heartbeats without a report; the claim expires. */
   abandon(): void {
-    this.letGo();
+    this.stopRenewing();
   }
 }

@@ -67,6 +67,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
         value: { steps: ['a'] },
         version: 1,
         createdByAgent: 'scout',
+        updatedByAgent: 'scout',
         metadata: { why: 'test' },
       },
     ]);

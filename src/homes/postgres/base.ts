@@ -1,16 +1,22 @@
 /** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
 import { closeAll } from '../../core/close-all.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type OnCall, type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
-import { DatabaseClock } from './database-clock.js';
+import {
+  type OnCall,
+  type PostgresSql,
+  limitStatements,
+  closePostgres,
+  openPostgres,
+} from './database/connection.js';
+import { DatabaseClock } from './database/database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
-import { migrate } from './migrate.js';
-import type { CheckFence } from './work.js';
+import { migrate } from './database/migrate.js';
+import type { CheckFence } from './write/work.js';
 import { knownSteps } from './cluster/tables.js';
-import { TablesWatch } from './tables-watch.js';
-import { PostgresWriter } from './writer.js';
+import { TablesWatch } from './database/tables-watch.js';
+import { PostgresWriter } from './write/writer.js';
 
 export interface PostgresBaseOptions {
   readonly limits: Limits;
@@ -35,7 +41,7 @@ export interface PostgresBase {
   readonly writer: PostgresWriter;
   readonly tables: TablesWatch;
   /** Call it once the tables of all domains are made: from then on statements are short. */
-  bound(): void;
+  limitStatements(): void;
   /** After everything that uses it. */
   close(): Promise<void>;
 }
@@ -73,9 +79,14 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
       () => closePostgres(sql, 5),
       () => closePostgres(beats, 5),
     ]);
+  const limitAll = (): void => {
+    limitStatements(sql, limits);
+    limitStatements(beats, limits);
+  };
   try {
     await feed.open(isOnlyRead);
-    // Answers that are kept count together with documents, whether those are here or in a store beside the home.
+    // Answers that are kept count together with documents, whether those are here or in a store beside the
+    // home.
     await migrate(sql, 'datastore', dataMigrations);
     await writer.open(isOnlyRead);
     if (!isOnlyRead) tables.start();
@@ -83,9 +94,5 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     await close();
     throw error;
   }
-  const bound = (): void => {
-    boundStatements(sql, limits);
-    boundStatements(beats, limits);
-  };
-  return { sql, beats, clock, feed, writer, tables, bound, close };
+  return { sql, beats, clock, feed, writer, tables, limitStatements: limitAll, close };
 }

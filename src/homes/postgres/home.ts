@@ -12,7 +12,7 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { noteKeys } from './cluster/key-checks.js';
-import { query } from './connection.js';
+import { query } from './database/connection.js';
 import { checkRequirements } from './cluster/requirements.js';
 import {
   type OperatorCredentials,
@@ -60,11 +60,11 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
   const onlyRead = isOnlyRead(options.move);
   if (onlyRead) refuseUnfinished(plan, options.postgres);
   try {
-    const letGo =
+    const releaseDatabase =
       options.move === 'from' || options.move === 'to'
         ? await holdDatabase(options.postgres, limits)
         : undefined;
-    if (letGo !== undefined) opened.unshift(letGo);
+    if (releaseDatabase !== undefined) opened.unshift(releaseDatabase);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
       onError,
@@ -127,15 +127,15 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
-    base.bound();
+    base.limitStatements();
     if (options.move === undefined) {
       opened.unshift(() => servers.close());
       await servers.start();
-      // A move that began meanwhile has seen this server, or is seen by it here.
+      // A move that started in the meantime has seen this server, or is seen by it here.
       await refuseDuringMove(sql, options.postgres);
     }
     const parts: Parts = {
-      letGo,
+      releaseDatabase,
       storeId,
       registry,
       identity,
@@ -217,7 +217,7 @@ function openSharedSecrets(
 
 interface Parts {
   /** Of what a move holds. */
-  readonly letGo: (() => Promise<void>) | undefined;
+  readonly releaseDatabase: (() => Promise<void>) | undefined;
   readonly storeId: string;
   readonly registry: PostgresRegistry;
   readonly identity: PostgresIdentity;
@@ -251,14 +251,14 @@ export class PostgresHome implements Home {
   readonly #servers: Servers;
   readonly #sweeps: Sweeps;
   readonly #options: PostgresHomeOptions;
-  readonly #letGo: Parts['letGo'];
+  readonly #releaseDatabase: Parts['releaseDatabase'];
   #commit: PostgresCommit | undefined;
 
   constructor(base: PostgresBase, parts: Parts, options: PostgresHomeOptions) {
     const { sql, writer, feed } = base;
     this.#base = base;
     this.#options = options;
-    this.#letGo = parts.letGo;
+    this.#releaseDatabase = parts.releaseDatabase;
     this.id = parts.storeId;
     this.writer = writer;
     this.feed = feed;
@@ -306,8 +306,10 @@ export class PostgresHome implements Home {
   async liveLeases(): Promise<number> {
     const [row] = await query<{ live: string }>(
       this.#base.sql,
-      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp())
-        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL AND expires_at > clock_timestamp()) AS live`,
+      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL
+        AND lease_expires_at > clock_timestamp())
+        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL
+          AND expires_at > clock_timestamp()) AS live`,
     );
     return Number(row?.live ?? 0);
   }
@@ -337,14 +339,14 @@ export class PostgresHome implements Home {
     this.#sweeps.start();
   }
 
-  /** The ports are closed by their services. */
+  /** The ports are closed before, by `openStoa` and by their services. */
   async close(): Promise<void> {
     await closeAll([
       () => this.#sweeps.close(),
       async () => this.identity.removals.close(),
       () => this.#servers.close(),
       () => this.#base.close(),
-      () => this.#letGo?.(),
+      () => this.#releaseDatabase?.(),
     ]);
   }
 }

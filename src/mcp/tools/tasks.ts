@@ -32,7 +32,9 @@ const tasks = defineTool({
   name: 'tasks',
   title: 'Tasks',
   description:
-    'The shared list of work. create: add a task for any agent (command says what to do). list: see tasks, by status if given. get: one task with its output. cancel: end it. To do the work itself, use work.',
+    'The shared list of work. create: add a task for any agent (command says what to do). list: see ' +
+    'tasks, by status if given. get: one task with its output. cancel: end it. To do the work itself, ' +
+    'use work.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     action: z.enum(['create', 'list', 'get', 'cancel']),
@@ -82,7 +84,10 @@ const work = defineTool({
   name: 'work',
   title: 'Work on a task',
   description:
-    'claim: take the next ready task for yourself alone; task is null when none is ready within wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with output, or fail (retry: true gives it back). Pass task and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
+    'claim: take the next ready task for yourself alone; task is null when none is ready within ' +
+    'wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with ' +
+    'output, or fail (retry: true gives it back). Pass task and fence from the claim each time; the ' +
+    'error "fenced" means that another agent has it now: stop.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     action: z.enum(['claim', 'heartbeat', 'complete', 'fail']),

@@ -2,7 +2,10 @@
 import { StoaError } from '../../core/errors.js';
 import type { RecordStore } from '../port.js';
 
-/** A move opens a home to read it, to fill it, or to look whether it could be filled. No home sweeps or runs timers then. */
+/**
+ * A move opens a home to read it, to fill it, or to look whether it could be filled. No home sweeps or runs
+ * timers then.
+ */
 export type MoveRole = 'from' | 'to' | 'look';
 
 /** Whether a home is opened without changing anything in it. */
@@ -21,7 +24,10 @@ export interface HomeMove {
   readonly mark: MoveMark;
   /** Records that no export has: tokens by their hashes, and kept seeds. */
   records(): [type: string, store: RecordStore][];
-  /** What must end before a move, in sentences: servers that use the home, and work that only a server finishes. */
+  /**
+   * What must end before a move, in sentences: servers that use the home, and work that only a server
+   * finishes.
+   */
   obstacles(): Promise<string[]>;
   /** A text that is another one after each change that the feed reports. */
   extent(): Promise<string>;

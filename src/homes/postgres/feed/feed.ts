@@ -7,10 +7,11 @@ import { nextTurn } from '../../../core/waiting/yielding.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
 import { firstPosition, postgresParts, resync } from '../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
-import { type PostgresSql, listen, query } from '../connection.js';
+import { clockSql } from '../database/database-clock.js';
+import { type PostgresSql, listen, query } from '../database/connection.js';
 import { type Newest, Numbering } from './numbering.js';
 import { feedChannel, migrateFeed } from './schema.js';
-import { takeTurn } from '../turns.js';
+import { takeTurn } from '../database/turns.js';
 import { FeedTail, commitsAfter } from './tail.js';
 
 export interface PostgresFeedOptions {
@@ -250,7 +251,7 @@ export class PostgresFeed implements Feed {
         const [row] = await query<{ removed: number }>(
           sql,
           `SELECT feed.trim_commits(
-            floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1::bigint, $2, $3) AS removed`,
+            ${clockSql} - $1::bigint, $2, $3) AS removed`,
           [limits.feedAgeSecondsMax * 1_000, limits.feedBytesMax, trimRowsMax],
         );
         removed = row?.removed ?? 0;

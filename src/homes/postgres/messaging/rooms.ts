@@ -1,8 +1,8 @@
 /** Rooms in PostgreSQL. The feed outbox updates their counters after a message was stored in Redis. */
 import type { Room, Totals } from '../../../messaging/model.js';
 import type { NewRoom } from '../../../messaging/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { PostgresStep } from '../step.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { PostgresStep } from '../write/step.js';
 import { roomCreated } from '../../../messaging/changes.js';
 import { publicRoomsStatement, topRoomsClause, totalsStatement } from './totals.js';
 

@@ -1,4 +1,6 @@
-/** What a move needs of PostgreSQL with Redis: its mark is a fact beside the records. */
+/**
+ * The part of a move that PostgreSQL with Redis implements. The mark of a move is a row of `cluster.facts`.
+ */
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
@@ -6,8 +8,9 @@ import type { Sealer } from '../../../secrets/sealer.js';
 import { type HomeMove, type MoveMark, refusePartOfMove } from '../../../transfer/move/port.js';
 import { clearFact, readFact, writeFact } from '../cluster/facts.js';
 import type { Servers } from '../cluster/servers.js';
-import { type PostgresSql, closePostgres, openPostgres, query, transaction } from '../connection.js';
-import type { PostgresWriter } from '../writer.js';
+import { lockNumber } from '../database/advisory-locks.js';
+import { type PostgresSql, closePostgres, openPostgres, query, transaction } from '../database/connection.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { unexportedRecords } from './unexported.js';
 
 export interface PostgresMoveOptions {
@@ -51,12 +54,16 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
   };
 }
 
-const moveLock = "hashtext('stoa_move')";
-
-/** Keeps servers and a second move out of a database, until it is closed or its process ends. */
+/**
+ * Refuses servers and a second move on this database until the returned function is called or the process
+ * ends.
+ */
 export async function holdDatabase(url: string, limits: Limits): Promise<() => Promise<void>> {
   const sql = await openPostgres(new URL(url), { limits, connectionsMax: 1, keepsSessions: true });
-  const [lock] = await query<{ taken: boolean }>(sql, `SELECT pg_try_advisory_lock(${moveLock}) AS taken`);
+  const [lock] = await query<{ taken: boolean }>(
+    sql,
+    `SELECT pg_try_advisory_lock(${lockNumber('move')}) AS taken`,
+  );
   if (lock?.taken === true) return () => closePostgres(sql, 5);
   await closePostgres(sql, 5);
   throw underMove(url);
@@ -67,7 +74,7 @@ export async function refuseDuringMove(sql: PostgresSql, url: string): Promise<v
   // Freed again at the end of the statement. Servers that start at the same time share it.
   const [lock] = await query<{ is_free: boolean }>(
     sql,
-    `SELECT pg_try_advisory_xact_lock_shared(${moveLock}) AS is_free`,
+    `SELECT pg_try_advisory_xact_lock_shared(${lockNumber('move')}) AS is_free`,
   );
   if (lock?.is_free !== true) throw underMove(url);
   await refusePartOfMove(factMark(sql), withoutPassword(url), undefined);

@@ -1,6 +1,6 @@
-/** Work that is too large for one transaction: purges, tasks with many dependants, and the claims of lost agents. */
-import { releaseRest } from './claims.js';
-import { hasDependants, settleDependants } from './dependants.js';
+/** Work that is too large for one transaction: purges, tasks with many dependants, and claims of lost agents. */
+import { releaseRest } from './tasks/claims.js';
+import { hasDependants, settleDependants } from './tasks/dependants.js';
 import type { WorkspacesWork } from './work.js';
 
 export interface Mark {

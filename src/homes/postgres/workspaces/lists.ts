@@ -9,7 +9,7 @@ import type {
   Workspace,
 } from '../../../workspaces/model.js';
 import type { ListRequest, Listed, NamedListRequest, Owner } from '../../../workspaces/port.js';
-import { type Parameter, type Queryable, query } from '../connection.js';
+import { type Parameter, type Queryable, query } from '../database/connection.js';
 import {
   type Row,
   type Table,
@@ -19,6 +19,7 @@ import {
   sessionTable,
   taskTable,
   workspaceTable,
+  joinOne,
 } from './rows.js';
 
 type Condition = readonly [sql: string, value: Parameter | undefined];
@@ -106,7 +107,7 @@ export async function listReady(
   const rows = await query<Row>(
     sql,
     `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r
-      JOIN workspaces.sessions s ON s.owner_id = r.owner_id AND s.id = r.session_id
+      ${joinOne('s', 'sessions', 'owner_id = r.owner_id AND id = r.session_id')}
       WHERE r.owner_id = $3 AND r.project_id = $1 AND r.status = 'pending' AND r.blockers = 0
         AND NOT s.removed
       ORDER BY r.priority DESC, r.created_at, r.id LIMIT ${limit + 1} OFFSET $2`,

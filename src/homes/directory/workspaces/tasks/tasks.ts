@@ -97,8 +97,8 @@ export class TaskVerbs {
   }
 
   /**
-   * Gives the first ready task of the project to the holder. The cost does not depend on the number of waiting
-   * tasks.
+   * Gives the first ready task of the project to the holder. The cost does not depend on the number of
+   * waiting tasks.
    */
   claim(
     tx: Transaction,
@@ -268,8 +268,8 @@ export class TaskVerbs {
   }
 
   /**
-   * Updates the session's last activity, but not with every heartbeat, because the record is much larger than a
-   * lease.
+   * Updates the session's last activity, but not with every heartbeat, because the record is much larger than
+   * a lease.
    */
   #showActivity(tx: Transaction, session: WorkSession): void {
     const quietMs = tx.nowMs - Date.parse(session.last_active);

@@ -7,8 +7,8 @@ import type { Limits } from '../../../../core/settings/limits.js';
 import type { RedisGuards } from './guards.js';
 import type { RedisMessages } from './messages.js';
 import { unindexedPart } from './keys.js';
-import type { PostgresSql } from '../../connection.js';
-import { takeTurn } from '../../turns.js';
+import type { PostgresSql } from '../../database/connection.js';
+import { takeTurn } from '../../database/turns.js';
 import type { WordIndex } from './word-index.js';
 
 export interface SearchRepairOptions {

@@ -1,0 +1,381 @@
+/** Connections to PostgreSQL. JSON and times are read as text; errors become errors of Stoa (`errors.ts`). */
+import type { PendingQuery, Sql, TransactionSql } from 'postgres';
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { importOptional } from '../../../core/optional-package.js';
+import { Places } from '../../../core/waiting/places.js';
+import { AnswerTime } from './answer-time.js';
+import {
+  TryAgain,
+  causeCodeOf,
+  codeOf,
+  isConcurrency,
+  isLostRace,
+  lostCodes,
+  postgresError,
+} from './errors.js';
+
+export type PostgresSql = Sql;
+
+/** A query runs on the pool or in one transaction. */
+export type Queryable = Sql | TransactionSql;
+
+export type Parameter = string | number | boolean | null | readonly string[];
+
+export interface PostgresOptions {
+  connectionsMax?: number;
+  /** The default schema, unless `?schema=` in the URL names another. */
+  schema?: string;
+  /**
+   * The server ends a transaction that is idle for this time, so a client that hangs cannot hold locks
+   * forever.
+   */
+  idleTransactionSecondsMax?: number;
+  /** Connections are kept as long as they work, because their sessions hold something, such as locks. */
+  keepsSessions?: boolean;
+  /** The time limits of statements. Without them there is no limit. */
+  limits?: Limits;
+  /** Called after each transaction and each statement. */
+  onCall?: OnCall;
+}
+
+export type OnCall = (verb: 'statement' | 'transaction', milliseconds: number, failed: boolean) => void;
+
+/** By pool or transaction: the time limit of its statements. */
+const answerTimes = new WeakMap<Queryable, AnswerTime>();
+
+/** The use of the connections of a pool. */
+export interface PoolUse {
+  /** Statements and transactions that have a connection. */
+  readonly busy: number;
+  /** Those that wait for one. */
+  readonly waiting: number;
+  readonly total: number;
+}
+
+/**
+ * A place for each connection of a pool. Statements and transactions beyond them wait here, in order, and not in the
+ * driver: the driver would send a BEGIN behind other statements of a busy connection, and if that connection cannot take
+ * more at that moment, it forgets to reserve the connection. The transaction then stays open under the statements of others.
+ */
+const pools = new WeakMap<Queryable, Places>();
+
+export function poolUse(sql: PostgresSql): PoolUse {
+  const { busy, waiting, count: total } = pools.get(sql) ?? { busy: 0, waiting: 0, count: 0 };
+  return { busy, waiting, total };
+}
+
+/** Runs work that needs a connection of its own; a statement of a transaction has that one's. */
+function inPool<T>(sql: Queryable, work: () => Promise<T>): Promise<T> {
+  return pools.get(sql)?.run(work) ?? work();
+}
+
+const connectionsDefault = 10;
+/** By pool: the function that gets the time of each call. */
+const observers = new WeakMap<Queryable, OnCall>();
+
+/** JSON and times stay text: parsing JSON reorders keys and rounds numbers, and parsing times rounds them. */
+const plainText = { serialize: (value: unknown) => String(value), parse: (text: string) => text };
+const types = {
+  json: { to: 114, from: [114, 3802], ...plainText },
+  date: { to: 1184, from: [1082, 1114, 1184], ...plainText },
+};
+
+/** Opens a pool. It connects at the first query. */
+export async function openPostgres(url: URL, options: PostgresOptions = {}): Promise<PostgresSql> {
+  const { default: postgres } = await importOptional<{ default: typeof import('postgres') }>('postgres', 3);
+  const target = new URL(url);
+  const schema = target.searchParams.get('schema') ?? options.schema ?? null;
+  target.searchParams.delete('schema');
+  const { limits, connectionsMax = connectionsDefault } = options;
+  const answerTime = limits === undefined ? undefined : new AnswerTime(limits.backendReadySecondsMax);
+  const sql = postgres(target.href, {
+    max: connectionsMax,
+    connect_timeout: limits?.backendRequestSecondsMax ?? 10,
+    backoff: (attempt) => Math.min(0.1 * 2 ** attempt, 2),
+    onnotice: () => undefined,
+    ...(options.keepsSessions === true && { max_lifetime: null }),
+    // Otherwise the driver queries the types of arrays on each new connection, and if the connection is lost
+    // during that query, nobody catches the error.
+    fetch_types: false,
+    connection: {
+      application_name: 'stoa',
+      TimeZone: 'UTC',
+      ...(schema !== null && { search_path: schema }),
+      ...idleTimeout(options.idleTransactionSecondsMax),
+      ...statementTimeout(limits),
+    },
+    types,
+    ...(answerTime !== undefined && { socket: answerTime.connect }),
+  });
+  // The types given above change how values are parsed, not the type of a query.
+  const pool = sql as unknown as PostgresSql;
+  if (answerTime !== undefined) answerTimes.set(pool, answerTime);
+  pools.set(pool, new Places(connectionsMax));
+  if (options.onCall !== undefined) observers.set(pool, options.onCall);
+  return pool;
+}
+
+/** Called when the tables are made: from now on statements have the limit `statementSecondsMax`. */
+export function limitStatements(sql: PostgresSql, limits: Limits): void {
+  const answerTime = answerTimes.get(sql);
+  if (answerTime !== undefined) answerTime.secondsMax = limits.statementSecondsMax;
+}
+
+/** Closes a pool. Running statements get these seconds to end. */
+export async function closePostgres(sql: PostgresSql, seconds: number): Promise<void> {
+  const answerTime = answerTimes.get(sql);
+  // The driver counts a connection that was lost during a statement as busy, and would wait for it.
+  await sql.end({ timeout: answerTime?.underWay === 0 ? 0 : seconds });
+  answerTime?.end();
+}
+
+/**
+ * Listens to a channel. `onListen` is called at the start and after each reconnect: notices may have been
+ * missed.
+ */
+export async function listen(
+  sql: PostgresSql,
+  channel: string,
+  onNotice: (payload: string) => void,
+  onListen: () => void,
+): Promise<void> {
+  const listening = sql.listen(channel, onNotice, onListen);
+  try {
+    await (answerTimes.get(sql)?.within(listening) ?? listening);
+  } catch (error) {
+    throw postgresError(error);
+  }
+}
+
+function idleTimeout(seconds: number | undefined): { idle_in_transaction_session_timeout?: number } {
+  return seconds === undefined ? {} : { idle_in_transaction_session_timeout: Math.round(seconds * 1_000) };
+}
+
+/** The server itself ends late statements, so none keeps running after its caller has given up. */
+function statementTimeout(limits: Limits | undefined): { statement_timeout?: number } {
+  return limits === undefined ? {} : { statement_timeout: Math.round(limits.statementSecondsMax * 1_000) };
+}
+
+/** A statement with more parameters is rarely sent twice with the same text, so it is not prepared. */
+const preparedParametersMax = 1_000;
+
+export async function query<Row extends object>(
+  sql: Queryable,
+  text: string,
+  parameters: readonly Parameter[] = [],
+): Promise<readonly Row[]> {
+  if (endedTransactions.has(sql)) return new Promise(() => undefined);
+  const statement = new Statement<Row>(sql, text, parameters.map(plainParameter));
+  const answered = inPool(sql, () => statement.run());
+  try {
+    return await observed(
+      sql,
+      'statement',
+      answerTimes.get(sql)?.within(answered, () => statement.withdraw()) ?? answered,
+    );
+  } catch (error) {
+    throw postgresError(error);
+  }
+}
+
+/** One statement, which may have to be given to the driver more than once. */
+class Statement<Row extends object> {
+  readonly #start: () => PendingQuery<Row[]>;
+  readonly #attemptsMax: number;
+  #pending: PendingQuery<Row[]> | undefined;
+  #isWithdrawn = false;
+  readonly #withdrawn: Promise<never[]>;
+  #onWithdrawn: () => void = () => undefined;
+
+  constructor(sql: Queryable, text: string, values: PlainParameter[]) {
+    const prepare = values.length <= preparedParametersMax;
+    this.#start = () => sql.unsafe<Row[]>(text, values, { prepare });
+    this.#attemptsMax = staleReportsMax(sql);
+    this.#withdrawn = new Promise((resolve) => {
+      this.#onWithdrawn = () => resolve([]);
+    });
+  }
+
+  async run(): Promise<readonly Row[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      if (this.#isWithdrawn) return [];
+      // Given to the driver in this turn: statements of a transaction keep their order.
+      const pending = this.#start().execute();
+      this.#pending = pending;
+      try {
+        return await Promise.race([pending, this.#withdrawn]);
+      } catch (error) {
+        if (attempt > this.#attemptsMax || !staleCodes.test(codeOf(error)) || wasSent(pending)) throw error;
+      }
+    }
+  }
+
+  /** A statement that still waits for a connection is not to be sent when nobody waits for it any more. */
+  withdraw(): void {
+    this.#isWithdrawn = true;
+    setTimeout(this.#onWithdrawn, placeKeptMs).unref();
+    // To cancel one that was sent, the driver would open a connection, and leave a failure of it unhandled.
+    if (this.#pending !== undefined && !wasSent(this.#pending)) this.#pending.cancel();
+  }
+}
+
+/**
+ * The driver reports a connection that was lost in the middle of a statement once more, to the next caller that gets this
+ * connection, before anything was sent on the new one. So each connection of a pool may fail one caller for nothing.
+ */
+const staleCodes = /^(57P0[12]|CONNECTION_CLOSED)$/;
+
+/**
+ * The driver never settles some statements of lost connections. Their place is free this long after nobody waits for them
+ * any more: by then their connection is closed.
+ */
+const placeKeptMs = 1_000;
+
+/** A transaction has one connection, and ends with it. */
+function staleReportsMax(sql: Queryable): number {
+  return pools.get(sql)?.count ?? 0;
+}
+
+/** The driver says so. */
+function wasSent(pending: object): boolean {
+  return 'state' in pending && pending.state !== null;
+}
+
+/** Runs the work and reports its time to the observer of the pool. */
+async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: PromiseLike<T>): Promise<T> {
+  const onCall = observers.get(sql);
+  if (onCall === undefined) return work;
+  const startedMs = performance.now();
+  let failed = true;
+  try {
+    const result = await work;
+    failed = false;
+    return result;
+  } finally {
+    onCall(verb, performance.now() - startedMs, failed);
+  }
+}
+
+type PlainParameter = string | number | boolean | null;
+
+/** A list in PostgreSQL's text format. The statement casts it to the type of its items. */
+function plainParameter(parameter: Parameter): PlainParameter {
+  if (typeof parameter !== 'object' || parameter === null) return parameter;
+  return `{${parameter.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
+}
+
+/** Transactions that have ended while their body still runs. */
+const endedTransactions = new WeakSet<Queryable>();
+
+/**
+ * One attempt of a transaction. If the connection is lost, the driver rejects at once. It would still send
+ * later statements of the body, and the ROLLBACK: on the closed socket, which ends the process, or on a
+ * connection that another transaction has by now. So after a lost connection, `query` never returns to the
+ * body.
+ */
+function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  const answerTime = answerTimes.get(sql);
+  if (answerTime !== undefined) answerTime.underWay += 1;
+  const ended = new Promise<T>((resolve, reject) => {
+    let open: TransactionSql | undefined;
+    let [isRefused, isOver] = [false, false];
+    const late = new AbortController();
+    const refused = new Promise<never>((_resolve, freePlace) => {
+      late.signal.addEventListener('abort', () => freePlace(tooLate()));
+    });
+    refused.catch(() => undefined);
+    const refuse = (error: StoaError): void => {
+      isRefused = true;
+      reject(error);
+      setTimeout(() => late.abort(), placeKeptMs).unref();
+    };
+    /** Ends the time limit of BEGIN, and later of COMMIT or ROLLBACK, which the driver sends itself. */
+    let stop = answerTime?.limit(refuse);
+    const run = (tx: TransactionSql): Promise<T> =>
+      new Promise((commit, rollBack) => {
+        stop?.();
+        open = tx;
+        if (answerTime !== undefined) answerTimes.set(tx, answerTime);
+        const end = (act: () => void): void => {
+          if (isOver) return;
+          stop = answerTime?.limit((error) => {
+            refuse(error);
+            // If the connection is only slow, the rollback returns it to the pool.
+            setImmediate(() => {
+              if (!isOver) rollBack(error);
+            });
+          });
+          if (!endedTransactions.has(tx)) act();
+        };
+        const fail = (error: unknown): void => {
+          if (lostCodes.test(causeCodeOf(error))) endedTransactions.add(tx);
+          end(() => rollBack(error));
+        };
+        // The caller may have given up while the transaction waited for a connection.
+        if (isRefused) fail(tooLate());
+        else body(tx).then((result) => end(() => commit(result)), fail);
+      });
+    const settle = (act: () => void): void => {
+      isOver = true;
+      stop?.();
+      if (open !== undefined) endedTransactions.add(open);
+      act();
+    };
+    const start = async (): Promise<unknown> => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          if (isRefused) throw tooLate();
+          return await Promise.race([sql.begin(run), refused]);
+        } catch (error) {
+          const isStale = open === undefined && staleCodes.test(codeOf(error));
+          if (!isStale || attempt > staleReportsMax(sql)) throw error;
+        }
+      }
+    };
+    // The driver's type unwraps promises inside arrays, which no body here returns.
+    inPool(sql, start).then(
+      (result) => settle(() => resolve(result as T)),
+      (error: unknown) => settle(() => reject(error)),
+    );
+  });
+  return ended.finally(() => {
+    if (answerTime !== undefined) answerTime.underWay -= 1;
+  });
+}
+
+function tooLate(): StoaError {
+  return new StoaError('backend_unavailable', 'PostgreSQL started this transaction after its time limit.');
+}
+
+const attemptsMax = 20;
+
+/**
+ * Runs a transaction, and runs it again after a conflict with another one. `awaitSent` throws the error of a
+ * statement that the body sent without waiting for it: that transaction was rolled back instead of committed.
+ */
+export async function transaction<T>(
+  sql: PostgresSql,
+  body: (tx: TransactionSql) => Promise<T>,
+  awaitSent: (result: T) => Promise<void> = async () => undefined,
+): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      const result = await observed(sql, 'transaction', begin(sql, body));
+      await awaitSent(result);
+      return result;
+    } catch (error) {
+      if (!(error instanceof TryAgain) && !isConcurrency(error)) throw postgresError(error);
+      if (attempt >= attemptsMax) throw isLostRace(error) ? lostEachTime(error) : postgresError(error);
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
+    }
+  }
+}
+
+function lostEachTime(cause: unknown): StoaError {
+  return new StoaError(
+    'overloaded',
+    `The write conflicted with other writes to the same rows ${attemptsMax} times. Nothing was written.`,
+    { fix: 'Try again shortly.', cause },
+  );
+}

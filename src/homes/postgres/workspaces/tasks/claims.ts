@@ -1,0 +1,241 @@
+/** Claims of tasks in PostgreSQL: claim, renew, and every way in which a claim or a task ends. */
+import { claimFailure } from '../../../../workspaces/tasks/claim-failure.js';
+import { type Task, type TaskLease, isOpen } from '../../../../workspaces/model.js';
+import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
+import type { CompleteRequest, FailRequest } from '../../../../workspaces/schemas.js';
+import * as rules from '../../../../workspaces/tasks/tasks.js';
+import { updateCounters } from '../counters.js';
+import { clockColumn } from '../../database/database-clock.js';
+import { deleteDependencies, settleDependants } from './dependants.js';
+import { findProject } from '../project-verbs.js';
+import { putLease, taskTable, timeText, updateRecord } from '../rows.js';
+import { type SessionPath, visible, wakeSession } from '../sessions.js';
+import {
+  type TaskPath,
+  announceTask,
+  endOf,
+  joinedTasks,
+  lockLease,
+  lockTask,
+  lockTaskIfExists,
+  taskColumns,
+  taskParents,
+  taskPathOf,
+} from './rows.js';
+import type { Mark } from '../bulk.js';
+import type { WorkspacesWork } from '../work.js';
+
+/** Claims the first ready task that no other transaction has locked: claims never wait for each other. */
+export async function claimTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  projectId: string,
+  holder: string,
+  leaseSeconds: number,
+): Promise<ClaimOutcome> {
+  const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
+  const [row] = await work.rows(
+    `SELECT ${taskColumns}, ${clockColumn} FROM (
+        SELECT r.* FROM workspaces.tasks r
+        WHERE r.owner_id = $1 AND r.project_id = $2 AND r.status = 'pending' AND r.blockers = 0
+          AND NOT (SELECT s.removed FROM workspaces.sessions s
+            WHERE s.owner_id = r.owner_id AND s.id = r.session_id LIMIT 1)
+        ORDER BY r.priority DESC, r.created_at, r.id LIMIT 1 FOR UPDATE OF r SKIP LOCKED
+      ) t ${taskParents} WHERE ${visible}`,
+    [ownerId, projectId],
+  );
+  if (row === undefined) {
+    // Throws if the project does not exist; otherwise it has no ready task.
+    await findProject(work.sql, ownerId, projectId);
+    return 'none';
+  }
+  work.readClock(row);
+  const path = taskPathOf(row);
+  const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
+  updateRecord(work, taskTable, ownerId, after.task);
+  putLease(work, ownerId, after.task.id, after.lease, path.held.lease);
+  announceTask(work, 'claimed', after.task, path, { holder, fence: after.lease.fence });
+  await wakeSession(work, path);
+  recordActivity(work, path);
+  return { task: after.task, lease: rules.claimLease(after.lease) };
+}
+
+export async function heartbeatTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  fence: number,
+  by: Reporter,
+): Promise<TaskLease> {
+  const path = await lockTask(work, owner, id);
+  const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
+  putLease(work, path.ownerId, id, lease, path.held.lease);
+  recordActivity(work, path);
+  return lease;
+}
+
+export async function completeTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: CompleteRequest,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, rules.completeTask(path.held, input, work.nowMs, endOf, by));
+}
+
+export async function failTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: FailRequest,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, rules.failTask(path.held, input, work.nowMs, endOf, by));
+}
+
+export async function cancelTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  reason: string | undefined,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
+}
+
+/** A check of a commit: the task is claimed with this fencing number. */
+export async function requireClaim(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  fence: number,
+): Promise<void> {
+  const path = await lockTaskIfExists(work, owner, id);
+  const held = path && { task: path.held.task, lease: await lockLease(work, path) };
+  const failure = claimFailure(id, held, fence, work.nowMs, endOf);
+  if (failure !== undefined) throw failure;
+}
+
+/** Makes tasks with an expired lease ready again. Returns how many expired leases were found. */
+export async function returnExpired(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT expired.*, ${clockColumn} FROM (
+        SELECT ${taskColumns} FROM (
+            SELECT owner_id, task_id FROM workspaces.leases
+            WHERE holder IS NOT NULL AND expires_at <= ${work.clockSql} ORDER BY expires_at LIMIT ${limit}
+          ) due JOIN workspaces.tasks t ON t.owner_id = due.owner_id AND t.id = due.task_id ${taskParents}
+        WHERE t.status = 'running' FOR UPDATE OF t SKIP LOCKED) expired`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    const { lease } = path.held;
+    if (lease !== undefined && lease.holder !== null && lease.expiresAtMs <= work.nowMs)
+      await endTask(work, path, rules.returnTask(path.held, rules.lapsedReason(lease), work.nowMs));
+  }
+  return rows.length;
+}
+
+/**
+ * Makes the tasks ready again that an agent has claimed under its id or its name. The row of the agent is locked here, and
+ * a write with a fencing number locks it after its tasks. So locked tasks are not waited for: they follow after the commit,
+ * like those beyond one step.
+ */
+export async function releaseClaims(
+  work: WorkspacesWork,
+  ownerId: string,
+  holders: readonly string[],
+): Promise<void> {
+  const released = await releaseStep(work, { ownerId, holders, untilMs: null, locking: 'SKIP LOCKED' });
+  const left = await work.rows<{ claimed_by: string }>(
+    `SELECT DISTINCT claimed_by FROM workspaces.tasks
+      WHERE owner_id = $1 AND claimed_by = ANY($2::text[]) AND status = 'running' AND NOT id = ANY($3::text[])`,
+    [ownerId, holders, released],
+  );
+  // A row for each time, so that this transaction waits for none.
+  for (const { claimed_by: holder } of left)
+    work.addBulkWork(ownerId, 'release', `${work.nowMs} ${holder}`, holder);
+}
+
+/** Releases tasks that the agent had claimed when its presence ended. Returns true if none is left. */
+export async function releaseRest(
+  work: WorkspacesWork,
+  { owner_id: ownerId, name, value: holder }: Mark,
+): Promise<boolean> {
+  const untilMs = Number(name.split(' ')[0]);
+  const released = await releaseStep(work, { ownerId, holders: [holder], untilMs, locking: '' });
+  return released.length < work.limits.workspaceStepRowsMax;
+}
+
+interface Release {
+  readonly ownerId: string;
+  readonly holders: readonly string[];
+  /** Later claims stay: the agent is back. */
+  readonly untilMs: number | null;
+  readonly locking: 'SKIP LOCKED' | '';
+}
+
+async function releaseStep(
+  work: WorkspacesWork,
+  { ownerId, holders, untilMs, locking }: Release,
+): Promise<string[]> {
+  const rows = await work.rows(
+    `SELECT ${taskColumns} FROM ${joinedTasks}
+      WHERE t.owner_id = $1 AND t.claimed_by = ANY($2::text[]) AND t.status = 'running'
+        AND ($3::timestamptz IS NULL OR t.started_at <= $3)
+      LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t ${locking}`,
+    [ownerId, holders, untilMs === null ? null : timeText(untilMs)],
+  );
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    const reason = rules.presenceLostReason(path.held.task.claimed_by ?? '');
+    await endTask(work, path, rules.returnTask(path.held, reason, work.nowMs));
+  }
+  return rows.map((row) => taskPathOf(row).held.task.id);
+}
+
+/**
+ * Stores a task that ended or became ready again, and updates its dependants and counters. `after` is
+ * undefined if a repeated request changes nothing.
+ */
+async function endTask(
+  work: WorkspacesWork,
+  path: TaskPath,
+  after: rules.HeldTask | undefined,
+): Promise<Task> {
+  const before = path.held.task;
+  if (after === undefined) return before;
+  const { ownerId } = path;
+  const { task, lease } = after;
+  const endsUnclaimed = before.status === 'pending' && task.status !== 'pending';
+  updateRecord(work, taskTable, ownerId, task, endsUnclaimed ? { blockers: 0 } : {});
+  if (endsUnclaimed) deleteDependencies(work, ownerId, task.id);
+  if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
+  const facts: Record<string, string> = { from: before.status };
+  if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
+  announceTask(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
+  if (task.status === 'pending') work.becameReady(path.projectId);
+  if (task.status === 'completed')
+    await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
+  if (rules.endsWithoutResult(task))
+    await settleDependants(work, ownerId, task.id, 'never', work.limits.workspaceStepRowsMax);
+  if (!isOpen(task.status))
+    updateCounters(work, ownerId, task.session_id, {
+      open: -1,
+      ...(task.status !== 'cancelled' && { finished: task }),
+    });
+  return task;
+}
+
+/** Updates `last_active` of the session, at most once per `workSessionActivitySeconds`. */
+function recordActivity(work: WorkspacesWork, { ownerId, session }: SessionPath): void {
+  const sinceActivityMs = work.nowMs - Date.parse(session.last_active);
+  if (sinceActivityMs < work.limits.workSessionActivitySeconds * 1_000) return;
+  work.send(
+    'UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $3) WHERE owner_id = $1 AND id = $2',
+    [ownerId, session.id, timeText(work.nowMs)],
+  );
+}
