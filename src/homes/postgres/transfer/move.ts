@@ -44,7 +44,7 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
       ];
     },
     extent: async () => {
-      // Commits that get their number meanwhile are no change.
+      // Numbering moves rows from one table to the other, and does not change the sum.
       const [row] = await query<{ extent: string }>(
         sql,
         `SELECT epoch || '-' || last_seq + (SELECT count(*) FROM feed.incoming) AS extent FROM feed.extent`,
