@@ -13,7 +13,7 @@ const exempt: ReadonlySet<string> = new Set(['src/messaging/refusals.ts']);
 const tics: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/(?<!\b[Tt]here )\b(?:is|are) no (?!longer\b|more\b)/, 'is not a'],
   [/\banew\b/, 'again'],
-  [/\b(?:tells?|told) of\b/, 'reports'],
+  [/\b(?:tells?|told) of\b/i, 'reports'],
   [/\bwhoever\b|\bwhatever it is\b/i, 'the name of the person or thing'],
   [/\bheed/, 'reads, checks'],
   [/\bheld against\b/, 'compared with'],

@@ -66,8 +66,7 @@ try {
 }
 
 // Everything is done and closed. A database driver may retry a silent server for minutes, so the process
-// waits only
-// for its output, and only for a limited time.
+// waits only for its output, and only for a limited time.
 const outputDeadlineMs = Date.now() + outputMsMax;
 setInterval(() => {
   const waiting = process.stdout.writableLength + process.stderr.writableLength;

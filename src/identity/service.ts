@@ -181,7 +181,7 @@ export class IdentityService {
     this.#uses.delete(tokenId);
   }
 
-  /** Drops what is remembered of all tokens: some may have been removed unheard. */
+  /** Empties the cache of tokens: notices of removals may have been lost. */
   forgetAll(): void {
     this.#removals += 1;
     this.#verified.clear();

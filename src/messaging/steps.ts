@@ -50,8 +50,11 @@ export interface CommittedMessage {
   room?: string;
 }
 
-/** The result of the last step is the answer. The steps before it belong to it. */
-export type CommitSteps = readonly [...before: Step<void>[], message: Step<CommittedMessage>];
+/** A message as steps of a commit. The checks run before all steps. */
+export interface MessageInCommit {
+  readonly checks: readonly Step<void>[];
+  readonly step: Step<CommittedMessage>;
+}
 
 export class MessagingSteps {
   readonly #options: MessagingStepsOptions;
@@ -192,14 +195,14 @@ export class MessagingSteps {
   // Messages of commits
 
   /** The nonce of a signed message is used up in the commit, so a refused commit may be sent again. */
-  async postInCommit(caller: Caller, operation: CommitMessage): Promise<CommitSteps> {
+  async postInCommit(caller: Caller, operation: CommitMessage): Promise<MessageInCommit> {
     const { port } = this.#options;
     const { message, basis, nonce } = await this.prepareMessage(caller, operation);
-    const posting: Step<CommittedMessage> =
+    const step: Step<CommittedMessage> =
       'roomId' in message
         ? port.post(message, basis).map(({ id, tsMs, roomId }) => ({ id, ts: tsMs, room: roomId }))
         : port.send(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs }));
-    return nonce === null ? [posting] : [port.useNonce(nonce.agentId, nonce.nonce), posting];
+    return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
   }
 
   /** The message after all checks, for homes that deliver it after the commit. */

@@ -17,7 +17,7 @@ export interface DataBackendOptions {
   onError?: (error: unknown) => void;
   /** The home, for a store that has no transactions to share with it. */
   notes?: StoreNotes;
-  /** Told of each call of the database and how long it took. */
+  /** Called after each call of the database, with the time it took. */
   onCall?: (call: BackendCall) => void;
 }
 
@@ -85,6 +85,9 @@ export async function capacityOf(
   return { backend, valueBytesMax: null };
 }
 
+/** The backend in memory is for tests. */
+const publicSchemes = Object.keys(backends).filter((name) => name !== 'memory');
+
 function isUrl(place: string): boolean {
   return /^[a-z][a-z0-9+.-]*:\/\//i.test(place);
 }
@@ -92,14 +95,12 @@ function isUrl(place: string): boolean {
 function schemeOf(url: string): string {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
   if (backends[scheme] === undefined || !isUrl(url) || !URL.canParse(url)) {
-    throw new StoaError('invalid_config', `"${withoutPassword(url)}" names no backend of the data store.`, {
-      fix: `Use embedded, or a URL that begins with ${Object.keys(backends)
-        .map((name) => `${name}://`)
-        .join(', ')}.`,
+    throw new StoaError('invalid_config', `Unknown backend of the data store in "${withoutPassword(url)}".`, {
+      fix: `Use a URL that begins with ${publicSchemes.map((name) => `${name}://`).join(', ')}.`,
     });
   }
   if (hasStrayAt(url)) {
-    throw new StoaError('invalid_config', `"${withoutPassword(url)}" has an "@" behind the server's name.`, {
+    throw new StoaError('invalid_config', `"${withoutPassword(url)}" has an "@" after the server name.`, {
       fix: 'In a password, write %2F for /, %3F for ?, %23 for # and %40 for @.',
     });
   }

@@ -5,7 +5,7 @@ import type { CountedLease } from './lifecycle/lease.js';
 import type { AgentState, SessionRecord, SessionStatus, StoredAgent, StoredUser } from './model.js';
 import type { AgentVerb } from './lifecycle/transitions.js';
 
-/** Whose things are meant: a readable user id, or null for every user's. */
+/** The user whose records are meant, by the readable id; null means all users. */
 export type UserScope = string | null;
 
 /** What a writer claims to know; it is checked in the transaction that writes. */

@@ -29,9 +29,9 @@ export function identityTaken(identity: string): StoaError {
   });
 }
 
-/** 64 hex digits that are the hash of a readable id would open that user's things to somebody else. */
+/** An id of 64 hex digits can be the hash of a known user's id. It would give access to that user's records. */
 export function secondSpelling(): StoaError {
-  return new StoaError('conflict', 'This user id stands for the same bytes as the id of a known user.', {
+  return new StoaError('conflict', 'This user id is another spelling of the id of a known user.', {
     fix: 'Use the id under which the user was first known.',
     details: { field: 'user' },
   });

@@ -104,8 +104,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const routes = groups.flatMap((group) => group.routes);
   const origins = new Origins(options.corsOrigin);
   // Node would answer a request without Host itself, without a reason. Node takes the first of two Host or
-  // Authorization
-  // headers, and a proxy may take the second. Joined headers are invalid, so such a request is refused.
+  // Authorization headers, and a proxy may take the second. Joined headers are invalid, so such a request is
+  // refused.
   const serverOptions = {
     maxHeaderSize: limits.headerBytesMax,
     requireHostHeader: false,

@@ -25,7 +25,7 @@ import type {
   WorkspacePatch,
 } from './schemas.js';
 
-/** Whose things are meant; null is the operator, who reaches everybody's. */
+/** The user whose records are meant; null means all users, for the operator. */
 export type Owner = string | null;
 
 /**

@@ -285,7 +285,7 @@ describe('documents between a home and a store', () => {
     expect((await stoa(['move', '--from', path('nowhere'), '--to', to])).status).toBe(4);
     expect(
       (await stoa(['move', '--from', path('source'), '--to', 'mongodb://localhost/x'])).stderr,
-    ).toContain('names no backend');
+    ).toContain('Unknown backend of the data store');
     const stray = ['move', '--from', path('source'), '--to', 'couchdb://me:12/hush@db:5984', '--dry-run'];
     expect((await stoa(stray)).stderr).toMatch(/"couchdb:\/\/…@db:5984" has an "@" behind/);
   });

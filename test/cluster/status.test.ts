@@ -42,6 +42,7 @@ afterAll(async () => {
 
 async function status(): Promise<{
   servers: LiveServer[];
+  families: Record<string, { size_bytes: number }>;
   outbox: { waiting: number; oldest_waiting_seconds: number };
 }> {
   const environment = { STOA_URL: urls[0] ?? '', STOA_TOKEN: token };
@@ -54,7 +55,9 @@ async function probe(path: string): Promise<[status: number, body: Record<string
 }
 
 it('shows every live server, and one that is frozen no more', async () => {
-  const { servers, outbox } = await status();
+  const { servers, outbox, families } = await status();
+  for (const table of ['public.agent_data_store', 'registry.agents', 'workspaces.tasks', 'feed.commits'])
+    expect(families[table]?.size_bytes, table).toBeGreaterThan(0);
   expect(servers.map(({ url }) => url).toSorted()).toEqual(urls.toSorted());
   for (const server of servers) {
     expect(server).toMatchObject({ version, pool_total: 10, feed_lag_commits: 0, feed_lag_ms: 0 });

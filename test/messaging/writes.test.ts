@@ -122,9 +122,10 @@ it('uses up a nonce once, also under concurrent writes', async () => {
   const { messaging } = await open();
   const message = await signedMessage('signed');
   const outcomes = await Promise.allSettled(
-    Array.from({ length: 10 }, async () =>
-      messaging.writer.write({ caller: ada }, await messaging.steps.postInCommit(ada, message)),
-    ),
+    Array.from({ length: 10 }, async () => {
+      const { checks, step } = await messaging.steps.postInCommit(ada, message);
+      return writeOne(messaging.writer, { caller: ada, checks }, step);
+    }),
   );
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   expect(await said()).toEqual(['signed']);
@@ -156,7 +157,7 @@ it('checks the room key again if it is replaced while a message is prepared', as
 it('refuses a signature whose key is rotated before its message is written', async () => {
   const { messaging } = await open();
   const message = await signedMessage('late');
-  const steps = await messaging.steps.postInCommit(ada, message);
+  const { checks, step } = await messaging.steps.postInCommit(ada, message);
   const before = signingKeysOf(seed).publicKey.toString('base64');
   await writtenPort(messaging).rotateKey({
     id: message.signed?.agent ?? '',
@@ -171,7 +172,9 @@ it('refuses a signature whose key is rotated before its message is written', asy
       request: { base64: '' },
     },
   });
-  await expect(messaging.writer.write({ caller: ada }, steps)).rejects.toThrow('invalid signature');
+  await expect(writeOne(messaging.writer, { caller: ada, checks }, step)).rejects.toThrow(
+    'invalid signature',
+  );
   expect(await said()).toEqual([]);
 });
 

@@ -1,7 +1,6 @@
 /** A data directory as the home of one Stoa. */
 import type { CommitHome } from '../../commit/home.js';
 import type { EngineName, StoreConfig } from '../../core/settings/store-config.js';
-import type { Step } from '../../core/write.js';
 import { MemoryMcpSessions } from '../../identity/mcp-sessions/memory.js';
 import { ensureOperatorToken } from '../../identity/operator-token.js';
 import { hashToken, newOperatorToken } from '../../identity/tokens.js';
@@ -156,11 +155,7 @@ export class DirectoryHome implements Home {
   commits(messaging: MessagingService): CommitHome {
     return {
       writer: this.writer,
-      messages: (caller) => async (operation) => {
-        const [step, ...before] = (await messaging.steps.postInCommit(caller, operation)).toReversed();
-        // The last step is the message. There is at least one step.
-        return { step: step as Step<unknown>, checks: before as Step<void>[] };
-      },
+      messages: (caller) => (operation) => messaging.steps.postInCommit(caller, operation),
     };
   }
 

@@ -24,7 +24,7 @@ import { migrateCluster } from './cluster/schema.js';
 import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
 import { PostgresCommit } from './commit/commit.js';
-import { migrateCommitsUp } from './commit/schema.js';
+import { migrateCommits } from './commit/schema.js';
 import { PostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
@@ -126,7 +126,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       isOnlyRead: onlyRead,
     });
     opened.unshift(() => messaging.close());
-    await migrateCommitsUp(sql);
+    await migrateCommits(sql);
     base.limitStatements();
     if (options.move === undefined) {
       opened.unshift(() => servers.close());

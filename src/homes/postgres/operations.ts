@@ -26,10 +26,11 @@ export interface PostgresOperationsOptions {
   readonly health: () => Promise<Readonly<Record<string, HealthCheck>>>;
 }
 
-/** The schemas of a Stoa, and the tables that the seeds put beside them. */
-const ownTables = `n.nspname IN ('cluster', 'feed', 'identity', 'messaging', 'registry', 'workspaces')
-  OR (n.nspname = current_schema() AND
-    c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox'))`;
+/** The schemas of a Stoa, and its tables in the schema of the connection, where the seeds have theirs. */
+const ownTables = `n.nspname IN ('cluster', 'feed', 'messaging', 'registry', 'workspaces')
+  OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'agent_data_store',
+    'agent_data_store_agents', 'agent_data_store_counts', 'kept_answers', 'commit_outbox', 'sweep_turns',
+    'stoa_migrations'))`;
 
 export class PostgresOperations implements OperationsPort {
   readonly backupDirectory = '';

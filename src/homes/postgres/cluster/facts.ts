@@ -18,13 +18,13 @@ export async function writeFact(sql: PostgresSql, name: FactName, value: string)
   );
 }
 
-/** The value that is there: this one, unless another server was first. */
+/** Stores the value unless there is one, and returns the stored value. */
 export async function writeFactOnce(sql: PostgresSql, name: FactName, value: string): Promise<string> {
   await query(sql, 'INSERT INTO cluster.facts VALUES ($1, $2) ON CONFLICT DO NOTHING', [name, value]);
   return (await readFact(sql, name)) ?? value;
 }
 
-/** Whatever its value is, or only where it still has this one. */
+/** Deletes the fact; with `value`, only if it still has that value. */
 export async function clearFact(sql: Queryable, name: FactName, value?: string): Promise<void> {
   await query(sql, 'DELETE FROM cluster.facts WHERE name = $1 AND value = coalesce($2, value)', [
     name,

@@ -38,8 +38,8 @@ export interface Requirements {
 }
 
 /**
- * Refuses databases on which a promise could not be kept, on connections of its own, so that a refusal leaves
- * nothing behind. Answers what a start adds, in sentences.
+ * Throws if this PostgreSQL or Redis cannot be used. It changes nothing and has its own connections. Returns
+ * what a start would add, in sentences.
  */
 export async function checkRequirements(given: Requirements): Promise<string[]> {
   const untilMs = performance.now() + given.limits.backendStartSecondsMax * 1_000;

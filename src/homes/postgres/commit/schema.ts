@@ -29,6 +29,6 @@ const outboxTables = `
 
 export const commitMigrations: readonly Migration[] = [outboxTables];
 
-export function migrateCommitsUp(sql: PostgresSql): Promise<void> {
+export function migrateCommits(sql: PostgresSql): Promise<void> {
   return migrate(sql, 'commits', commitMigrations);
 }

@@ -1,9 +1,9 @@
-/** Whether a database answers: said in good time, whatever the database does. */
+/** Checks whether a database answers, within a time limit. */
 import { messageOf } from '../../../core/errors.js';
 import type { HealthCheck } from '../../../messaging/port.js';
 
 export interface HealthProbeOptions {
-  /** As people call it. */
+  /** For messages. */
   database: string;
   ask: () => Promise<unknown>;
   secondsMax: number;

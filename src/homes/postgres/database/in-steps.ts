@@ -1,25 +1,24 @@
-/** Statements over rows of which there may be very many, a step at a time. */
+/** Runs a DELETE or UPDATE of many rows in batches. */
 import { type Parameter, type PostgresSql, query } from './connection.js';
 
-export interface Steps {
+export interface Batches {
   table: string;
-  /** Which rows. What the statement does to one takes it out of them. */
+  /** The rows to change. After the statement, a row no longer matches. */
   where: string;
   parameters?: readonly Parameter[];
   rowsMax: number;
-  /** Asked before each step. */
+  /** Called before each batch. */
   isOver: () => boolean;
 }
 
 /**
- * Runs a DELETE or UPDATE until no rows are left. In one statement they would all be locked until its end,
- * and with enough of them it would end at its time limit every time. Rows that somebody else is at are left
- * for the next time.
+ * Runs the statement until no row matches. One statement for all rows would lock them until its end, and with
+ * enough rows it would always exceed its time limit. Rows that others have locked are skipped.
  */
 export async function inSteps(
   sql: PostgresSql,
   statement: string,
-  { table, where, parameters = [], rowsMax, isOver }: Steps,
+  { table, where, parameters = [], rowsMax, isOver }: Batches,
 ): Promise<void> {
   const step = `${statement}
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM ${table} WHERE ${where} LIMIT ${rowsMax} FOR UPDATE SKIP LOCKED))

@@ -207,7 +207,7 @@ export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_ini
  * Migrates the tables to the newest version. Each migration stores its version under the seed's metadata
  * keys.
  */
-export function migrateWorkspacesUp(
+export function migrateWorkspaces(
   sql: PostgresSql,
   limits: Limits,
   migrations: readonly TableMigration[] = workspacesMigrations,

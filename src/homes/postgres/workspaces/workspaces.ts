@@ -47,7 +47,7 @@ import * as claims from './tasks/claims.js';
 import * as lists from './lists.js';
 import * as projects from './project-verbs.js';
 import { ReadyNotices } from './tasks/ready-notices.js';
-import { type TableMigration, migrateWorkspacesUp } from './schema.js';
+import { type TableMigration, migrateWorkspaces } from './schema.js';
 import * as sessions from './sessions.js';
 import { findTask } from './tasks/rows.js';
 import * as tasks from './tasks/tasks.js';
@@ -76,7 +76,7 @@ export async function openPostgresWorkspaces(
   writer: PostgresWriter,
   options: PostgresWorkspacesOptions,
 ): Promise<PostgresWorkspaces> {
-  await migrateWorkspacesUp(sql, options.limits, options.migrations);
+  await migrateWorkspaces(sql, options.limits, options.migrations);
   const port = new PostgresWorkspaces(sql, writer, options);
   if (options.isMoved !== true) await port.start();
   return port;

@@ -1,4 +1,4 @@
-import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
+import { migrateCommits } from '../../../../src/homes/postgres/commit/schema.js';
 import { migrateTurns } from '../../../../src/homes/postgres/database/turns.js';
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
@@ -743,7 +743,7 @@ describe('the outbox', () => {
   });
 
   it('does not hold up an answer, also if its table is locked', async () => {
-    await migrateCommitsUp(sql);
+    await migrateCommits(sql);
     const outbox = new CommitOutbox({
       sql,
       port: { deliver: () => expect.unreachable('Nothing waits.') },
@@ -808,7 +808,7 @@ describe('the outbox', () => {
   });
 
   it('retries while messaging is unavailable; later messages wait', async () => {
-    await migrateCommitsUp(sql);
+    await migrateCommits(sql);
     await migrateTurns(sql);
     const taken: string[] = [];
     const away = { attempts: 3 };
@@ -865,7 +865,7 @@ describe('the outbox', () => {
   });
 
   it('gives up after the configured time, and deletes old rows', async () => {
-    await migrateCommitsUp(sql);
+    await migrateCommits(sql);
     const port = {
       deliver: () => Promise.reject(new StoaError('backend_unavailable', 'Redis does not answer.')),
     };
@@ -895,7 +895,7 @@ describe('the outbox', () => {
   });
 
   it('deletes many old rows in small steps', async () => {
-    await migrateCommitsUp(sql);
+    await migrateCommits(sql);
     await refuseLargeStatements(sql, 'commit_outbox', 3);
     await query(
       sql,

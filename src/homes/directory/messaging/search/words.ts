@@ -1,11 +1,12 @@
 /**
- * The search index of the embedded store. A post writes its words as one waiting row. From time to time the
- * oldest waiting rows are indexed together: one list for each word. A row for each word of each message would
- * cost a post more than all the rest of it. What is filed together is a segment: the messages from one time
- * to the next. Segments come first in the keys, so that filing appends to the store instead of touching pages
- * all over it, however much is stored; a search goes through them from the newest. Within a segment the lists
- * of a word do not overlap either: each is named by its oldest message, and the newest one that begins at or
- * before a message is the only one that can hold it.
+ * The search index of messages in a directory. A post writes its words as one waiting row, because a row for each
+ * word would cost more than the rest of the post. Now and then the oldest waiting rows are moved into a segment.
+ *
+ * A segment has the messages between two times. It has one or more lists for each word, with the messages that
+ * contain the word. Keys begin with the segment, so a new segment is appended to the store, however large the
+ * store is. A search reads the segments from the newest to the oldest. The lists of one word in a segment do not
+ * overlap, and the key of a list ends with its oldest message. So the list that can contain a message is the
+ * newest one that begins at or before that message.
  */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../../../messaging/model.js';
