@@ -1,6 +1,7 @@
 /** The library: what `openStoa` gives is all that server, CLI and MCP use. */
 import { readFile } from 'node:fs/promises';
 import { CommitService } from './commit/service.js';
+import { type Closing, closeAll } from './core/close-all.js';
 import { StoaError, messageOf } from './core/errors.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
 import type { EngineName, StoreConfig } from './core/settings/store-config.js';
@@ -157,6 +158,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       position: () => feed.newest(),
       checkName: (caller) => registry.checkOwnName(caller),
     });
+    // Before messaging: a delivery that is under way needs it.
+    opened.unshift(() => commit.close());
     const transfer = new TransferService({
       stores: new Map([...home.records(), ['data.document', erased(new DocumentRecords(data))]]),
       storeId: home.id,
@@ -304,22 +307,4 @@ class Listeners<Told> {
   tell(told: Told): void {
     for (const listener of this.#listeners) listener(told);
   }
-}
-
-type Closing = () => Promise<void> | undefined;
-
-/**
- * One after the other. A database that is gone must not keep the rest open; what failed first is thrown at
- * the end.
- */
-async function closeAll(steps: readonly Closing[]): Promise<void> {
-  const failures: unknown[] = [];
-  for (const step of steps) {
-    try {
-      await step();
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
 }

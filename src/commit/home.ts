@@ -22,6 +22,8 @@ export interface CommitHome {
   delivered?(operations: readonly Operation[], results: readonly unknown[]): Promise<unknown[]>;
   /** Messages that wait for delivery; missing where messages are part of the write. */
   outbox?(): Promise<OutboxFacts>;
+  /** Ends the delivery of messages; missing where messages are part of the write. */
+  close?(): Promise<void>;
 }
 
 /** A store beside the home shares no transaction with it. Refused before anything happens. */

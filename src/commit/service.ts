@@ -60,6 +60,11 @@ export class CommitService {
     this.#options = options;
   }
 
+  /** Call it before messaging is closed: a delivery that is under way needs it. */
+  close(): Promise<void> | undefined {
+    return this.#options.home.close?.();
+  }
+
   /**
    * Runs all operations or none, if all checks hold.
    *

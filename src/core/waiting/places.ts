@@ -1,10 +1,20 @@
 /** Runs at most so many pieces of work at the same time. The others wait in order. */
 export class Places {
+  readonly count: number;
   #free: number;
   readonly #waiting: (() => void)[] = [];
 
   constructor(count: number) {
+    this.count = count;
     this.#free = count;
+  }
+
+  get busy(): number {
+    return this.count - this.#free;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   async run<Result>(work: () => Promise<Result>): Promise<Result> {

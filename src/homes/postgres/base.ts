@@ -1,4 +1,5 @@
 /** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
+import { closeAll } from '../../core/close-all.js';
 import type { Limits } from '../../core/settings/limits.js';
 import {
   type OnCall,
@@ -23,6 +24,8 @@ export interface PostgresBaseOptions {
   readonly onError: (error: unknown, about: string) => void;
   readonly onCall?: OnCall | undefined;
   readonly connectionsMax?: number | undefined;
+  /** Nothing is swept, trimmed or numbered. */
+  readonly isOnlyRead?: boolean | undefined;
   /** Tests only: replaces the migration steps that this program knows. */
   readonly tableSteps?: ReadonlyMap<string, number> | undefined;
   /** Added to the database's clock; tests turn it. */
@@ -31,6 +34,8 @@ export interface PostgresBaseOptions {
 
 export interface PostgresBase {
   readonly sql: PostgresSql;
+  /** One connection for signs of life: a server whose pool is busy is alive. */
+  readonly beats: PostgresSql;
   readonly clock: DatabaseClock;
   readonly feed: PostgresFeed;
   readonly writer: PostgresWriter;
@@ -42,20 +47,20 @@ export interface PostgresBase {
 }
 
 /** Connects, and makes the tables of the feed and of kept answers where they are missing. */
-export async function openPostgresBase(
-  url: URL,
-  { limits, checkFence, onError, onCall, connectionsMax, skewMs, tableSteps }: PostgresBaseOptions,
-): Promise<PostgresBase> {
+export async function openPostgresBase(url: URL, options: PostgresBaseOptions): Promise<PostgresBase> {
+  const { limits, checkFence, onError, onCall, connectionsMax, skewMs, tableSteps } = options;
+  const isOnlyRead = options.isOnlyRead === true;
   const sql = await openPostgres(url, {
     idleTransactionSecondsMax: limits.commitIdleSecondsMax,
     limits,
     ...(onCall && { onCall }),
     ...(connectionsMax !== undefined && { connectionsMax }),
   });
+  const beats = await openPostgres(url, { limits, connectionsMax: 1 });
   const clock = new DatabaseClock(sql, skewMs);
   const feed = new PostgresFeed({ sql, limits, onError });
   const onCommitted = (): void => feed.committed();
-  const tables = new TablesWatch({ sql, known: tableSteps ?? knownSteps, onError });
+  const tables = new TablesWatch({ sql: beats, known: tableSteps ?? knownSteps, onError });
   const writer = new PostgresWriter({
     sql,
     limits,
@@ -66,22 +71,28 @@ export async function openPostgresBase(
     onCommitted,
     onError,
   });
-  const close = async (): Promise<void> => {
-    await tables.close();
-    await writer.close();
-    await feed.close();
-    await closePostgres(sql, 5);
+  const close = (): Promise<void> =>
+    closeAll([
+      () => tables.close(),
+      () => writer.close(),
+      () => feed.close(),
+      () => closePostgres(sql, 5),
+      () => closePostgres(beats, 5),
+    ]);
+  const limitAll = (): void => {
+    limitStatements(sql, limits);
+    limitStatements(beats, limits);
   };
   try {
-    await feed.open();
+    await feed.open(isOnlyRead);
     // Answers that are kept count together with documents, whether those are here or in a store beside the
     // home.
     await migrate(sql, 'datastore', dataMigrations);
-    await writer.open();
-    tables.start();
+    await writer.open(isOnlyRead);
+    if (!isOnlyRead) tables.start();
   } catch (error) {
     await close();
     throw error;
   }
-  return { sql, clock, feed, writer, tables, limitStatements: () => limitStatements(sql, limits), close };
+  return { sql, beats, clock, feed, writer, tables, limitStatements: limitAll, close };
 }

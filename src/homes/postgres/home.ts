@@ -1,12 +1,13 @@
 /** PostgreSQL with Redis beside it as the home of one Stoa, shared by any number of servers. */
 import type { CommitHome } from '../../commit/home.js';
+import { type Closing, closeAll } from '../../core/close-all.js';
 import { StoaError } from '../../core/errors.js';
 import type { RequestRates } from '../../core/request-rates.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
-import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
+import { type HomeMove, isOnlyRead, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
@@ -25,7 +26,7 @@ import { Servers } from './cluster/servers.js';
 import { Sweeps } from './cluster/sweeps.js';
 import { PostgresCommit } from './commit/commit.js';
 import { migrateCommits } from './commit/schema.js';
-import { type PostgresDataStore, openPostgresDataStore } from './datastore/datastore.js';
+import { PostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
@@ -34,7 +35,7 @@ import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
 import { PostgresStoreNotes } from './store-notes.js';
-import { factMark, holdDatabase, postgresMove } from './transfer/move.js';
+import { factMark, holdDatabase, postgresMove, refuseDuringMove } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
 import { type PostgresWorkspaces, openPostgresWorkspaces } from './workspaces/workspaces.js';
 
@@ -53,12 +54,17 @@ export interface PostgresHomeOptions extends HomeOptions {
 /** Opens the home, or refuses with what to do. What was opened before a refusal is closed again. */
 export async function openPostgresHome(options: PostgresHomeOptions): Promise<PostgresHome> {
   const { limits, onError, sweepIntervalMs, clock: given } = options;
-  const opened: (() => Promise<void>)[] = [];
+  const opened: Closing[] = [];
   const ring = await openRing(options.secretKeys);
   if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
-  await checkRequirements({ ...options, ring });
+  const plan = await checkRequirements({ ...options, ring });
+  const onlyRead = isOnlyRead(options.move);
+  if (onlyRead) refuseUnfinished(plan, options.postgres);
   try {
-    const releaseDatabase = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
+    const releaseDatabase =
+      options.move === 'from' || options.move === 'to'
+        ? await holdDatabase(options.postgres, limits)
+        : undefined;
     if (releaseDatabase !== undefined) opened.unshift(releaseDatabase);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
@@ -66,16 +72,17 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       checkFence: (work, caller) => checkCallerFence(work, caller, given),
       onCall: (verb, milliseconds, failed) =>
         options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),
+      isOnlyRead: onlyRead,
       ...(given && { skewMs: () => given() - Date.now() }),
     });
     opened.unshift(() => base.close());
-    const { sql, clock, writer, feed } = base;
+    const { sql, beats, clock, writer, feed } = base;
     const nowMs = (): number => clock.nowMs();
     await migrateCluster(sql);
-    await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
+    if (options.move === undefined) await refuseDuringMove(sql, options.postgres);
+    else await refusePartOfMove(factMark(sql), withoutPassword(options.postgres), options.move);
     const storeId = (await readFact(sql, 'store_id')) ?? '';
-    const isMoveRead = options.move === 'from' || options.move === 'look';
-    if (!isMoveRead) await noteKeys(sql, ring);
+    if (!onlyRead) await noteKeys(sql, ring);
     const { secrets, servers } = openSharedSecrets(base, ring, onError);
     const credentials =
       options.move === undefined
@@ -87,6 +94,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
     const identity = await openPostgresIdentity({
       sql,
+      beats,
       limits,
       ...(given && { clock: given }),
       onRemoved: options.onTokenRemoved,
@@ -94,7 +102,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       onError: (error) => onError(error, 'listening for removed tokens'),
     });
     opened.unshift(async () => identity.removals.close());
-    const data = await openPostgresDataStore(sql, writer, { limits, nowMs, users, onError });
+    const data = new PostgresDataStore(sql, writer, { limits, nowMs, users, onError });
     opened.unshift(() => data.close());
     const workspaces = await openPostgresWorkspaces(sql, writer, {
       limits,
@@ -103,6 +111,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       users,
       onError,
       sweepIntervalMs,
+      isMoved: options.move !== undefined,
     });
     opened.unshift(() => workspaces.close());
     // A lost agent's claims come back.
@@ -111,6 +120,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     );
     const messaging = await openPostgresMessaging({
       sql,
+      beats,
       writer,
       feed,
       redis: options.redis,
@@ -118,11 +128,17 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       limits,
       nowMs,
       onError,
+      isOnlyRead: onlyRead,
     });
     opened.unshift(() => messaging.close());
     await migrateCommits(sql);
     base.limitStatements();
-    if (options.move === undefined) await servers.start();
+    if (options.move === undefined) {
+      opened.unshift(() => servers.close());
+      await servers.start();
+      // A move that started in the meantime has seen this server, or is seen by it here.
+      await refuseDuringMove(sql, options.postgres);
+    }
     const parts: Parts = {
       releaseDatabase,
       storeId,
@@ -137,10 +153,19 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     };
     return new PostgresHome(base, parts, options);
   } catch (error) {
-    for (const close of opened)
-      await close().catch((failure: unknown) => onError(failure, 'closing what was opened'));
+    await closeAll(opened).catch((failure: unknown) => onError(failure, 'closing what was opened'));
     throw error;
   }
+}
+
+/** A move makes no tables in what it only reads. */
+function refuseUnfinished(plan: readonly string[], url: string): void {
+  if (plan.length > 0)
+    throw new StoaError(
+      'conflict',
+      `A start on ${withoutPassword(url)} would change it, and a move only reads it: ${plan.join(' ')}`,
+      { fix: 'Start one server of this version on it and stop it, then move.' },
+    );
 }
 
 /** Without a ring the first start refuses: a ring of its own would lock the other servers out. */
@@ -158,19 +183,20 @@ function openRing(secretKeys: string | undefined): Promise<KeyRing> {
 
 /** What a start on these databases adds, in sentences, or its refusal. Nothing is changed. */
 export async function planPostgresHome(
-  options: Pick<PostgresHomeOptions, 'postgres' | 'redis' | 'secretKeys' | 'limits' | 'onError'>,
+  options: Pick<PostgresHomeOptions, 'postgres' | 'redis' | 'secretKeys' | 'limits' | 'onError' | 'move'>,
 ): Promise<string[]> {
   return checkRequirements({ ...options, ring: await openRing(options.secretKeys) });
 }
 
 /** The key ring of all servers. */
 function openSharedSecrets(
-  { sql, feed }: PostgresBase,
+  { sql, beats, feed }: PostgresBase,
   ring: KeyRing,
   onError: PostgresHomeOptions['onError'],
 ): { secrets: Secrets; servers: Servers } {
   const servers = new Servers({
-    sql,
+    pool: sql,
+    sql: beats,
     keyIds: () => ring.keyIds,
     feedSeq: () => feed.reachedSeq,
     onError,
@@ -265,8 +291,6 @@ export class PostgresHome implements Home {
       writer,
       sealer: parts.secrets.sealer,
       servers: parts.servers,
-      messaging: parts.messaging,
-      workspaces: parts.workspaces,
     });
     this.storeNotes = new PostgresStoreNotes(sql, writer);
     this.mcpSessions = new PostgresMcpSessions({ sql, limits: options.limits, onError: options.onError });
@@ -274,7 +298,7 @@ export class PostgresHome implements Home {
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
-        () => this.mcpSessions.sweep(),
+        (isOver) => this.mcpSessions.sweep(isOver),
       ],
       sql,
       intervalMs: options.sweepIntervalMs,
@@ -299,6 +323,7 @@ export class PostgresHome implements Home {
 
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
+    // Closed by its service, before messaging.
     this.#commit = new PostgresCommit(this.#base, { limits, messaging, onError, sweepIntervalMs });
     return this.#commit;
   }
@@ -323,11 +348,12 @@ export class PostgresHome implements Home {
 
   /** The ports are closed before, by `openStoa` and by their services. */
   async close(): Promise<void> {
-    await this.#sweeps.close();
-    await this.#commit?.close();
-    await this.identity.removals.close();
-    await this.#servers.close();
-    await this.#base.close();
-    await this.#releaseDatabase?.();
+    await closeAll([
+      () => this.#sweeps.close(),
+      async () => this.identity.removals.close(),
+      () => this.#servers.close(),
+      () => this.#base.close(),
+      () => this.#releaseDatabase?.(),
+    ]);
   }
 }

@@ -41,6 +41,8 @@ interface Progress {
   /** The id of the source. */
   source: string;
   instant_ms: number;
+  /** Of the source, when the copy began. */
+  extent: string;
   /** The type that is being copied; null when all are. */
   type: MovedType | null;
   after: string | null;
@@ -68,30 +70,65 @@ export async function surveyMove(
 }
 
 export async function moveHome(options: MoveOptions): Promise<MoveReport> {
-  const { from, to, onInstant, onStep } = options;
+  const { from, to, onInstant } = options;
   const before = await progressOf(from, to);
   onInstant(before.instant_ms);
-  const surveyed = await surveyMove(from, onStep);
+  const surveyed = await surveyMarked(options, before);
   const total = totalOf(surveyed);
-  await to.move.mark.write(JSON.stringify(before));
   const copied = await copyAll(options, before, total);
   const blocks = await copyBlocks(from, to);
   const sums = await verify(options, before, surveyed);
-  await refuseObstacles(from);
+  for (const side of [from, to]) await refuseObstacles(side);
+  await refuseChanges(options, before);
   await to.move.mark.clear();
   return { records: total, copied, blocks, types: sums };
 }
 
-/** Where an earlier run ended, or the beginning. Refuses a target that holds anything else. */
+/**
+ * Counts the source after the target is marked. A server notes itself and then looks for the mark, and here it is the
+ * other way round: one of the two sees the other.
+ */
+async function surveyMarked({ from, to, onStep }: MoveOptions, before: Progress): Promise<Sums> {
+  const { mark } = to.move;
+  const isNew = (await mark.read()) === undefined;
+  await mark.write(JSON.stringify(before));
+  try {
+    for (const side of [from, to]) await refuseObstacles(side);
+    return await surveyMove(from, onStep);
+  } catch (error) {
+    // Nothing was copied: the target is as it was.
+    if (isNew) await mark.clear();
+    throw error;
+  }
+}
+
+/** A server that was started and stopped again during the move left its changes behind. */
+async function refuseChanges({ from, to }: MoveOptions, before: Progress): Promise<void> {
+  const extent = await from.move.extent();
+  if (extent === before.extent) return;
+  await to.move.mark.write(JSON.stringify(fromStart(before, extent)));
+  throw new StoaError(
+    'conflict',
+    `${from.place} was changed during the move: its feed was at ${before.extent} and is at ${extent}.`,
+    { fix: 'See that nothing else writes to it, and run the same move again: it copies what is different.' },
+  );
+}
+
+function fromStart(before: Progress, extent: string): Progress {
+  return { ...before, extent, type: movedTypes[0], after: null, done: 0 };
+}
+
+/** Where an earlier run ended, or the beginning where the source was changed since. Refuses a target that holds anything else. */
 export async function progressOf(from: MoveSide, to: MoveSide): Promise<Progress> {
   for (const side of [from, to]) await refuseObstacles(side);
+  const extent = await from.move.extent();
   const noted = await to.move.mark.read();
   if (noted === undefined) {
     await refuseRecords(to);
-    return { source: from.id, instant_ms: Date.now(), type: movedTypes[0], after: null, done: 0 };
+    return { source: from.id, instant_ms: Date.now(), extent, type: movedTypes[0], after: null, done: 0 };
   }
   const progress = JSON.parse(noted) as Progress; // Only this file writes it.
-  if (progress.source === from.id) return progress;
+  if (progress.source === from.id) return progress.extent === extent ? progress : fromStart(progress, extent);
   throw new StoaError(
     'conflict',
     `${to.place} holds a part of a move from another Stoa (id ${progress.source}; ${from.place} is ${from.id}).`,
@@ -185,8 +222,7 @@ async function verify(
     (type) => source[type].records !== sums[type].records || source[type].hash !== sums[type].hash,
   );
   if (different.length === 0) return sums;
-  const restart: Progress = { ...before, type: movedTypes[0], after: null, done: 0 };
-  await to.move.mark.write(JSON.stringify(restart));
+  await to.move.mark.write(JSON.stringify(fromStart(before, before.extent)));
   throw new StoaError(
     'conflict',
     `The two sides differ in ${different.map((type) => `${type} (${source[type].records} records in ${from.place}, ${sums[type].records} in ${to.place})`).join(', ')}.`,

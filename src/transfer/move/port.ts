@@ -8,6 +8,11 @@ import type { RecordStore } from '../port.js';
  */
 export type MoveRole = 'from' | 'to' | 'look';
 
+/** Whether a home is opened without changing anything in it. */
+export function isOnlyRead(role: MoveRole | undefined): boolean {
+  return role === 'from' || role === 'look';
+}
+
 /** The note in a home that is being filled: it holds a part of a Stoa, and no server may start on it. */
 export interface MoveMark {
   read(): Promise<string | undefined>;
@@ -24,6 +29,8 @@ export interface HomeMove {
    * finishes.
    */
   obstacles(): Promise<string[]>;
+  /** A text that is another one after each change that the feed reports. */
+  extent(): Promise<string>;
 }
 
 /** A home that holds a part of a move is not opened by anything else. */

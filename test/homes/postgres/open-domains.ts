@@ -8,10 +8,7 @@ import {
   type PostgresBaseOptions,
   openPostgresBase,
 } from '../../../src/homes/postgres/base.js';
-import {
-  type PostgresDataStore,
-  openPostgresDataStore,
-} from '../../../src/homes/postgres/datastore/datastore.js';
+import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
 import { KnownUsers } from '../../../src/homes/postgres/known-users.js';
 
 export function openBase(
@@ -46,7 +43,7 @@ export async function openData(
   const base = await openBase(url, { limits, onError, skewMs: () => nowMs() - Date.now(), ...more });
   try {
     const users = anyUser();
-    const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, users, onError });
+    const port = new PostgresDataStore(base.sql, base.writer, { limits, nowMs, users, onError });
     base.limitStatements();
     const closePort = port.close.bind(port);
     port.close = async () => {

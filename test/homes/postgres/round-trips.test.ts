@@ -2,6 +2,7 @@
  * How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows
  * is one trip.
  */
+import { documentsOf } from '../../../src/homes/postgres/datastore/counts.js';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
@@ -14,11 +15,10 @@ import {
   query,
 } from '../../../src/homes/postgres/database/connection.js';
 import { DatabaseClock } from '../../../src/homes/postgres/database/database-clock.js';
-import {
-  type PostgresDataStore,
-  openPostgresDataStore,
-} from '../../../src/homes/postgres/datastore/datastore.js';
+import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
+import { dataMigrations } from '../../../src/homes/postgres/datastore/sql.js';
 import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
+import { migrate } from '../../../src/homes/postgres/database/migrate.js';
 import { migrateRegistry } from '../../../src/homes/postgres/registry/schema.js';
 import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/workspaces.js';
 import { PostgresWriter } from '../../../src/homes/postgres/write/writer.js';
@@ -83,12 +83,14 @@ beforeAll(async () => {
     clock,
     checkFence: async () => undefined,
     checkTables: () => undefined,
+    documentsOf,
     onCommitted: () => undefined,
     onError,
   });
   await migrateFeed(sql);
   await writer.open();
   await migrateRegistry(sql);
+  await migrate(sql, 'datastore', dataMigrations);
   await query(sql, "INSERT INTO registry.owners (id, user_id) VALUES ($1, 'ada')", [`token:${tokenId}`]);
   await query(
     sql,
@@ -96,7 +98,7 @@ beforeAll(async () => {
     [tokenId],
   );
   const [users, { sealer }] = [anyUser(), await openSecrets({ dataDir: null })];
-  dataPort = await openPostgresDataStore(sql, writer, { limits, nowMs: Date.now, users, onError });
+  dataPort = new PostgresDataStore(sql, writer, { limits, nowMs: Date.now, users, onError });
   const port = await openPostgresWorkspaces(sql, writer, {
     limits,
     clock,

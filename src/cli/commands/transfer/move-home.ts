@@ -40,7 +40,7 @@ export async function moveStoa(request: MoveRequest): Promise<void> {
   let instantMs = Date.now();
   const clock = (): number => instantMs;
   await requireSource(request);
-  const exists = await hasHome(request, to);
+  const exists = await hasHome(request, to, 'to');
   const source = await openSide(request, from, 'from', clock);
   try {
     if (dryRun) return await survey(request, source.side, exists, clock);
@@ -133,7 +133,7 @@ async function openSide(
 
 async function requireSource(request: MoveRequest): Promise<void> {
   const { from, config } = request;
-  if (!(await hasHome(request, from)))
+  if (!(await hasHome(request, from, 'from')))
     throw new StoaError('not_found', `There is no Stoa at ${nameOf(from)}.`, {
       fix: 'Check --from.',
     });
@@ -147,13 +147,12 @@ async function requireSource(request: MoveRequest): Promise<void> {
     });
 }
 
-async function hasHome({ config, output }: MoveRequest, place: HomePlace): Promise<boolean> {
+async function hasHome({ config, output }: MoveRequest, place: HomePlace, role: MoveRole): Promise<boolean> {
   if (place.kind === 'directory') return (await readManifest(place.path)) !== undefined;
   const { hasStoa } = await import('../../../homes/postgres/transfer/look.js');
   const secretKeys = config.secretKeys ?? undefined;
-  return hasStoa({ ...place, secretKeys }, config.limits, (error, about) =>
-    output.warn(`${about}: ${messageOf(error)}`),
-  );
+  const onError = (error: unknown, about: string): void => output.warn(`${about}: ${messageOf(error)}`);
+  return hasStoa({ ...place, secretKeys }, config.limits, onError, role);
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -19,6 +19,7 @@ export function directoryMove(kernel: Kernel, workspaces: DirectoryWorkspaces, s
       await workspaces.bulk.finish();
       return [];
     },
+    extent: async () => kernel.feed.newest(),
   };
 }
 

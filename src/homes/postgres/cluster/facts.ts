@@ -25,7 +25,7 @@ export async function writeFactOnce(sql: PostgresSql, name: FactName, value: str
 }
 
 /** Deletes the fact; with `value`, only if it still has that value. */
-export async function clearFact(sql: PostgresSql, name: FactName, value?: string): Promise<void> {
+export async function clearFact(sql: Queryable, name: FactName, value?: string): Promise<void> {
   await query(sql, 'DELETE FROM cluster.facts WHERE name = $1 AND value = coalesce($2, value)', [
     name,
     value ?? null,

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
+import type { MoveRole } from '../../../transfer/move/port.js';
 import { clockSql } from '../database/database-clock.js';
 import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
 import {
@@ -32,6 +33,8 @@ export interface Requirements {
   readonly ring: KeyRing;
   readonly limits: Limits;
   readonly onError: (error: unknown, about: string) => void;
+  /** A source of a move may be set to read-only. */
+  readonly move?: MoveRole | undefined;
 }
 
 /**
@@ -42,7 +45,7 @@ export async function checkRequirements(given: Requirements): Promise<string[]> 
   const untilMs = performance.now() + given.limits.backendStartSecondsMax * 1_000;
   const sql = await openPostgres(new URL(given.postgres), { limits: given.limits, connectionsMax: 1 });
   try {
-    await whenThere('PostgreSQL', untilMs, given, () => checkPostgres(sql));
+    await whenThere('PostgreSQL', untilMs, given, () => checkPostgres(sql, given.move));
     const plan = await tablesPlan(sql);
     if (await tableExists(sql, 'cluster.secret_keys')) await requireKeys(sql, given.ring);
     const redis = await whenThere('Redis', untilMs, given, () => openRedis(given.redis, () => undefined));
@@ -78,7 +81,7 @@ async function whenThere<T>(
   }
 }
 
-async function checkPostgres(sql: PostgresSql): Promise<void> {
+async function checkPostgres(sql: PostgresSql, move: MoveRole | undefined): Promise<void> {
   const sentMs = Date.now();
   const [server] = await query<{ version: string; standby: boolean; read_only: string; now_ms: string }>(
     sql,
@@ -93,7 +96,7 @@ async function checkPostgres(sql: PostgresSql): Promise<void> {
       `The database is PostgreSQL ${version}. Stoa needs ${postgresVersionMin} or newer.`,
       { fix: 'Upgrade the server, or use another one.' },
     );
-  if (server?.standby === true || server?.read_only === 'on')
+  if (server?.standby === true || (server?.read_only === 'on' && move !== 'from'))
     throw new StoaError('unsupported', 'The database is read-only: a standby, or set to read-only.', {
       fix: 'Use the URL of the primary server.',
     });

@@ -38,7 +38,7 @@ const tables = `
 
   -- Sessions of MCP clients. An id alone opens nothing: a request needs the credentials of the owner too.
   CREATE TABLE cluster.mcp_sessions (
-    id uuid PRIMARY KEY,
+    id uuid NOT NULL,
     user_name text NOT NULL,
     owner text NOT NULL,
     client text NOT NULL,
@@ -46,8 +46,10 @@ const tables = `
     version integer NOT NULL DEFAULT 1,
     subscriptions text[] NOT NULL DEFAULT '{}',
     cancelled jsonb NOT NULL DEFAULT '[]',
-    used_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    used_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (user_name, id)
   );
+  CREATE INDEX mcp_sessions_id ON cluster.mcp_sessions (id);
   CREATE INDEX mcp_sessions_user ON cluster.mcp_sessions (user_name, used_at);
   CREATE INDEX mcp_sessions_used ON cluster.mcp_sessions (used_at)`;
 

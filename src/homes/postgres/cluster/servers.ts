@@ -11,6 +11,9 @@ import { version } from '../../../version.js';
 import { clockDifferenceMsMax } from './requirements.js';
 
 export interface ServersOptions {
+  /** The pool whose use is reported. */
+  readonly pool: PostgresSql;
+  /** Not the pool: a server whose pool is busy is alive. */
   readonly sql: PostgresSql;
   readonly keyIds: () => readonly string[];
   /** The number of the change feed that this server has reached. */
@@ -59,7 +62,7 @@ export class Servers {
 
   load(): ServerLoad {
     const { commits, ms } = this.#feedLag;
-    return { pool: poolUse(this.#options.sql), feedLagCommits: commits, feedLagMs: ms };
+    return { pool: poolUse(this.#options.pool), feedLagCommits: commits, feedLagMs: ms };
   }
 
   async listensAt(url: string): Promise<void> {
@@ -107,8 +110,8 @@ export class Servers {
   }
 
   async #note(): Promise<void> {
-    const { sql, keyIds, feedSeq, onError } = this.#options;
-    const { busy, total } = poolUse(sql);
+    const { pool, sql, keyIds, feedSeq, onError } = this.#options;
+    const { busy, total } = poolUse(pool);
     const [row] = await query<{ ahead_ms: string; lag_commits: string; lag_ms: string }>(
       sql,
       `WITH old AS (DELETE FROM cluster.servers

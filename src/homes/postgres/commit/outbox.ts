@@ -40,6 +40,8 @@ const byteWindow = `interval '${byteWindowMs} milliseconds'`;
 const isCurrentWindow = `began_at > clock_timestamp() - ${byteWindow}`;
 /** Pause before the next try when another server is delivering to the same destination. */
 const busyMs = 15;
+/** Of the time that an answer waits: to read what became of its messages. */
+const statesShare = 0.1;
 
 export class CommitOutbox {
   readonly #options: CommitOutboxOptions;
@@ -92,8 +94,15 @@ export class CommitOutbox {
   }
 
   /** Delivers the messages of a commit, as many as possible before its answer must be sent. */
-  async deliver(deliveries: readonly string[]): Promise<Map<string, DeliveryState>> {
-    const untilMs = performance.now() + this.#options.limits.commitDeliveryWaitSeconds * 1_000;
+  async deliver(deliveries: readonly string[]): Promise<ReadonlyMap<string, DeliveryState>> {
+    const waitMs = this.#options.limits.commitDeliveryWaitSeconds * 1_000;
+    const startedMs = performance.now();
+    await within(startedMs + waitMs * (1 - statesShare), (untilMs) => this.#deliverNow(deliveries, untilMs));
+    const states = await within(startedMs + waitMs, () => this.states(deliveries));
+    return states ?? new Map();
+  }
+
+  async #deliverNow(deliveries: readonly string[], untilMs: number): Promise<void> {
     const waiting = await query<{ destination: string; delivery: string }>(
       this.#options.sql,
       `SELECT destination, delivery FROM commit_outbox
@@ -105,10 +114,9 @@ export class CommitOutbox {
       destinations.map((destination) => {
         const rows = waiting.filter((row) => row.destination === destination);
         const ids = rows.map(({ delivery }) => delivery);
-        return within(untilMs, () => this.#deliverTo(destination, ids, untilMs));
+        return this.#deliverTo(destination, ids, untilMs);
       }),
     );
-    return this.states(deliveries);
   }
 
   /** Delivers to a destination, or waits until the server that has it locked has delivered these messages. */
@@ -184,12 +192,13 @@ export class CommitOutbox {
 
   async #deliverDue(): Promise<void> {
     const { sql } = this.#options;
-    const heads = await query<{ destination: string; due: boolean }>(
+    const heads = await query<{ destination: string }>(
       sql,
-      `SELECT DISTINCT ON (destination) destination, next_attempt_at <= clock_timestamp() AS due
-        FROM commit_outbox WHERE state = 'waiting' ORDER BY destination, seq LIMIT ${sweptDestinationsMax}`,
+      `SELECT destination FROM (SELECT DISTINCT ON (destination) destination, next_attempt_at
+          FROM commit_outbox WHERE state = 'waiting' ORDER BY destination, seq) AS heads
+        WHERE next_attempt_at <= clock_timestamp() ORDER BY next_attempt_at LIMIT ${sweptDestinationsMax}`,
     );
-    const due = heads.filter((head) => head.due).map(({ destination }) => destination);
+    const due = heads.map(({ destination }) => destination);
     for (let at = 0; at < due.length && !this.#closing; at += sweptAtOnce) {
       const group = due.slice(at, at + sweptAtOnce);
       await Promise.all(group.map((destination) => this.#delivery.run(destination)));
@@ -253,15 +262,18 @@ function stateOf({
 }
 
 /**
- * Resolves when the work is done or the time is over. Work that fails later is tried again by the next sweep.
+ * The result, or undefined when the time is over. Work that fails later is tried again by the next sweep.
  */
-async function within(untilMs: number, work: () => Promise<void>): Promise<void> {
+async function within<Result>(
+  untilMs: number,
+  work: (untilMs: number) => Promise<Result>,
+): Promise<Result | undefined> {
   let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, Math.max(0, untilMs - performance.now()));
+  const over = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), Math.max(0, untilMs - performance.now()));
   });
   try {
-    await Promise.race([work(), over]);
+    return await Promise.race([work(untilMs), over]);
   } finally {
     clearTimeout(timer);
   }

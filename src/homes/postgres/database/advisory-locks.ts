@@ -10,7 +10,7 @@ const single = {
   mcpSessions: "hashtext('stoa_mcp_sessions')",
   /** Creating and changing tables. */
   migrations: "hashtext('stoa_migrations')",
-  /** A move into this database. This one is held until its connection ends. */
+  /** A move from or into this database. This one is held until its connection ends. */
   move: "hashtext('stoa_move')",
   /** With a second number: a bucket of the rows that a write of several steps changes. */
   writeBucket: "hashtext('stoa_write')",

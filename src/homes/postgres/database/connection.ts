@@ -1,10 +1,20 @@
 /** Connections to PostgreSQL. JSON and times are read as text; errors become errors of Stoa (`errors.ts`). */
-import type { Sql, TransactionSql } from 'postgres';
+import type { PendingQuery, Sql, TransactionSql } from 'postgres';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { importOptional } from '../../../core/optional-package.js';
+import { Places } from '../../../core/waiting/places.js';
 import { AnswerTime } from './answer-time.js';
-import { TryAgain, codeOf, isConcurrency, lostCodes, postgresError, readOnlyDatabase } from './errors.js';
+import {
+  TryAgain,
+  causeCodeOf,
+  codeOf,
+  isConcurrency,
+  isLostRace,
+  lostCodes,
+  postgresError,
+  readOnlyDatabase,
+} from './errors.js';
 
 export type PostgresSql = Sql;
 
@@ -44,26 +54,21 @@ export interface PoolUse {
   readonly total: number;
 }
 
-const pools = new WeakMap<Queryable, { users: number; readonly total: number }>();
+/**
+ * A place for each connection of a pool. Statements and transactions beyond them wait here, in order, and not in the
+ * driver: the driver would send a BEGIN behind other statements of a busy connection, and if that connection cannot take
+ * more at that moment, it forgets to reserve the connection. The transaction then stays open under the statements of others.
+ */
+const pools = new WeakMap<Queryable, Places>();
 
 export function poolUse(sql: PostgresSql): PoolUse {
-  const { users, total } = pools.get(sql) ?? { users: 0, total: 0 };
-  return { busy: Math.min(users, total), waiting: Math.max(0, users - total), total };
+  const { busy, waiting, count: total } = pools.get(sql) ?? { busy: 0, waiting: 0, count: 0 };
+  return { busy, waiting, total };
 }
 
-/**
- * Counts work that has a connection of the pool or waits for one. Statements of a transaction use its
- * connection.
- */
-async function inPool<T>(sql: Queryable, work: PromiseLike<T>): Promise<T> {
-  const pool = pools.get(sql);
-  if (pool === undefined) return work;
-  pool.users += 1;
-  try {
-    return await work;
-  } finally {
-    pool.users -= 1;
-  }
+/** Runs work that needs a connection of its own; a statement of a transaction has that one's. */
+function inPool<T>(sql: Queryable, work: () => Promise<T>): Promise<T> {
+  return pools.get(sql)?.run(work) ?? work();
 }
 
 const connectionsDefault = 10;
@@ -107,7 +112,7 @@ export async function openPostgres(url: URL, options: PostgresOptions = {}): Pro
   // The types given above change how values are parsed, not the type of a query.
   const pool = sql as unknown as PostgresSql;
   if (answerTime !== undefined) answerTimes.set(pool, answerTime);
-  pools.set(pool, { users: 0, total: connectionsMax });
+  pools.set(pool, new Places(connectionsMax));
   if (options.onCall !== undefined) observers.set(pool, options.onCall);
   return pool;
 }
@@ -162,12 +167,14 @@ export async function query<Row extends object>(
   parameters: readonly Parameter[] = [],
 ): Promise<readonly Row[]> {
   if (endedTransactions.has(sql)) return new Promise(() => undefined);
-  const pending = sql.unsafe<Row[]>(text, parameters.map(plainParameter), {
-    prepare: parameters.length <= preparedParametersMax,
-  });
+  const statement = new Statement<Row>(sql, text, parameters.map(plainParameter));
+  const answered = inPool(sql, () => statement.run());
   try {
-    const answered = answerTimes.get(sql)?.within(pending, () => withdraw(pending)) ?? pending;
-    return await observed(sql, 'statement', inPool(sql, answered));
+    return await observed(
+      sql,
+      'statement',
+      answerTimes.get(sql)?.within(answered, () => statement.withdraw()) ?? answered,
+    );
   } catch (error) {
     throw postgresError(error);
   }
@@ -180,6 +187,69 @@ export async function checkWritable(sql: Queryable): Promise<void> {
     "SELECT current_setting('transaction_read_only') AS read_only",
   );
   if (row?.read_only === 'on') throw readOnlyDatabase();
+}
+
+/** One statement, which may have to be given to the driver more than once. */
+class Statement<Row extends object> {
+  readonly #start: () => PendingQuery<Row[]>;
+  readonly #attemptsMax: number;
+  #pending: PendingQuery<Row[]> | undefined;
+  #isWithdrawn = false;
+  readonly #withdrawn: Promise<never[]>;
+  #onWithdrawn: () => void = () => undefined;
+
+  constructor(sql: Queryable, text: string, values: PlainParameter[]) {
+    const prepare = values.length <= preparedParametersMax;
+    this.#start = () => sql.unsafe<Row[]>(text, values, { prepare });
+    this.#attemptsMax = staleReportsMax(sql);
+    this.#withdrawn = new Promise((resolve) => {
+      this.#onWithdrawn = () => resolve([]);
+    });
+  }
+
+  async run(): Promise<readonly Row[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      if (this.#isWithdrawn) return [];
+      // Given to the driver in this turn: statements of a transaction keep their order.
+      const pending = this.#start().execute();
+      this.#pending = pending;
+      try {
+        return await Promise.race([pending, this.#withdrawn]);
+      } catch (error) {
+        if (attempt > this.#attemptsMax || !staleCodes.test(codeOf(error)) || wasSent(pending)) throw error;
+      }
+    }
+  }
+
+  /** A statement that still waits for a connection is not to be sent when nobody waits for it any more. */
+  withdraw(): void {
+    this.#isWithdrawn = true;
+    setTimeout(this.#onWithdrawn, placeKeptMs).unref();
+    // To cancel one that was sent, the driver would open a connection, and leave a failure of it unhandled.
+    if (this.#pending !== undefined && !wasSent(this.#pending)) this.#pending.cancel();
+  }
+}
+
+/**
+ * The driver reports a connection that was lost in the middle of a statement once more, to the next caller that gets this
+ * connection, before anything was sent on the new one. So each connection of a pool may fail one caller for nothing.
+ */
+const staleCodes = /^(57P0[12]|CONNECTION_CLOSED)$/;
+
+/**
+ * The driver never settles some statements of lost connections. Their place is free this long after nobody waits for them
+ * any more: by then their connection is closed.
+ */
+const placeKeptMs = 1_000;
+
+/** A transaction has one connection, and ends with it. */
+function staleReportsMax(sql: Queryable): number {
+  return pools.get(sql)?.count ?? 0;
+}
+
+/** The driver says so. */
+function wasSent(pending: object): boolean {
+  return 'state' in pending && pending.state !== null;
 }
 
 /** Runs the work and reports its time to the observer of the pool. */
@@ -197,15 +267,10 @@ async function observed<T>(sql: Queryable, verb: Parameters<OnCall>[0], work: Pr
   }
 }
 
-/** Removes a statement that still waits for a connection, so it is not sent after its caller has given up. */
-function withdraw(pending: { cancel(): void }): void {
-  // The driver sets `state` when it sends a statement. To cancel a sent statement, the driver opens a
-  // connection, and nobody catches the error if that fails.
-  if (!('state' in pending) || pending.state === null) pending.cancel();
-}
+type PlainParameter = string | number | boolean | null;
 
 /** A list in PostgreSQL's text format. The statement casts it to the type of its items. */
-function plainParameter(parameter: Parameter): string | number | boolean | null {
+function plainParameter(parameter: Parameter): PlainParameter {
   if (typeof parameter !== 'object' || parameter === null) return parameter;
   return `{${parameter.map((item) => `"${item.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
 }
@@ -225,9 +290,15 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
   const ended = new Promise<T>((resolve, reject) => {
     let open: TransactionSql | undefined;
     let [isRefused, isOver] = [false, false];
-    const refuse = (late: StoaError): void => {
+    const late = new AbortController();
+    const refused = new Promise<never>((_resolve, freePlace) => {
+      late.signal.addEventListener('abort', () => freePlace(tooLate()));
+    });
+    refused.catch(() => undefined);
+    const refuse = (error: StoaError): void => {
       isRefused = true;
-      reject(late);
+      reject(error);
+      setTimeout(() => late.abort(), placeKeptMs).unref();
     };
     /** Ends the time limit of BEGIN, and later of COMMIT or ROLLBACK, which the driver sends itself. */
     let stop = answerTime?.limit(refuse);
@@ -238,25 +309,21 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
         if (answerTime !== undefined) answerTimes.set(tx, answerTime);
         const end = (act: () => void): void => {
           if (isOver) return;
-          stop = answerTime?.limit((late) => {
-            refuse(late);
+          stop = answerTime?.limit((error) => {
+            refuse(error);
             // If the connection is only slow, the rollback returns it to the pool.
             setImmediate(() => {
-              if (!isOver) rollBack(late);
+              if (!isOver) rollBack(error);
             });
           });
           if (!endedTransactions.has(tx)) act();
         };
         const fail = (error: unknown): void => {
-          if (lostCodes.test(codeOf(error instanceof StoaError ? error.cause : error)))
-            endedTransactions.add(tx);
+          if (lostCodes.test(causeCodeOf(error))) endedTransactions.add(tx);
           end(() => rollBack(error));
         };
         // The caller may have given up while the transaction waited for a connection.
-        if (isRefused)
-          fail(
-            new StoaError('backend_unavailable', 'PostgreSQL started this transaction after its time limit.'),
-          );
+        if (isRefused) fail(tooLate());
         else body(tx).then((result) => end(() => commit(result)), fail);
       });
     const settle = (act: () => void): void => {
@@ -265,8 +332,19 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
       if (open !== undefined) endedTransactions.add(open);
       act();
     };
+    const start = async (): Promise<unknown> => {
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          if (isRefused) throw tooLate();
+          return await Promise.race([sql.begin(run), refused]);
+        } catch (error) {
+          const isStale = open === undefined && staleCodes.test(codeOf(error));
+          if (!isStale || attempt > staleReportsMax(sql)) throw error;
+        }
+      }
+    };
     // The driver's type unwraps promises inside arrays, which no body here returns.
-    sql.begin(run).then(
+    inPool(sql, start).then(
       (result) => settle(() => resolve(result as T)),
       (error: unknown) => settle(() => reject(error)),
     );
@@ -274,6 +352,10 @@ function begin<T>(sql: PostgresSql, body: (tx: TransactionSql) => Promise<T>): P
   return ended.finally(() => {
     if (answerTime !== undefined) answerTime.underWay -= 1;
   });
+}
+
+function tooLate(): StoaError {
+  return new StoaError('backend_unavailable', 'PostgreSQL started this transaction after its time limit.');
 }
 
 const attemptsMax = 20;
@@ -289,19 +371,21 @@ export async function transaction<T>(
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      const result = await observed(sql, 'transaction', inPool(sql, begin(sql, body)));
+      const result = await observed(sql, 'transaction', begin(sql, body));
       await awaitSent(result);
       return result;
     } catch (error) {
-      if (!(error instanceof TryAgain) && !(isConcurrency(error) && attempt < attemptsMax))
-        throw postgresError(error);
-      if (attempt >= attemptsMax)
-        throw new StoaError(
-          'overloaded',
-          `The write conflicted with other writes to the same rows ${attemptsMax} times.`,
-          { fix: 'Try again shortly.' },
-        );
+      if (!(error instanceof TryAgain) && !isConcurrency(error)) throw postgresError(error);
+      if (attempt >= attemptsMax) throw isLostRace(error) ? lostEachTime(error) : postgresError(error);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 5 * attempt));
     }
   }
+}
+
+function lostEachTime(cause: unknown): StoaError {
+  return new StoaError(
+    'overloaded',
+    `The write conflicted with other writes to the same rows ${attemptsMax} times. Nothing was written.`,
+    { fix: 'Try again shortly.', cause },
+  );
 }

@@ -9,7 +9,7 @@ export const lostCodes = /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|25P03|57P0[123]
  * more.
  */
 export function isAborted(error: unknown): boolean {
-  return codeOf(error instanceof StoaError ? error.cause : error) === '25P02';
+  return causeCodeOf(error) === '25P02';
 }
 
 /** Thrown by the body of a transaction to run again, because data that it relied on has changed. */
@@ -20,8 +20,13 @@ export class TryAgain extends Error {}
  * time.
  */
 export function isConcurrency(error: unknown): boolean {
-  const code = codeOf(error instanceof StoaError ? error.cause : error);
+  const code = causeCodeOf(error);
   return code === '40001' || code === '40P01' || code === '23505' || code === '23503';
+}
+
+/** A transaction that lost against another one. A key that is in the way at every attempt is another error. */
+export function isLostRace(error: unknown): boolean {
+  return error instanceof TryAgain || /^40(001|P01)$/.test(causeCodeOf(error));
 }
 
 /**
@@ -77,4 +82,9 @@ export function postgresError(error: unknown): unknown {
 
 export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}
+
+/** The code of the driver's error, also inside an error of Stoa. */
+export function causeCodeOf(error: unknown): string {
+  return codeOf(error instanceof StoaError ? error.cause : error);
 }

@@ -43,6 +43,8 @@ export async function migrate(
     rowsMax,
     isStepped: migrations.some((migration) => typeof migration !== 'string'),
   };
+  // Nothing is written if there is nothing to do. A stepped migration may be unfinished.
+  if (!plan.isStepped && (await migrationsDone(sql)).get(domain) === migrations.length) return;
   while (await transaction(sql, (tx) => runNext(tx, plan)));
 }
 

@@ -31,7 +31,6 @@ import type { PostgresSql } from '../database/connection.js';
 import { AccessWrites } from './access.js';
 import { documentsOf, mergeCounts } from './counts.js';
 import { DocumentReads } from './reads.js';
-import { dataMigrations } from './sql.js';
 import { PlainSets, isPlainSet, nameOf } from './plain-sets.js';
 import {
   type TransactionWork,
@@ -40,7 +39,6 @@ import {
   restoreDocuments,
   writeDocuments,
 } from './transaction.js';
-import { migrate } from '../database/migrate.js';
 import { takeTurn } from '../database/turns.js';
 
 export interface PostgresDataStoreOptions {
@@ -50,16 +48,6 @@ export interface PostgresDataStoreOptions {
   readonly users: KnownUsers;
   /** Errors of background work. */
   readonly onError: (error: unknown, about: string) => void;
-}
-
-/** Creates missing tables. */
-export async function openPostgresDataStore(
-  sql: PostgresSql,
-  writer: PostgresWriter,
-  options: PostgresDataStoreOptions,
-): Promise<PostgresDataStore> {
-  await migrate(sql, 'datastore', dataMigrations);
-  return new PostgresDataStore(sql, writer, options);
 }
 
 export class PostgresDataStore implements DataPort {

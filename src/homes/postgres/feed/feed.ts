@@ -2,15 +2,14 @@
  * The change feed in PostgreSQL. Every server has the same commits, in the same order, with the same
  * positions.
  */
-import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { nextTurn } from '../../../core/waiting/yielding.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
+import { firstPosition, postgresParts, resync } from '../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
 import { clockSql } from '../database/database-clock.js';
 import { type PostgresSql, listen, query } from '../database/connection.js';
-import { currentEpoch } from './epoch.js';
-import { Numbering } from './numbering.js';
+import { type Newest, Numbering } from './numbering.js';
 import { feedChannel, migrateFeed } from './schema.js';
 import { takeTurn } from '../database/turns.js';
 import { FeedTail, commitsAfter } from './tail.js';
@@ -29,9 +28,10 @@ const changesScannedMax = 2_000;
 const trimEveryMs = 60_000;
 const trimRowsMax = 1_000;
 
-interface Position {
-  readonly epoch: number;
-  readonly seq: number;
+interface Extent {
+  readonly epoch: string;
+  readonly first: number;
+  readonly last: number;
 }
 
 export class PostgresFeed implements Feed {
@@ -39,8 +39,11 @@ export class PostgresFeed implements Feed {
   readonly #numbering: Numbering;
   readonly #waiting = new WaitingReaders();
   readonly #tail: FeedTail;
-  #epoch = 0;
+  /** What the tail in memory belongs to. Each read compares its position with the epoch in the database. */
+  #epoch = '';
+  #looking: Promise<void> | undefined;
   #trimming: NodeJS.Timeout | undefined;
+  #trim: Promise<void> = Promise.resolve();
   #closing = false;
   #sizeBytes = 0;
 
@@ -56,25 +59,31 @@ export class PostgresFeed implements Feed {
     });
     this.#numbering = new Numbering({
       sql,
-      onNumbered: (lastSeq) => this.#tail.advanceTo(lastSeq),
+      onNumbered: (newest) => this.#advance(newest),
       onError: (error) => onError(error, 'numbering the commits of the change feed'),
     });
   }
 
-  /** Creates missing tables, and starts numbering and listening. */
-  async open(): Promise<void> {
+  /** Creates missing tables, and starts numbering and listening, unless the feed is only read. */
+  async open(isOnlyRead = false): Promise<void> {
     const { sql } = this.#options;
     await migrateFeed(sql);
-    this.#epoch = await currentEpoch(sql);
-    // The last function runs after each reconnection: the database may be a restored copy now.
+    await this.#look();
+    if (isOnlyRead) return;
+    // The last function runs after each reconnection: notices may be lost, and the database may be a restored copy now.
     await listen(
       sql,
       feedChannel,
-      (lastSeq) => this.#tail.advanceTo(Number(lastSeq)),
-      () => void this.#reconnected(),
+      (newest) => {
+        const [epoch = '', seq] = newest.split('-');
+        this.#advance({ epoch, seq: Number(seq) });
+      },
+      () => this.#numbering.soon(),
     );
     this.#numbering.start();
-    this.#trimming = setInterval(() => void this.#trim(), trimEveryMs);
+    this.#trimming = setInterval(() => {
+      this.#trim = this.#trim.then(() => this.#trimInTurn());
+    }, trimEveryMs);
     this.#trimming.unref();
   }
 
@@ -103,38 +112,40 @@ export class PostgresFeed implements Feed {
 
   /** Numbers all committed writes first, so that the position is after every write that was acknowledged. */
   async newest(): Promise<string> {
-    return this.#position(await this.#numbering.now());
+    return positionOf(await this.#numbering.now());
   }
 
   distance(from: string, to: string): number {
-    return decodePosition(to).seq - decodePosition(from).seq;
+    return (postgresParts(to)?.seq ?? 0) - (postgresParts(from)?.seq ?? 0);
   }
 
   async read(options: FeedReadOptions): Promise<FeedPage> {
     const extent = await this.#extent();
     const limit = options.limit ?? Infinity;
-    let at = this.#start(options.since, extent);
+    const { epoch } = extent;
+    let at = startOf(options.since, extent);
     const until = Math.min(
       extent.last,
-      options.until === undefined ? Infinity : this.#decode(options.until, extent).seq,
+      options.until === undefined ? Infinity : seqOf(options.until, extent),
     );
     const commits: FeedCommit[] = [];
     let [taken, scanned] = [0, 0];
     while (at < until && scanned < changesScannedMax && taken < limit) {
-      const next = this.#tail.after(at) ?? (await commitsAfter(this.#options.sql, at));
+      const kept = epoch === this.#epoch ? this.#tail.after(at) : undefined;
+      const next = kept ?? (await commitsAfter(this.#options.sql, at));
       // The next commits were trimmed after the extent was read.
-      if (next[0]?.seq !== at + 1) throw this.#resync(extent.last);
+      if (next[0]?.seq !== at + 1) throw resync(newestOf(extent));
       for (const commit of next) {
         if (commit.seq > until || scanned >= changesScannedMax || taken >= limit) break;
         at = commit.seq;
         scanned += Math.max(1, commit.changes.length);
         const changes = options.accept === undefined ? commit.changes : commit.changes.filter(options.accept);
         if (changes.length === 0) continue;
-        commits.push({ ...commit, changes, position: this.#position(at) });
+        commits.push({ ...commit, changes, position: positionOf({ epoch, seq: at }) });
         taken += changes.length;
       }
     }
-    return { commits, position: this.#position(at), more: at < until };
+    return { commits, position: positionOf({ epoch, seq: at }), more: at < until };
   }
 
   follow(options: FollowOptions): AsyncGenerator<FeedPage> {
@@ -148,6 +159,7 @@ export class PostgresFeed implements Feed {
     this.#closing = true;
     clearInterval(this.#trimming);
     this.#waiting.wakeAll();
+    await this.#trim;
     await this.#numbering.close();
     await this.#tail.close();
   }
@@ -175,7 +187,8 @@ export class PostgresFeed implements Feed {
    * commit was accepted.
    */
   #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
-    const { epoch, seq } = decodePosition(since);
+    // This feed made the position.
+    const { epoch, seq } = postgresParts(since) as Newest;
     // Waiting readers were already shown commits after this position, so this reader must read them first.
     if (epoch !== this.#epoch || seq < this.#tail.shown) return Promise.resolve(since);
     return new Promise((resolve) => {
@@ -184,7 +197,7 @@ export class PostgresFeed implements Feed {
         this.#waiting.delete(reader);
         signal.removeEventListener('abort', wake);
         const shown = epoch === this.#epoch ? Math.max(seq, this.#tail.shown) : seq;
-        resolve(`${epoch}-${shown}`);
+        resolve(positionOf({ epoch, seq: shown }));
       };
       const reader: WaitingReader = { accept, interest, wake };
       const timeout = setTimeout(wake, timeMs);
@@ -194,58 +207,43 @@ export class PostgresFeed implements Feed {
     });
   }
 
-  async #extent(): Promise<{ first: number; last: number }> {
-    const [row] = await query<{ first_seq: string; last_seq: string }>(
+  async #extent(): Promise<Extent> {
+    const [row] = await query<{ first_seq: string; last_seq: string; epoch: string }>(
       this.#options.sql,
-      'SELECT first_seq, last_seq FROM feed.extent',
+      'SELECT first_seq, last_seq, feed.current_epoch() AS epoch FROM feed.extent',
     );
-    return { first: Number(row?.first_seq ?? 1), last: Number(row?.last_seq ?? 0) };
+    const extent = {
+      epoch: row?.epoch ?? '',
+      first: Number(row?.first_seq ?? 1),
+      last: Number(row?.last_seq ?? 0),
+    };
+    if (extent.epoch !== this.#epoch) await this.#look();
+    return extent;
   }
 
-  /**
-   * The number after which to read. Without a position, or with "0", reading starts at the oldest stored
-   * commit.
-   */
-  #start(since: string | undefined, extent: { first: number; last: number }): number {
-    if (since === undefined || since === '0') return extent.first - 1;
-    const { seq } = this.#decode(since, extent);
-    if (seq < extent.first - 1 || seq > extent.last) throw this.#resync(extent.last);
-    return seq;
+  /** A number of another epoch says nothing about this one: it may be older than what is known, or newer. */
+  #advance(newest: Newest): void {
+    if (newest.epoch === this.#epoch) this.#tail.advanceTo(newest.seq);
+    // Each numbering round compares again, so that a failure needs no report here.
+    else this.#look().catch(() => undefined);
   }
 
-  #decode(text: string, { last }: { last: number }): Position {
-    const position = decodePosition(text);
-    if (position.epoch !== this.#epoch) throw this.#resync(last);
-    return position;
-  }
-
-  #position(seq: number): string {
-    return `${this.#epoch}-${seq}`;
-  }
-
-  #resync(last: number): StoaError {
-    return new StoaError('resync', 'The change feed no longer contains the changes after this position.', {
-      fix: 'Read the state again, then follow the feed from `details.position`.',
-      details: { position: this.#position(last) },
-    });
-  }
-
-  async #reconnected(): Promise<void> {
-    const { sql, onError } = this.#options;
-    try {
-      const epoch = await currentEpoch(sql);
-      if (epoch !== this.#epoch) {
-        this.#epoch = epoch;
+  /** Reads the epoch. One look at a time: an older answer must not replace a newer one. */
+  #look(): Promise<void> {
+    this.#looking ??= query<{ epoch: string }>(this.#options.sql, 'SELECT feed.current_epoch() AS epoch')
+      .then(([row]) => {
+        if (row === undefined || row.epoch === this.#epoch) return;
+        this.#epoch = row.epoch;
         this.#tail.reset();
         this.#waiting.wakeAll();
-      }
-    } catch (error) {
-      onError(error, 'checking after a reconnection whether the database is a restored copy');
-    }
-    this.#numbering.soon();
+      })
+      .finally(() => {
+        this.#looking = undefined;
+      });
+    return this.#looking;
   }
 
-  async #trim(): Promise<void> {
+  async #trimInTurn(): Promise<void> {
     const { sql, limits, onError } = this.#options;
     try {
       const isTurn = await takeTurn(sql, 'feed', trimEveryMs);
@@ -266,11 +264,24 @@ export class PostgresFeed implements Feed {
   }
 }
 
-function decodePosition(text: string): Position {
-  const match = /^(\d{1,9})-(\d{1,15})$/.exec(text);
-  if (match === null)
-    throw new StoaError('invalid_cursor', `"${text.slice(0, 80)}" is not a position of this feed.`, {
-      fix: 'Use a position from a server of this Stoa, or omit it to read from the oldest commit.',
-    });
-  return { epoch: Number(match[1]), seq: Number(match[2]) };
+function positionOf({ epoch, seq }: Newest): string {
+  return `${epoch}-${seq}`;
+}
+
+function newestOf({ epoch, last }: Extent): string {
+  return positionOf({ epoch, seq: last });
+}
+
+/** The number after which to read. Without a position, or with "0", reading starts at the oldest stored commit. */
+function startOf(since: string | undefined, extent: Extent): number {
+  if (since === undefined || since === firstPosition) return extent.first - 1;
+  const seq = seqOf(since, extent);
+  if (seq < extent.first - 1 || seq > extent.last) throw resync(newestOf(extent));
+  return seq;
+}
+
+function seqOf(position: string, extent: Extent): number {
+  const parts = postgresParts(position);
+  if (parts?.epoch !== extent.epoch) throw resync(newestOf(extent));
+  return parts.seq;
 }

@@ -1,9 +1,15 @@
 /** Gives committed writes their numbers in the feed soon after the commit. Any server can do it. */
 import { type PostgresSql, query } from '../database/connection.js';
 
+/** The newest number, in its epoch. */
+export interface Newest {
+  readonly epoch: string;
+  readonly seq: number;
+}
+
 export interface NumberingOptions {
   readonly sql: PostgresSql;
-  readonly onNumbered: (lastSeq: number) => void;
+  readonly onNumbered: (newest: Newest) => void;
   /** Called once per outage of the database, not for each failed attempt. */
   readonly onError: (error: unknown) => void;
 }
@@ -14,8 +20,8 @@ const intervalMs = 500;
 
 export class Numbering {
   readonly #options: NumberingOptions;
-  #current: Promise<number> = Promise.resolve(0);
-  #next: Promise<number> | undefined;
+  #current: Promise<unknown> = Promise.resolve();
+  #next: Promise<Newest> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isFailing = false;
 
@@ -33,13 +39,14 @@ export class Numbering {
    * Numbers all writes committed so far and returns the newest number. Calls during a round share the next
    * round.
    */
-  now(): Promise<number> {
+  now(): Promise<Newest> {
     this.#next ??= this.#current
-      .catch(() => 0)
+      .catch(() => undefined)
       .then(() => {
         this.#next = undefined;
-        this.#current = this.#round();
-        return this.#current;
+        const round = this.#round();
+        this.#current = round;
+        return round;
       });
     return this.#next;
   }
@@ -59,19 +66,19 @@ export class Numbering {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await (this.#next ?? this.#current).catch(() => 0);
+    await (this.#next ?? this.#current).catch(() => undefined);
   }
 
-  async #round(): Promise<number> {
+  async #round(): Promise<Newest> {
     for (;;) {
-      const [row] = await query<{ last_seq: string; numbered: number }>(
+      const [row] = await query<{ epoch: string; last_seq: string; numbered: number }>(
         this.#options.sql,
-        'SELECT last_seq, numbered FROM feed.number_commits($1)',
+        'SELECT epoch, last_seq, numbered FROM feed.number_commits($1)',
         [rowsMax],
       );
-      const lastSeq = Number(row?.last_seq ?? 0);
-      this.#options.onNumbered(lastSeq);
-      if ((row?.numbered ?? 0) < rowsMax) return lastSeq;
+      const newest = { epoch: row?.epoch ?? '', seq: Number(row?.last_seq ?? 0) };
+      this.#options.onNumbered(newest);
+      if ((row?.numbered ?? 0) < rowsMax) return newest;
     }
   }
 }

@@ -34,14 +34,48 @@ const tables = `
     changes json NOT NULL
   );
 
-  -- One row: the first and last number in feed.commits. When the table is empty, first_seq is last_seq + 1.
+  -- Which database this is. pg_restore and a new cluster change the system identifier or the oid of the table. A
+  -- point-in-time recovery and a failover change the timeline: the first eight characters of the name of the current
+  -- WAL file.
+  CREATE FUNCTION feed.database_now() RETURNS text LANGUAGE sql AS $$
+    SELECT concat_ws(' ', (SELECT system_identifier FROM pg_control_system()),
+      left(pg_walfile_name(pg_current_wal_lsn()), 8),
+      (SELECT oid FROM pg_database WHERE datname = current_database()),
+      'feed.commits'::regclass::oid)
+  $$;
+
+  CREATE FUNCTION feed.new_epoch() RETURNS text LANGUAGE sql AS $$
+    SELECT left(replace(gen_random_uuid()::text, '-', ''), 12)
+  $$;
+
+  -- One row: the first and last number in feed.commits. When the table is empty, first_seq is last_seq + 1. Numbers are
+  -- valid in their epoch only. Its name is random, so that no other Stoa and no copy of this one has the same.
   CREATE TABLE feed.extent (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     first_seq bigint NOT NULL DEFAULT 1,
     last_seq bigint NOT NULL DEFAULT 0,
-    size_bytes bigint NOT NULL DEFAULT 0
+    size_bytes bigint NOT NULL DEFAULT 0,
+    epoch text NOT NULL DEFAULT feed.new_epoch(),
+    database text NOT NULL DEFAULT feed.database_now()
   );
   INSERT INTO feed.extent DEFAULT VALUES;
+
+  -- The epoch. In another database than the stored one, a restored copy, this starts a new epoch. Every
+  -- read compares: 36 µs, and no reader sees numbers of a copy before a server has noticed the restore.
+  CREATE FUNCTION feed.current_epoch() RETURNS text LANGUAGE plpgsql AS $$
+  DECLARE
+    known feed.extent;
+  BEGIN
+    SELECT * INTO known FROM feed.extent;
+    -- A standby has no current WAL file, and cannot be written to.
+    IF pg_is_in_recovery() OR known.database = feed.database_now() THEN
+      RETURN known.epoch;
+    END IF;
+    UPDATE feed.extent SET epoch = feed.new_epoch(), database = feed.database_now()
+      WHERE database = known.database;
+    -- If several servers notice the difference at the same time, one of them starts the epoch.
+    RETURN (SELECT epoch FROM feed.extent);
+  END $$;
 
   -- Entries of the feed outbox in Redis that are in the feed already. An entry that is read twice is added
   -- once.
@@ -51,16 +85,8 @@ const tables = `
   );
   CREATE INDEX added_entries_age ON feed.added_entries (added_at);
 
-  -- Fingerprints of the database. A restored copy has another fingerprint, which starts a new epoch.
-  CREATE TABLE feed.epochs (
-    epoch integer PRIMARY KEY,
-    database text NOT NULL,
-    since_seq bigint NOT NULL,
-    started_at timestamptz NOT NULL DEFAULT clock_timestamp()
-  );
-
-  CREATE FUNCTION feed.number_commits(rows_max integer) RETURNS TABLE (last_seq bigint, numbered integer)
-  LANGUAGE plpgsql AS $$
+  CREATE FUNCTION feed.number_commits(rows_max integer)
+  RETURNS TABLE (epoch text, last_seq bigint, numbered integer) LANGUAGE plpgsql AS $$
   DECLARE
     added integer := 0;
   BEGIN
@@ -84,10 +110,10 @@ const tables = `
         WHERE totals.count > 0
         RETURNING totals.count INTO added;
       IF added > 0 THEN
-        PERFORM pg_notify('stoa_feed', (SELECT extent.last_seq::text FROM feed.extent));
+        PERFORM pg_notify('stoa_feed', (SELECT extent.epoch || '-' || extent.last_seq FROM feed.extent));
       END IF;
     END IF;
-    RETURN QUERY SELECT extent.last_seq, coalesce(added, 0) FROM feed.extent;
+    RETURN QUERY SELECT feed.current_epoch(), extent.last_seq, coalesce(added, 0) FROM feed.extent;
   END $$;
 
   -- Deletes the oldest commits: those before oldest_ms, and those beyond bytes_max.

@@ -95,9 +95,9 @@ export class FeedTail {
 
   async #read(): Promise<void> {
     while (this.#hasMore) {
-      const from = this.#shown;
+      const [from, kept] = [this.#shown, this.#kept];
       const commits = await commitsAfter(this.#options.sql, from);
-      if (this.#shown !== from) continue;
+      if (this.#shown !== from || this.#kept !== kept) continue;
       if (commits[0]?.seq !== from + 1) {
         this.#options.onGap();
         this.#kept = [];

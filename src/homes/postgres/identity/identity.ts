@@ -17,6 +17,8 @@ import { tokenOwnerId } from './token-check.js';
 
 export interface PostgresIdentityOptions {
   readonly sql: PostgresSql;
+  /** The connection for signs of life. */
+  readonly beats: PostgresSql;
   readonly limits: Limits;
   /** Called with each token that was revoked or has expired, through this server or another. */
   readonly onRemoved: (id: string) => void;

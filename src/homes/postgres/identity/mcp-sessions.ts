@@ -10,6 +10,7 @@ import {
 } from '../../../identity/mcp-sessions/port.js';
 import { lockSql } from '../database/advisory-locks.js';
 import { type PostgresSql, query, transaction } from '../database/connection.js';
+import { inSteps } from '../database/in-steps.js';
 import { takeTurn } from '../database/turns.js';
 
 export interface PostgresMcpSessionsOptions {
@@ -140,15 +141,17 @@ export class PostgresMcpSessions implements McpSessionStore {
   }
 
   /** Removes what is idle: one server in each interval. */
-  async sweep(): Promise<void> {
+  async sweep(isOver: () => boolean): Promise<void> {
     const { sql, limits } = this.#options;
     const seconds = Math.min(sweepSecondsMax, limits.mcpSessionIdleSeconds);
     if (!(await takeTurn(sql, 'mcp sessions', seconds * 1_000))) return;
-    await query(
-      sql,
-      `DELETE FROM cluster.mcp_sessions WHERE used_at <= clock_timestamp() - $1 * interval '1 second'`,
-      [limits.mcpSessionIdleSeconds],
-    );
+    await inSteps(sql, 'DELETE FROM cluster.mcp_sessions', {
+      table: 'cluster.mcp_sessions',
+      where: `used_at <= clock_timestamp() - $1 * interval '1 second'`,
+      parameters: [limits.mcpSessionIdleSeconds],
+      rowsMax: limits.sweepStepMax,
+      isOver,
+    });
   }
 
   /** A row that is locked is being noted by another server. */

@@ -19,6 +19,8 @@ const silentMsMax = 1_000;
 
 export interface RemovalsOptions {
   readonly sql: PostgresSql;
+  /** Not the pool: a beat that waits for a busy pool comes too late. */
+  readonly beats: PostgresSql;
   readonly onRemoved: (id: string) => void;
   /** Called after the connection was lost: tokens may have been removed that this server has not heard of. */
   readonly onMissed: () => void;
@@ -81,7 +83,7 @@ export class Removals {
 
   async #beat(): Promise<void> {
     try {
-      await query(this.#options.sql, 'SELECT pg_notify($1, $2)', [
+      await query(this.#options.beats, 'SELECT pg_notify($1, $2)', [
         channel,
         `${beatWord} ${performance.now()} ${this.#server}`,
       ]);

@@ -60,7 +60,7 @@ export async function openPostgresMessaging(options: PostgresMessagingOptions): 
         'messages may be lost when the machine of Redis fails',
       );
     const messaging = new PostgresMessaging(redis, durable, options);
-    await messaging.start();
+    if (!options.isOnlyRead) await messaging.start();
     return messaging;
   } catch (error) {
     closeRedis(redis);
@@ -282,11 +282,6 @@ export class PostgresMessaging implements MessagingPort {
       if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
       return this.#send(message, place);
     });
-  }
-
-  /** Adds all changes in Redis to the feed, and updates the counters of rooms. */
-  moveFeedOutbox(): Promise<void> {
-    return this.#parts.feedOutbox.moveAll();
   }
 
   bytesLeft(agentId: string): Promise<number> {

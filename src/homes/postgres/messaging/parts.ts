@@ -22,6 +22,8 @@ import { WordIndex } from './redis/word-index.js';
 export interface PostgresMessagingOptions {
   /** The pool of the home. */
   sql: PostgresSql;
+  /** The connection for signs of life: the pool may be busy. */
+  beats: PostgresSql;
   /** The writer of the home. */
   writer: PostgresWriter;
   feed: PostgresFeed;
@@ -32,6 +34,8 @@ export interface PostgresMessagingOptions {
   limits: Limits;
   nowMs: () => number;
   onError: (error: unknown, about: string) => void;
+  /** A move only reads: there is no background work then. */
+  isOnlyRead: boolean;
 }
 
 export interface MessagingParts {
@@ -50,7 +54,7 @@ export interface MessagingParts {
 }
 
 export function messagingParts(redis: RedisConnection, options: PostgresMessagingOptions): MessagingParts {
-  const { sql, feed, limits, nowMs, onError } = options;
+  const { sql, beats, feed, limits, nowMs, onError } = options;
   const origin = randomUUID();
   const keys = new RedisKeys(redis.isCluster);
   const stored = { redis, keys, limits, nowMs };
@@ -80,11 +84,11 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
       scan: (pattern) => guards.scan(pattern),
       onError,
     }),
-    searchRepair: new SearchRepair({ redis, limits, messages, words, guards, onError }),
+    searchRepair: new SearchRepair({ sql, limits, messages, words, guards, onError }),
     probes: {
       postgres: new HealthProbe({
         database: 'PostgreSQL',
-        ask: () => checkWritable(sql),
+        ask: () => checkWritable(beats),
         secondsMax: limits.healthSecondsMax,
       }),
       redis: new HealthProbe({

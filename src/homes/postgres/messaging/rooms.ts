@@ -1,6 +1,4 @@
 /** Rooms in PostgreSQL. The feed outbox updates their counters after a message was stored in Redis. */
-import { LRUCache } from 'lru-cache';
-import { StoaError } from '../../../core/errors.js';
 import type { Room, Totals } from '../../../messaging/model.js';
 import type { NewRoom } from '../../../messaging/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
@@ -35,18 +33,9 @@ function roomOf(row: RoomRow): Room {
   };
 }
 
-const cachedRoomsMax = 10_000;
-
-interface CachedRoom {
-  readonly room: Room;
-  readonly keyHash: string | null;
-}
-
 export class PostgresRooms {
   readonly #sql: PostgresSql;
   readonly #nowMs: () => number;
-  /** Used only while PostgreSQL is unavailable. */
-  readonly #cache = new LRUCache<string, CachedRoom>({ max: cachedRoomsMax });
 
   constructor(sql: PostgresSql, nowMs: () => number) {
     this.#sql = sql;
@@ -69,30 +58,17 @@ export class PostgresRooms {
   }
 
   async get(id: string, on: Queryable = this.#sql): Promise<Room | undefined> {
-    return (await this.#find(id, on))?.room;
+    const [row] = await query<RoomRow>(on, `SELECT ${columns} FROM rooms WHERE id = $1`, [id]);
+    return row && roomOf(row);
   }
 
   async keyHash(id: string): Promise<string | null> {
-    return (await this.#find(id))?.keyHash ?? null;
-  }
-
-  async #find(id: string, on: Queryable = this.#sql): Promise<CachedRoom | undefined> {
-    try {
-      const [row] = await query<RoomRow & { key_hash: string | null }>(
-        on,
-        `SELECT ${columns}, key_hash FROM rooms WHERE id = $1`,
-        [id],
-      );
-      if (row === undefined) return undefined;
-      const found = { room: roomOf(row), keyHash: row.key_hash };
-      this.#cache.set(id, found);
-      return found;
-    } catch (error) {
-      const cached = this.#cache.get(id);
-      if (cached === undefined || !(error instanceof StoaError) || error.code !== 'backend_unavailable')
-        throw error;
-      return cached;
-    }
+    const [row] = await query<{ key_hash: string | null }>(
+      this.#sql,
+      'SELECT key_hash FROM rooms WHERE id = $1',
+      [id],
+    );
+    return row?.key_hash ?? null;
   }
 
   async many(ids: readonly string[]): Promise<Map<string, Room>> {

@@ -2,6 +2,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
+import type { MoveRole } from '../../../transfer/move/port.js';
 import { closePostgres, openPostgres, query } from '../database/connection.js';
 import { planPostgresHome } from '../home.js';
 
@@ -19,8 +20,9 @@ export async function hasStoa(
   place: PostgresPlace,
   limits: Limits,
   onError: (error: unknown, about: string) => void,
+  move: MoveRole,
 ): Promise<boolean> {
-  await planPostgresHome({ ...place, limits, onError });
+  await planPostgresHome({ ...place, limits, onError, move });
   const sql = await openPostgres(new URL(place.postgres), { limits, connectionsMax: 1 });
   try {
     const [found] = await query<{ stoa: boolean; others: boolean }>(

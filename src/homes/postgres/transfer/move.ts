@@ -5,13 +5,11 @@ import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
 import type { Sealer } from '../../../secrets/sealer.js';
-import type { HomeMove, MoveMark } from '../../../transfer/move/port.js';
+import { type HomeMove, type MoveMark, refusePartOfMove } from '../../../transfer/move/port.js';
 import { clearFact, readFact, writeFact } from '../cluster/facts.js';
 import type { Servers } from '../cluster/servers.js';
 import { lockNumber } from '../database/advisory-locks.js';
-import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
-import type { PostgresMessaging } from '../messaging/messaging.js';
-import type { PostgresWorkspaces } from '../workspaces/workspaces.js';
+import { type PostgresSql, closePostgres, openPostgres, query, transaction } from '../database/connection.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { unexportedRecords } from './unexported.js';
 
@@ -20,19 +18,14 @@ export interface PostgresMoveOptions {
   readonly writer: PostgresWriter;
   readonly sealer: Sealer;
   readonly servers: Servers;
-  readonly messaging: PostgresMessaging;
-  readonly workspaces: PostgresWorkspaces;
 }
 
 export function postgresMove(options: PostgresMoveOptions): HomeMove {
-  const { sql, writer, sealer, servers, messaging, workspaces } = options;
+  const { sql, writer, sealer, servers } = options;
   return {
     mark: factMark(sql),
     records: () => unexportedRecords({ sql, sealer, transact: (body) => writer.transact(body) }),
     obstacles: async () => {
-      // Finishes work that stopped servers left over.
-      await messaging.moveFeedOutbox();
-      await workspaces.idle();
       const [left] = await query<{ messages: string; tasks: string }>(
         sql,
         `SELECT (SELECT count(*) FROM commit_outbox WHERE state = 'waiting') AS messages,
@@ -50,10 +43,21 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
           : [`${left?.tasks ?? 0} deletions and endings of tasks are not finished yet.`]),
       ];
     },
+    extent: async () => {
+      // Numbering moves rows from one table to the other, and does not change the sum.
+      const [row] = await query<{ extent: string }>(
+        sql,
+        `SELECT epoch || '-' || last_seq + (SELECT count(*) FROM feed.incoming) AS extent FROM feed.extent`,
+      );
+      return row?.extent ?? '';
+    },
   };
 }
 
-/** Refuses a second move into the database until the returned function is called or the process ends. */
+/**
+ * Refuses servers and a second move on this database until the returned function is called or the process
+ * ends.
+ */
 export async function holdDatabase(url: string, limits: Limits): Promise<() => Promise<void>> {
   const sql = await openPostgres(new URL(url), { limits, connectionsMax: 1, keepsSessions: true });
   const [lock] = await query<{ taken: boolean }>(
@@ -62,7 +66,22 @@ export async function holdDatabase(url: string, limits: Limits): Promise<() => P
   );
   if (lock?.taken === true) return () => closePostgres(sql, 5);
   await closePostgres(sql, 5);
-  throw new StoaError('locked', `Another move into ${withoutPassword(url)} is running.`, {
+  throw underMove(url);
+}
+
+/** A server does not start where a move reads or writes, or where one was interrupted. */
+export async function refuseDuringMove(sql: PostgresSql, url: string): Promise<void> {
+  // Freed again at the end of the statement. Servers that start at the same time share it.
+  const [lock] = await query<{ is_free: boolean }>(
+    sql,
+    `SELECT pg_try_advisory_xact_lock_shared(${lockNumber('move')}) AS is_free`,
+  );
+  if (lock?.is_free !== true) throw underMove(url);
+  await refusePartOfMove(factMark(sql), withoutPassword(url), undefined);
+}
+
+function underMove(url: string): StoaError {
+  return new StoaError('locked', `A move from or into ${withoutPassword(url)} is running.`, {
     fix: 'Wait for it to end, or stop it.',
   });
 }
@@ -71,6 +90,11 @@ export function factMark(sql: PostgresSql): MoveMark {
   return {
     read: () => readFact(sql, 'move'),
     write: (text) => writeFact(sql, 'move', text),
-    clear: () => clearFact(sql, 'move'),
+    // Followers of what was here before get `resync`.
+    clear: () =>
+      transaction(sql, async (tx) => {
+        await clearFact(tx, 'move');
+        await query(tx, 'UPDATE feed.extent SET epoch = feed.new_epoch()');
+      }),
   };
 }

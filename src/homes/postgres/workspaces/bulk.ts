@@ -1,8 +1,9 @@
-/** Work that is too large for one transaction: purges, and tasks with many dependants. */
+/** Work that is too large for one transaction: purges, tasks with many dependants, and claims of lost agents. */
+import { releaseRest } from './tasks/claims.js';
 import { hasDependants, settleDependants } from './tasks/dependants.js';
 import type { WorkspacesWork } from './work.js';
 
-interface Mark {
+export interface Mark {
   readonly owner_id: string;
   readonly kind: string;
   readonly name: string;
@@ -19,7 +20,7 @@ export async function bulkStep(work: WorkspacesWork): Promise<boolean> {
       ORDER BY owner_id, kind, name LIMIT 1 FOR UPDATE SKIP LOCKED`,
   );
   if (mark === undefined) return false;
-  const isDone = mark.kind === 'dependants' ? await dependantsStep(work, mark) : await purgeStep(work, mark);
+  const isDone = await stepOf(mark.kind)(work, mark);
   if (isDone)
     work.send('DELETE FROM workspaces.bulk_work WHERE owner_id = $1 AND kind = $2 AND name = $3', [
       mark.owner_id,
@@ -27,6 +28,11 @@ export async function bulkStep(work: WorkspacesWork): Promise<boolean> {
       mark.name,
     ]);
   return true;
+}
+
+function stepOf(kind: string): (work: WorkspacesWork, mark: Mark) => Promise<boolean> {
+  if (kind === 'dependants') return dependantsStep;
+  return kind === 'release' ? releaseRest : purgeStep;
 }
 
 async function dependantsStep(

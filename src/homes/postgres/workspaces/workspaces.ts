@@ -62,6 +62,8 @@ export interface PostgresWorkspacesOptions {
   /** Errors of background work. */
   readonly onError: (error: unknown, about: string) => void;
   readonly sweepIntervalMs?: number | undefined;
+  /** A move sweeps nothing, and nobody waits for its tasks. */
+  readonly isMoved?: boolean | undefined;
   /** Tests only: replaces the table versions of this program. */
   readonly migrations?: readonly TableMigration[] | undefined;
 }
@@ -76,7 +78,7 @@ export async function openPostgresWorkspaces(
 ): Promise<PostgresWorkspaces> {
   await migrateWorkspaces(sql, options.limits, options.migrations);
   const port = new PostgresWorkspaces(sql, writer, options);
-  await port.start();
+  if (options.isMoved !== true) await port.start();
   return port;
 }
 

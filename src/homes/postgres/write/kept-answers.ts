@@ -78,7 +78,7 @@ export async function keepAnswer(
   caller: Caller,
   idempotency: Idempotency | null | undefined,
   results: readonly unknown[],
-  documentsOf?: DocumentsOf,
+  documentsOf: DocumentsOf,
 ): Promise<void> {
   if (idempotency === null || idempotency === undefined) return;
   const answer = idempotency.holdsSecret === true ? 'secret' : results;

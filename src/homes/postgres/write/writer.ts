@@ -30,11 +30,8 @@ export interface PostgresWriterOptions {
   readonly clock: DatabaseClock;
   /** Called in the transaction of every write of a caller that shows a fencing number, after its steps. */
   readonly checkFence: CheckFence;
-  /**
-   * Kept answers count against a user's bytes, together with these documents. Missing where another database
-   * has them.
-   */
-  readonly documentsOf?: DocumentsOf | undefined;
+  /** Kept answers count against a user's bytes, together with these documents. */
+  readonly documentsOf: DocumentsOf;
   /** Throws if this program must not write any more. */
   readonly checkTables: () => void;
   /** Called after each commit that announces changes: the feed numbers them soon. */
@@ -65,12 +62,13 @@ export class PostgresWriter implements Writer {
     this.#options = options;
   }
 
-  /** Makes the tables where they are missing, and begins to remove answers whose time is over. */
-  async open(): Promise<void> {
+  /** Makes the tables where they are missing, and begins to remove answers whose time is over, unless the home is only read. */
+  async open(isOnlyRead = false): Promise<void> {
     const { sql, clock } = this.#options;
     await migrateAnswers(sql);
     await migrateTurns(sql);
     await clock.refresh();
+    if (isOnlyRead) return;
     this.#sweeping = setInterval(() => {
       this.#sweep = this.#sweep.then(() => this.#sweepInTurn());
     }, sweepIntervalMs);

@@ -92,6 +92,78 @@ describe('a transaction whose connection is cut', () => {
   });
 });
 
+const add = (on: Queryable): Promise<unknown> => query(on, 'INSERT INTO things DEFAULT VALUES');
+
+function times<T>(count: number, act: () => Promise<T>): Promise<T>[] {
+  return Array.from({ length: count }, act);
+}
+
+describe('a pool', () => {
+  let sql: PostgresSql;
+  let other: PostgresSql;
+  const connections = 4;
+
+  beforeEach(async () => {
+    const url = new URL((await sharedPostgres()).url);
+    sql = await openPostgres(url, { connectionsMax: connections });
+    other = await openPostgres(url, { connectionsMax: 1 });
+  });
+  afterEach(async () => {
+    await sql.end();
+    await other.end();
+  });
+
+  it('whose connections were all cut fails what was running, and nothing that comes later', async () => {
+    const asleep = "datname = current_database() AND wait_event = 'PgSleep'";
+    const running = Promise.allSettled(
+      Array.from({ length: connections }, () => query(sql, 'SELECT pg_sleep(60)')),
+    );
+    await vi.waitUntil(
+      async () =>
+        (await query(other, `SELECT 1 FROM pg_stat_activity WHERE ${asleep}`)).length === connections,
+      { timeout: 20_000 },
+    );
+    await query(other, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${asleep}`);
+    expect(await running).toEqual(
+      Array.from({ length: connections }, () => ({
+        status: 'rejected',
+        reason: expect.objectContaining({ code: 'backend_unavailable' }),
+      })),
+    );
+    const later = await Promise.allSettled(
+      Array.from({ length: 2 * connections }, (_, index) =>
+        index % 2 === 0
+          ? query(sql, 'SELECT 1 AS one')
+          : transaction(sql, (tx) => query(tx, 'SELECT 1 AS one')),
+      ),
+    );
+    expect(later).toEqual(later.map(() => ({ status: 'fulfilled', value: [{ one: 1 }] })));
+  });
+
+  it('keeps statements out of the transactions of others, however many come at once', async () => {
+    await query(sql, 'CREATE TABLE things (number serial)');
+    await Promise.all(times(connections, () => query(sql, 'SELECT pg_sleep(0.05)')));
+    // As many as the driver sends on its connections without waiting; the transactions come right behind them.
+    const statements = times(100 * connections, () => add(sql));
+    await new Promise((resolve) => process.nextTick(resolve));
+    const outcomes = await Promise.allSettled([...statements, ...times(50, () => transaction(sql, add))]);
+    expect(outcomes.filter(({ status }) => status === 'rejected')).toEqual([]);
+    expect(await query(other, 'SELECT count(*)::integer AS things FROM things')).toEqual([
+      { things: outcomes.length },
+    ]);
+  });
+
+  it('refuses a transaction that loses against others at each attempt as overloaded', async () => {
+    let attempts = 0;
+    const outcome = transaction(sql, async (tx) => {
+      attempts += 1;
+      await query(tx, "DO $$ BEGIN RAISE EXCEPTION 'deadlock' USING ERRCODE = '40P01'; END $$");
+    });
+    await expect(outcome).rejects.toMatchObject({ code: 'overloaded', status: 503 });
+    expect(attempts).toBe(20);
+  });
+});
+
 describe('a server that stops answering', () => {
   const limits = limitsWith({ statementSecondsMax: 0.4, backendRequestSecondsMax: 0.4 });
   const unavailable = expect.objectContaining({ code: 'backend_unavailable' });

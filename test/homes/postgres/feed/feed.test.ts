@@ -91,15 +91,30 @@ describe('reading', () => {
     expect(idsOf(await feed.read({ since: '0' }))).toEqual(idsOf(await feed.read({})));
   });
 
-  test('a position of another feed is refused', async () => {
+  test('a text that is not a position is refused', async () => {
     const feed = await server();
-    for (const since of ['x', '1.2', '-1', '1-', '1-99999999999999999'])
+    for (const since of ['x', '-1', '1-', '1-99999999999999999', '0123456789ab-', '0123456789AB-1'])
       await expect(feed.read({ since })).rejects.toMatchObject({ code: 'invalid_cursor' });
   });
 
   test('a position after the newest one is refused with resync', async () => {
     const feed = await server();
-    await expect(feed.read({ since: '1-999999999' })).rejects.toMatchObject({ code: 'resync' });
+    const since = (await feed.newest()).replace(/-.*/, '-999999999');
+    await expect(feed.read({ since })).rejects.toMatchObject({ code: 'resync' });
+  });
+
+  test('a position of another Stoa, in PostgreSQL or in a directory, is refused with resync', async () => {
+    const here = await server();
+    await write(admin, change('here'));
+    const newest = await here.newest();
+    const elsewhere = new URL((await sharedPostgres()).url);
+    const sql = await openPostgres(elsewhere, { limits });
+    const other = new PostgresFeed({ sql, limits, onError: () => undefined });
+    feeds.push({ feed: other, sql });
+    await other.open();
+    const position = await other.newest();
+    for (const since of [newest, newest.replace(/-.*/, '-0'), '1', '1.0'])
+      await expect(other.read({ since })).rejects.toMatchObject({ code: 'resync', details: { position } });
   });
 });
 
@@ -233,13 +248,29 @@ describe('a position that is no longer valid', () => {
   test('is refused after a restore, on every server', async () => {
     const feed = await server();
     const since = await feed.newest();
-    // A restored copy has another fingerprint. Changing the stored one has the same effect.
-    await admin`UPDATE feed.epochs SET database = 'before the restore'
-      WHERE epoch = (SELECT max(epoch) FROM feed.epochs)`;
+    // The database of a restored copy is another one. Changing the stored one has the same effect.
+    await admin`UPDATE feed.extent SET database = 'before the restore'`;
     const [a, b] = [await server(), await server()];
-    for (const restored of [a, b])
+    for (const restored of [feed, a, b])
       await expect(restored.read({ since })).rejects.toMatchObject({ code: 'resync' });
     expect(await a.newest()).toBe(await b.newest());
+  });
+
+  test('ends its follower after a restore to fewer commits, and the server goes on', async () => {
+    const feed = await server();
+    for (const id of ['one', 'two', 'lost']) await write(admin, change(id));
+    const since = await feed.newest();
+    const following = collect(feed, 1, since);
+    await admin.begin(async (tx) => {
+      await tx`DELETE FROM feed.commits WHERE seq = 3`;
+      await tx`UPDATE feed.extent SET last_seq = 2, database = 'before the restore'`;
+    });
+    await expect(following).rejects.toMatchObject({ code: 'resync' });
+    const restored = await feed.newest();
+    expect(restored.split('-')[1]).toBe('2');
+    const again = collect(feed, 1, restored);
+    await write(admin, change('after'));
+    expect(await again).toEqual(['3 after']);
   });
 });
 

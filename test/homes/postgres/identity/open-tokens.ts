@@ -1,6 +1,7 @@
 /** Tokens on a real PostgreSQL, with a clock that the test turns. */
 import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
 import { query } from '../../../../src/homes/postgres/database/connection.js';
+import { documentsOf } from '../../../../src/homes/postgres/datastore/counts.js';
 import {
   type PostgresIdentity,
   openPostgresIdentity,
@@ -29,6 +30,7 @@ export async function openPostgresTokens(
   const { sql, clock } = registry;
   const home = await openPostgresIdentity({
     sql,
+    beats: sql,
     limits,
     clock: () => clock.nowMs,
     onRemoved: (id) => identity.forget(id),
@@ -42,6 +44,7 @@ export async function openPostgresTokens(
     clock: new DatabaseClock(sql, () => clock.nowMs - Date.now()),
     checkFence: async () => undefined,
     checkTables: () => undefined,
+    documentsOf,
     onCommitted: () => undefined,
     onError: () => undefined,
   });

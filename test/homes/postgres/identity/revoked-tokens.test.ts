@@ -4,6 +4,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';
+import {
+  closePostgres,
+  openPostgres,
+  query,
+  transaction,
+} from '../../../../src/homes/postgres/database/connection.js';
 import type { Stoa } from '../../../../src/index.js';
 import { fullScopes } from '../../../../src/core/caller.js';
 import { MessagingServer, roomy } from '../../../messaging/kit.js';
@@ -15,6 +21,7 @@ import { noteServer, sharedKeys, sharedPostgres } from '../../../servers/shared.
 const operator = operatorCaller('ada');
 const gone = { code: 'unauthenticated' };
 let redis: HaltingServer;
+let url: string;
 let gate: Gate;
 let here: MessagingServer;
 let there: MessagingServer;
@@ -23,7 +30,7 @@ let place: { project: string; session: string; task: string; fence: number; room
 beforeAll(async () => {
   redis = await startRedis();
   await noteServer(redis.describe);
-  const { url } = await sharedPostgres();
+  ({ url } = await sharedPostgres());
   gate = await startGate(url);
   const open = (postgres: string): Promise<MessagingServer> =>
     MessagingServer.open({
@@ -144,4 +151,33 @@ it('writes are refused at once, and reads within a second, while notices of othe
     gate.speak();
   }
   await vi.waitFor(() => expect(here.stoa.home.identity.hearsRemovals()).toBe(true), { timeout: 10_000 });
+});
+
+it('a server whose connections are all busy still shows that it is alive', async () => {
+  const sql = await openPostgres(new URL(url), { connectionsMax: 2 });
+  try {
+    let reads: Promise<unknown> = Promise.resolve();
+    await transaction(sql, async (tx) => {
+      await query(tx, 'LOCK TABLE workspaces.workspaces IN ACCESS EXCLUSIVE MODE');
+      reads = Promise.allSettled(
+        Array.from({ length: 20 }, () => there.stoa.workspaces.listWorkspaces(operator)),
+      );
+      const busy = "wait_event_type = 'Lock' AND datname = current_database()";
+      const blocked = `SELECT count(*)::integer AS count, clock_timestamp()::text AS since FROM pg_stat_activity WHERE ${busy}`;
+      const [now] = await vi.waitFor(async () => {
+        const rows = await query<{ count: number; since: string }>(sql, blocked);
+        expect(rows[0]?.count).toBeGreaterThanOrEqual(10);
+        return rows;
+      }, 20_000);
+      await vi.waitFor(async () => {
+        const seen = await query(sql, 'SELECT 1 FROM cluster.servers WHERE seen_at > $1::timestamptz', [
+          now?.since ?? '',
+        ]);
+        expect(seen).toHaveLength(2);
+      }, 20_000);
+    });
+    await reads;
+  } finally {
+    await closePostgres(sql, 1);
+  }
 });

@@ -392,11 +392,11 @@ describe('PostgreSQL', () => {
 
   it('that loses the answer of a post finds the message again under its Idempotency-Key', async () => {
     const { url } = await sharedPostgres();
-    const desk = await open(url, redis.url);
+    const server = await open(url, redis.url);
     const admin = await openPostgres(new URL(url), { connectionsMax: 1 });
     try {
-      const ann = await desk.agent();
-      const room = await desk.room(ann);
+      const ann = await server.agent();
+      const room = await server.room(ann);
       const { id: parent } = await ann.post(room, 'a question');
       await admin.unsafe('CREATE SEQUENCE attempts');
       await admin.unsafe(
@@ -417,11 +417,11 @@ describe('PostgreSQL', () => {
       const { status, json } = await post();
       expect(status).toBe(201);
       expect((await post()).json).toEqual(json);
-      expect((await desk.ask('GET', `/room/${room}`)).json.messages).toMatchObject([
+      expect((await server.ask('GET', `/room/${room}`)).json.messages).toMatchObject([
         { id: json.id, body: 'once' },
       ]);
     } finally {
-      await desk.close();
+      await server.close();
       await admin.end();
     }
   });
@@ -455,16 +455,16 @@ describe('PostgreSQL', () => {
         posted.id = json.id;
         return status === 201;
       });
-      expect(await desk.ask('GET', '/readyz')).toMatchObject({
+      expect(await server.ask('GET', '/readyz')).toMatchObject({
         status: 503,
         json: { status: 'writes_stopped' },
       });
-      expect((await desk.ask('GET', '/health')).json.checks).toMatchObject({
+      expect((await server.ask('GET', '/health')).json.checks).toMatchObject({
         postgres: { status: 'fail', message: 'PostgreSQL is read-only. Nothing was stored.' },
         redis: { status: 'pass' },
       });
       await becomeStandby(false);
-      await until(async () => (await desk.ask('GET', '/readyz')).status === 200);
+      await until(async () => (await server.ask('GET', '/readyz')).status === 200);
       await until(async () => (await register()) === 201);
       await until(
         async () =>
@@ -473,7 +473,7 @@ describe('PostgreSQL', () => {
           )?.message_count === 1,
       );
       const told = async () =>
-        (await desk.stoa.changes.read(operatorCaller(), {})).items.filter(
+        (await server.stoa.changes.read(operatorCaller(), {})).items.filter(
           ({ id }) => id === `${room}/${posted.id}`,
         );
       await until(async () => (await told()).length > 0);

@@ -1,4 +1,5 @@
 /** A registry on a real PostgreSQL, with a clock that the test controls. */
+import { documentsOf } from '../../../../src/homes/postgres/datastore/counts.js';
 import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
 import type { Change } from '../../../../src/core/change.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
@@ -61,6 +62,7 @@ export async function openPostgresRegistryBench(
     clock: new DatabaseClock(sql, () => port.nowMs() - Date.now()),
     checkFence: (work, caller) => port.checkCallerFence(work, caller),
     checkTables: () => undefined,
+    documentsOf,
     onCommitted: () => undefined,
     onError: () => undefined,
   });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type Stoa, openStoa } from '../../../../src/index.js';
+import { type Stoa, openStoa, operatorCaller } from '../../../../src/index.js';
 import type { TaskLine } from '../../../../src/transfer/kinds.js';
 import type { RecordStore } from '../../../../src/transfer/port.js';
 import type { MoveStep } from '../../../../src/transfer/move/move.js';
@@ -38,9 +38,9 @@ async function closeAll(): Promise<void> {
   for (const stoa of opened.splice(0)) await stoa.close();
 }
 
-async function inDatabase(statement: string): Promise<void> {
+async function inDatabase(statement: string): Promise<Record<string, string>[]> {
   const sql = postgres(target.postgres as string, { max: 1, onnotice: () => undefined });
-  await sql.unsafe(statement).finally(() => sql.end());
+  return sql.unsafe<Record<string, string>[]>(statement).finally(() => sql.end());
 }
 
 let homes = 0;
@@ -71,7 +71,12 @@ beforeEach(async () => {
 afterEach(closeAll);
 
 describe('a move to PostgreSQL and Redis', () => {
-  it('and back copies everything, and the source stays unchanged', async () => {
+  it('and back copies everything, followers get resync, and the source stays unchanged', async () => {
+    const first = await open(source);
+    const inSource = await first.home.feed.newest();
+    await open(target);
+    const inTarget = await (opened.at(-1) as Stoa).home.feed.newest();
+    await closeAll();
     const there = await move({ from: source, to: target });
     expect(there).toMatchObject({ records: there.copied, blocks: 1 });
     expect(there.types['identity.token'].records).toBe(2);
@@ -79,13 +84,24 @@ describe('a move to PostgreSQL and Redis', () => {
     const onPostgres = await open(target);
     expect(await contentsOf(onPostgres)).toEqual(contents);
     expect((await onPostgres.operations.examine(false)).findings).toEqual([]);
+    for (const since of [inSource, inTarget])
+      await expect(onPostgres.changes.read(operatorCaller(), { since })).rejects.toMatchObject({
+        code: 'resync',
+      });
+    const onServer = await onPostgres.home.feed.newest();
     await closeAll();
 
+    // The source is only read: it may be set to read-only.
+    const [{ name } = { name: '' }] = await inDatabase('SELECT current_database() AS name');
+    await inDatabase(`ALTER DATABASE "${name}" SET default_transaction_read_only = on`);
     const home = await move({ from: target, to: back });
     expect(home.types).toEqual(there.types);
     const inDirectory = await open(back);
     expect(await contentsOf(inDirectory)).toEqual(contents);
     expect((await inDirectory.operations.examine(false)).findings).toEqual([]);
+    await expect(inDirectory.changes.read(operatorCaller(), { since: onServer })).rejects.toMatchObject({
+      code: 'resync',
+    });
     await closeAll();
     expect(await contentsOf(await open(source))).toEqual(contents);
   }, 120_000);
@@ -268,6 +284,38 @@ describe('a move is refused', () => {
     await closeAll();
     await open(source);
     await expect(move({ from: source, to: target })).rejects.toMatchObject({ code: 'locked' });
+  });
+
+  it('by a server that would start on the source or the target, and by what changed the source', async () => {
+    await move({ from: source, to: target });
+    const refusals: unknown[] = [];
+    const onStep = async ({ phase }: MoveStep): Promise<void> => {
+      if (phase !== 'counting' || refusals.length > 0) return;
+      for (const place of [target, back]) refusals.push(await open(place).catch((error: unknown) => error));
+      // As a server would have left it that was started and stopped again.
+      await inDatabase(`INSERT INTO feed.incoming (changes) VALUES ('[]')`);
+    };
+    await expect(move({ from: target, to: back, onStep })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('the source was changed during the move') as string,
+    });
+    expect(refusals).toEqual([
+      expect.objectContaining({ code: 'locked' }),
+      expect.objectContaining({ code: 'conflict' }),
+    ]);
+    await move({ from: target, to: back });
+    expect(await contentsOf(await open(back))).toEqual(contents);
+  });
+
+  it('where the source is unfinished, which stays as it is', async () => {
+    await open(target);
+    await closeAll();
+    await inDatabase(`DELETE FROM stoa_migrations WHERE domain = 'commits'; DROP TABLE commit_outbox`);
+    await expect(move({ from: target, to: back })).rejects.toMatchObject({
+      code: 'conflict',
+      message: expect.stringContaining('Create the table commit_outbox.') as string,
+    });
+    expect(await inDatabase(`SELECT to_regclass('commit_outbox') AS made`)).toEqual([{ made: null }]);
   });
 
   it('where messages of commits have not been delivered', async () => {

@@ -1,7 +1,7 @@
 /** The conformance suite of workspaces on PostgreSQL, and tests with several servers on one database. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import * as vitest from 'vitest';
-import { openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
+import { openPostgres, query, transaction } from '../../../../src/homes/postgres/database/connection.js';
 import {
   type TableMigration,
   workspacesMigrations,
@@ -78,6 +78,36 @@ it('the tasks of a lost agent become ready again in the transaction that ends it
     ).rejects.toMatchObject({ code: 'fenced' });
     expect((await bench.changes()).filter(({ kind }) => kind === 'task.returned')).toHaveLength(1);
   } finally {
+    await bench.close();
+  }
+});
+
+it('tasks of a lost agent that are locked, or too many for one step, follow after the commit', async () => {
+  const ada = userCaller('ada');
+  const bench = await openPostgresBench({ workspaceStepRowsMax: 2 });
+  const other = await openPostgres(bench.url, { connectionsMax: 1 });
+  try {
+    const { projectId, sessionId } = await makePlace(bench.service, ada);
+    const tasks = await makeTasks(bench.service, ada, sessionId, 5);
+    for (const _task of tasks) await bench.service.claimTask(ada, projectId, { agent_id: 'scout' });
+    const statuses = async (): Promise<string[]> =>
+      (await Promise.all(tasks.map(({ id }) => bench.service.getTask(ada, id)))).map(({ status }) => status);
+    await transaction(other, async (tx) => {
+      await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [tasks[0]!.id]);
+      // It does not wait for the locked task.
+      await bench.base.writer.transact((work) =>
+        bench.port.releaseClaims(work, 'ada', ['agent-id', 'scout']),
+      );
+      expect((await statuses()).filter((status) => status === 'pending').length).toBeGreaterThanOrEqual(2);
+      expect((await statuses())[0]).toBe('running');
+    });
+    await vi.waitFor(async () => expect(new Set(await statuses())).toEqual(new Set(['pending'])), 20_000);
+    // Later claims are not those that were lost.
+    await bench.service.claimTask(ada, projectId, { agent_id: 'scout' });
+    await bench.sweep();
+    expect((await statuses()).filter((status) => status === 'running')).toHaveLength(1);
+  } finally {
+    await other.end();
     await bench.close();
   }
 });

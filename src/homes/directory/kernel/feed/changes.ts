@@ -1,5 +1,4 @@
 /** The change feed: every visible commit in order, readable from any stored position, and live at the end. */
-import { StoaError } from '../../../../core/errors.js';
 import { kernelFamilies } from '../families.js';
 import { decodeFeed, positionKey } from './log.js';
 import type { Store } from '../store.js';
@@ -11,6 +10,7 @@ import type {
   FeedReadOptions,
   FollowOptions,
 } from '../../../../feed/port.js';
+import { directoryNumbers, firstPosition, resync } from '../../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../../feed/waiting-readers.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
 
@@ -40,16 +40,14 @@ export class ChangeFeed implements Feed {
   }
 
   distance(from: string, to: string): number {
-    const sum = (position: string): number =>
-      decodePosition(position, this.#shards.length).reduce((total, seq) => total + seq, 0);
+    const sum = (position: string): number => this.#numbers(position).reduce((total, seq) => total + seq, 0);
     return sum(to) - sum(from);
   }
 
   read(options: FeedReadOptions = {}): FeedPage {
     const limit = options.limit ?? Infinity;
     const at = this.#start(options.since);
-    const until =
-      options.until === undefined ? undefined : decodePosition(options.until, this.#shards.length);
+    const until = options.until === undefined ? undefined : this.#numbers(options.until);
     const commits: FeedCommit[] = [];
     let taken = 0;
     for (let scanned = 0; scanned < changesScannedMax && taken < limit;) {
@@ -103,19 +101,18 @@ export class ChangeFeed implements Feed {
   }
 
   #start(since: string | undefined): number[] {
-    const at =
-      since === undefined
-        ? this.#shards.map((shard) => shard.first - 1)
-        : decodePosition(since, this.#shards.length);
-    for (const [index, shard] of this.#shards.entries()) {
-      if (!shard.holdsAfter(at[index] as number)) {
-        throw new StoaError('resync', 'The change feed no longer contains the changes after this position.', {
-          fix: 'Read the state again, then follow the feed from `details.position`.',
-          details: { position: this.newest() },
-        });
-      }
-    }
+    const at = since === undefined ? this.#shards.map((shard) => shard.first - 1) : this.#numbers(since);
+    for (const [index, shard] of this.#shards.entries())
+      if (!shard.holdsAfter(at[index] as number)) throw resync(this.newest());
     return at;
+  }
+
+  /** A number for each shard. A position of another home, or of another number of shards, is refused with `resync`. */
+  #numbers(position: string): number[] {
+    if (position === firstPosition) return this.#shards.map(() => 0);
+    const numbers = directoryNumbers(position);
+    if (numbers?.length !== this.#shards.length) throw resync(this.newest());
+    return numbers;
   }
 
   /** The next commit over all shards: by time between shards, by number within one. */
@@ -143,7 +140,7 @@ export class ChangeFeed implements Feed {
         // The filter did not accept the changes since then.
         resolve(encodePosition(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))));
       };
-      const at = decodePosition(since, this.#shards.length);
+      const at = this.#numbers(since);
       const reader: WaitingReader = { accept, interest, wake };
       const timeout = setTimeout(wake, timeMs);
       this.#waiting.add(reader);
@@ -235,16 +232,4 @@ function commitIn(commits: readonly Commit[], seq: number): Commit | undefined {
 /** One number for each shard, joined with dots. With one shard it is the sequence number. */
 function encodePosition(at: readonly number[]): string {
   return at.join('.');
-}
-
-/** "0" is the beginning of the feed with any number of shards. */
-function decodePosition(text: string, shards: number): number[] {
-  if (text === '0') return Array.from({ length: shards }, () => 0);
-  const at = text.split('.').map(Number);
-  if (!/^\d{1,15}(\.\d{1,15})*$/.test(text) || at.length !== shards) {
-    throw new StoaError('invalid_cursor', `Invalid feed position "${text.slice(0, 80)}".`, {
-      fix: 'Use a position from this server, or leave it out to read from the oldest entry.',
-    });
-  }
-  return at;
 }

@@ -122,5 +122,3 @@ export const blockedPrefix = 'blocked:ip:';
 export const unindexedPart = 'unindexed';
 export const feedOutboxPart = 'feed-outbox';
 export const feedOutboxKey = 'stoa:feed-outbox';
-/** Set by the server that repairs the search index in this period, so that the others do not. */
-export const searchRepairKey = 'search:repair';

@@ -6,12 +6,13 @@
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { RedisGuards } from './guards.js';
 import type { RedisMessages } from './messages.js';
-import { searchRepairKey, unindexedPart } from './keys.js';
-import { type RedisConnection, withRedis } from './connection.js';
+import { unindexedPart } from './keys.js';
+import type { PostgresSql } from '../../database/connection.js';
+import { takeTurn } from '../../database/turns.js';
 import type { WordIndex } from './word-index.js';
 
 export interface SearchRepairOptions {
-  readonly redis: RedisConnection;
+  readonly sql: PostgresSql;
   readonly limits: Limits;
   readonly messages: RedisMessages;
   readonly words: WordIndex;
@@ -55,10 +56,7 @@ export class SearchRepair {
 
   /** In each period, one of the servers does this. */
   async #repairInTurn(periodMs: number): Promise<void> {
-    const { commands } = this.#options.redis;
-    const lifeMs = Math.ceil(periodMs * 0.9);
-    const set = await withRedis(() => commands.set(searchRepairKey, '1', 'PX', lifeMs, 'NX'));
-    if (set === 'OK') await this.#repair();
+    if (await takeTurn(this.#options.sql, 'search repair', periodMs)) await this.#repair();
   }
 
   async #repair(): Promise<void> {

@@ -22,6 +22,7 @@ import {
   taskParents,
   taskPathOf,
 } from './rows.js';
+import type { Mark } from '../bulk.js';
 import type { WorkspacesWork } from '../work.js';
 
 /** Claims the first ready task that no other transaction has locked: claims never wait for each other. */
@@ -138,24 +139,62 @@ export async function returnExpired(work: WorkspacesWork, limit: number): Promis
   return rows.length;
 }
 
-/** Makes the tasks ready again that an agent has claimed under its id or its name. */
+/**
+ * Makes the tasks ready again that an agent has claimed under its id or its name. The row of the agent is locked here, and
+ * a write with a fencing number locks it after its tasks. So locked tasks are not waited for: they follow after the commit,
+ * like those beyond one step.
+ */
 export async function releaseClaims(
   work: WorkspacesWork,
   ownerId: string,
   holders: readonly string[],
 ): Promise<void> {
-  for (const holder of holders) {
-    const rows = await work.rows(
-      `SELECT ${taskColumns} FROM ${joinedTasks}
-        WHERE t.owner_id = $2 AND t.claimed_by = $1 AND t.status = 'running'
-        LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t`,
-      [holder, ownerId],
-    );
-    for (const row of rows) {
-      const path = taskPathOf(row);
-      await endTask(work, path, rules.returnTask(path.held, rules.presenceLostReason(holder), work.nowMs));
-    }
+  const released = await releaseStep(work, { ownerId, holders, untilMs: null, locking: 'SKIP LOCKED' });
+  const left = await work.rows<{ claimed_by: string }>(
+    `SELECT DISTINCT claimed_by FROM workspaces.tasks
+      WHERE owner_id = $1 AND claimed_by = ANY($2::text[]) AND status = 'running' AND NOT id = ANY($3::text[])`,
+    [ownerId, holders, released],
+  );
+  // A row for each time, so that this transaction waits for none.
+  for (const { claimed_by: holder } of left)
+    work.addBulkWork(ownerId, 'release', `${work.nowMs} ${holder}`, holder);
+}
+
+/** Releases tasks that the agent had claimed when its presence ended. Returns true if none is left. */
+export async function releaseRest(
+  work: WorkspacesWork,
+  { owner_id: ownerId, name, value: holder }: Mark,
+): Promise<boolean> {
+  const untilMs = Number(name.split(' ')[0]);
+  const released = await releaseStep(work, { ownerId, holders: [holder], untilMs, locking: '' });
+  return released.length < work.limits.workspaceStepRowsMax;
+}
+
+interface Release {
+  readonly ownerId: string;
+  readonly holders: readonly string[];
+  /** Later claims stay: the agent is back. */
+  readonly untilMs: number | null;
+  readonly locking: 'SKIP LOCKED' | '';
+}
+
+async function releaseStep(
+  work: WorkspacesWork,
+  { ownerId, holders, untilMs, locking }: Release,
+): Promise<string[]> {
+  const rows = await work.rows(
+    `SELECT ${taskColumns} FROM ${joinedTasks}
+      WHERE t.owner_id = $1 AND t.claimed_by = ANY($2::text[]) AND t.status = 'running'
+        AND ($3::timestamptz IS NULL OR t.started_at <= $3)
+      LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t ${locking}`,
+    [ownerId, holders, untilMs === null ? null : timeText(untilMs)],
+  );
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    const reason = rules.presenceLostReason(path.held.task.claimed_by ?? '');
+    await endTask(work, path, rules.returnTask(path.held, reason, work.nowMs));
   }
+  return rows.map((row) => taskPathOf(row).held.task.id);
 }
 
 /**

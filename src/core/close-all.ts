@@ -1,0 +1,15 @@
+/** How something is closed that is made of several parts. */
+export type Closing = () => Promise<void> | undefined;
+
+/** One after the other. A part that fails must not keep the rest open; what failed first is thrown at the end. */
+export async function closeAll(steps: readonly Closing[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (const step of steps) {
+    try {
+      await step();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+}
