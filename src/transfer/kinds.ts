@@ -200,6 +200,7 @@ export const taskSchema = z.strictObject({
   attempts: count,
   max_attempts: count,
   reason: z.string().nullable(),
+  labels: z.array(z.string()),
   lease: leaseSchema.nullable(),
   ...versioned,
 });

@@ -92,6 +92,13 @@ export interface Task extends Versioned {
   max_attempts: number;
   /** Why it came back, or why it ended. */
   reason: string | null;
+  /** What the task needs or belongs to; in the order of code points, each once. */
+  labels: string[];
+}
+
+/** A task in a list over several projects. */
+export interface ListedTask extends Task {
+  project_id: string;
 }
 
 /** A claim on a task, kept apart from it: a heartbeat changes neither its version nor its times. */
@@ -120,6 +127,9 @@ export interface Claim {
 export function isoTime(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }
+
+/** The statuses in which an agent holds the task. */
+export const heldStatuses: readonly TaskStatus[] = ['running'];
 
 /** Counted in `active_tasks`. */
 export function isOpen(status: TaskStatus): boolean {

@@ -117,17 +117,27 @@ export const sessionPatchSchema = z.strictObject({
   max_lifetime: seconds.optional(),
 });
 
+export const label = z
+  .string()
+  .regex(/^[\p{L}\p{N}._/=+@#-]+$/u, {
+    error: 'contains a character other than letters, digits and . _ / = + @ # -',
+  })
+  .describe('Letters, digits and . _ / = + @ # -');
+const labels = z.array(label);
+
 export const newTaskSchema = z.strictObject({
   command: text.min(1),
   priority: z.int().optional(),
   depends_on: z.array(taskId).optional().describe('Tasks of the same project that must be completed first'),
   max_attempts: z.int().min(1).optional(),
+  labels: labels.optional().describe('What the task needs or belongs to. Claims and lists can filter by it'),
 });
 
 export const taskPatchSchema = z.strictObject({
   command: text.min(1).optional(),
   priority: z.int().optional(),
   max_attempts: z.int().min(1).optional(),
+  labels: labels.optional().describe('Replaces all labels'),
 });
 
 const fence = z.int().min(1).describe('The fencing number that the claim returned');
@@ -136,6 +146,11 @@ export const claimRequestSchema = z.strictObject({
   agent_id: text.min(1).optional().describe('Who claims the task. Default: the calling agent'),
   lease_seconds: z.number().positive().optional(),
   wait: z.number().min(0).optional().describe('Seconds to wait for a task when none is ready'),
+  labels: labels.optional().describe('Only a task that has all these labels'),
+  without_labels: labels.optional().describe('Only a task that has none of these labels'),
+  skills: labels
+    .optional()
+    .describe('Only a task whose labels are all in this list. A task without labels needs no skill'),
 });
 export const heartbeatRequestSchema = z.strictObject({ fence });
 export const completeRequestSchema = z.strictObject({
@@ -166,7 +181,14 @@ export const workspaceListSchema = z.strictObject({
   deleted: z.boolean().optional().describe('List only deleted records'),
 });
 export const sessionListSchema = z.strictObject({ ...page, status: sessionStatus.optional() });
-export const taskListSchema = z.strictObject({ ...page, status: taskStatus.optional() });
+export const sessionTasksSchema = z.strictObject({ ...page, status: taskStatus.optional() });
+export const taskListSchema = z.strictObject({
+  ...page,
+  status: taskStatus.optional(),
+  holder: text.min(1).optional(),
+  project: projectId.optional(),
+  label: label.optional(),
+});
 export const pageSchema = z.strictObject(page);
 
 export type NewWorkspace = z.output<typeof newWorkspaceSchema>;

@@ -194,7 +194,7 @@ describe.each([
     expect(copy?.id).not.toBe(original?.id);
     const [project] = (await target.workspaces.listProjects(ada, copy?.id as string)).items;
     const [session] = (await target.workspaces.listSessions(ada, project?.id as string)).items;
-    const tasks = (await target.workspaces.listTasks(ada, session?.id as string)).items;
+    const tasks = (await target.workspaces.listSessionTasks(ada, session?.id as string)).items;
     expect(tasks.map(({ command }) => command)).toEqual(['first', 'second', 'third']);
     expect(tasks[1]?.depends_on).toEqual([tasks[0]?.id]);
     // The same file gets the same ids again.

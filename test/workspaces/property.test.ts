@@ -122,7 +122,7 @@ async function play(bench: Bench, steps: readonly Step[]): Promise<void> {
       model.ready().map(({ id }) => id),
     );
     const living = model.tasks.filter(({ status }) => status !== 'deleted');
-    const stored = (await service.listTasks(ada, sessionId, { limit: 100 })).items;
+    const stored = (await service.listSessionTasks(ada, sessionId, { limit: 100 })).items;
     expect(stored.map(({ id, status, attempts }) => ({ id, status, attempts }))).toEqual(
       living.map(({ id, status, attempts }) => ({ id, status, attempts })),
     );

@@ -220,6 +220,7 @@ const taskTable = {
   COMMAND: 'command',
 };
 const attempts = ['max_attempts', '--max-attempts <n>', 'Attempts before it fails', 'number'] as const;
+const labels = ['labels', '--label <label>', 'A label; can be repeated', 'many'] as const;
 const fence = ['fence', '--fence <n>', 'The fencing number from the claim', 'needed'] as const;
 const resultFlags = [
   fence,
@@ -230,10 +231,23 @@ const resultFlags = [
 /** `claim` is not derived: its exit status reports that no task is ready. */
 export const taskCommands = {
   list: {
-    usage: 'ls <session_id>',
+    usage: 'ls',
+    about: 'List tasks of all projects; without --user, those of all users',
+    flags: [
+      inStatus,
+      ['holder', '--holder <agent>', 'Only tasks that this agent holds now'],
+      ['project', '--project <id>', 'Only tasks of this project'],
+      ['label', '--label <label>', 'Only tasks with this label'],
+      ...pageFlags,
+    ],
+    examples: ['stoa tasks ls --status running', 'stoa tasks ls --holder worker-1 --label gpu --json'],
+    table: { columns: { ...taskTable, LABELS: 'labels' }, empty: 'No tasks.' },
+  },
+  inSession: {
+    usage: 'in <session_id>',
     about: 'List the tasks of a session',
     flags: [inStatus, ...pageFlags],
-    examples: ['stoa tasks ls SESSION --status failed'],
+    examples: ['stoa tasks in SESSION --status failed'],
     table: { columns: taskTable, empty: 'No tasks.' },
   },
   ready: {
@@ -256,9 +270,10 @@ export const taskCommands = {
       ],
       ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
       attempts,
+      labels,
     ],
     examples: [
-      'stoa tasks create SESSION "make test" --priority 5',
+      'stoa tasks create SESSION "make test" --priority 5 --label gpu',
       'stoa tasks create SESSION "make deploy" --after TASK',
     ],
   },
@@ -269,6 +284,7 @@ export const taskCommands = {
       ['command', '--command <text>', 'Another command'],
       ['priority', '--priority <n>', 'Another priority', 'signed'],
       attempts,
+      ['labels', '--label <label>', 'Replaces the labels; can be repeated', 'many'],
     ],
     examples: ['stoa tasks update ID --priority 10'],
   },

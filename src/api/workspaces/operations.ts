@@ -114,7 +114,12 @@ export const sessions = {
 } as const satisfies OperationTable;
 
 export const tasks = {
-  list: { method: 'GET', path: '/v1/sessions/{session_id}/tasks', summary: 'List the tasks of a session' },
+  list: { method: 'GET', path: '/v1/tasks', summary: 'List the tasks of all projects, filtered' },
+  inSession: {
+    method: 'GET',
+    path: '/v1/sessions/{session_id}/tasks',
+    summary: 'List the tasks of a session',
+  },
   create: {
     method: 'POST',
     path: '/v1/sessions/{session_id}/tasks',
@@ -130,7 +135,7 @@ export const tasks = {
   claim: {
     method: 'POST',
     path: '/v1/projects/{project_id}/tasks/claim',
-    summary: 'Claim the first ready task; 204 if none is ready within `wait` seconds',
+    summary: 'Claim the first ready task that the filters accept; 204 if there is none within `wait` seconds',
   },
   get: { method: 'GET', path: '/v1/tasks/{task_id}', summary: 'Get a task', versioned: true },
   update: {

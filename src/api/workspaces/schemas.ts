@@ -77,8 +77,10 @@ const taskSchema = z.object({
   attempts: count.describe('Attempts that ended without a result'),
   max_attempts: count,
   reason: z.string().nullable().describe('Why the task returned to the queue or ended'),
+  labels: z.array(z.string()),
   ...versioned,
 });
+const listedTaskSchema = taskSchema.extend({ project_id: projectId });
 
 const leaseSchema = z.object({ fence: z.int(), expires_at: time });
 const claimSchema = z.object({ task: taskSchema, lease: leaseSchema });
@@ -146,6 +148,18 @@ export const sessionSchemas = {
 
 export const taskSchemas = {
   list: {
+    query: z.object({
+      status: input.taskStatus.optional(),
+      holder: z.string().optional().meta({ description: 'Only tasks that this agent holds now.' }),
+      project: projectId.optional().meta({ description: 'Only tasks of this project.' }),
+      label: input.label.optional().meta({ description: 'Only tasks with this label.' }),
+      ...pageQuery,
+    }),
+    answers: { 200: pageOf(listedTaskSchema) },
+    description:
+      'In the order of creation. For an operator who names no user, the tasks of all users; a page can then have fewer items than its limit.',
+  },
+  inSession: {
     params: sessionParams,
     query: z.object({ status: input.taskStatus.optional(), ...pageQuery }),
     answers: { 200: pageOf(taskSchema) },

@@ -9,6 +9,12 @@ import {
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 
+const claimFilterOptions = [
+  ['--label <label>', 'Only a task with this label; can be repeated', 'many'],
+  ['--without <label>', 'Only a task without this label; can be repeated', 'many'],
+  ['--skill <label>', 'Only a task all of whose labels are skills; can be repeated', 'many'],
+] as const;
+
 export const workspaceCommands: readonly CommandDefinition[] = [
   {
     usage: 'workspaces',
@@ -46,8 +52,12 @@ export const workspaceCommands: readonly CommandDefinition[] = [
         options: [
           ['--wait <duration>', 'Wait this long for a ready task'],
           ['--lease <duration>', 'Hold the task this long without a heartbeat'],
+          ...claimFilterOptions,
         ],
-        examples: ['stoa tasks claim PROJECT --wait 30s --json'],
+        examples: [
+          'stoa tasks claim PROJECT --wait 30s --json',
+          'stoa tasks claim PROJECT --label gpu --without slow',
+        ],
         action: async () => (await import('../commands/tasks.js')).claim,
       },
     ],

@@ -11,6 +11,8 @@ const project = z
   .string()
   .optional()
   .describe('"project" or "workspace/project"; created if new; default "default"');
+/** As the project of a list. */
+const allProjects = '*';
 const taskId = z.string().optional().describe('task_…');
 
 /** The fields of a task that an agent uses. */
@@ -25,6 +27,7 @@ const task = z.object({
   error: z.string().nullable(),
   attempts: z.int(),
   reason: z.string().nullable(),
+  labels: z.array(z.string()).optional(),
   created_at: z.string(),
 });
 
@@ -32,7 +35,7 @@ const tasks = defineTool({
   name: 'tasks',
   title: 'Tasks',
   description:
-    'The shared list of work. create: add a task for any agent (command says what to do). list: see tasks, by status if given. get: one task with its output. cancel: end it. To do the work itself, use work.',
+    'The shared list of work. create: add a task for any agent (command says what to do). list: see tasks, by status, holder or label if given; project "*" lists all projects. get: one task with its output. cancel: end it. To do the work itself, use work.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     action: z.enum(['create', 'list', 'get', 'cancel']),
@@ -41,8 +44,11 @@ const tasks = defineTool({
     priority: z.int().optional().describe('create: higher goes first'),
     depends_on: z.array(z.string()).optional().describe('create: tasks to be completed before'),
     max_attempts: z.int().min(1).optional(),
+    labels: z.array(z.string()).optional().describe('create: what the task needs, as "gpu"'),
     task: taskId,
     status: taskStatus.optional(),
+    holder: z.string().optional().describe('list: only tasks that this agent holds'),
+    label: z.string().optional().describe('list: only tasks with this label'),
     reason: z.string().optional().describe('cancel: why'),
     limit,
     cursor,
@@ -64,15 +70,15 @@ const tasks = defineTool({
           ),
         );
       case 'list': {
-        const queue = new TaskQueue(stoa.workspaces, caller);
-        const found = await queue.find(input.project);
-        if (found === undefined) return { tasks: [], next_cursor: null };
-        const { workspacePageItemsDefault, workspacePageItemsMax } = stoa.limits;
-        const page = await queue.list(found, input, {
-          limit: workspacePageItemsDefault,
-          max: workspacePageItemsMax,
-        });
-        return { tasks: page.tasks.map(shown).map(shortened), next_cursor: page.next_cursor };
+        const isAll = input.project === allProjects;
+        const found = isAll ? undefined : await new TaskQueue(stoa.workspaces, caller).find(input.project);
+        if (found === undefined && !isAll) return { tasks: [], next_cursor: null };
+        const { status, holder, label, limit: items, cursor: after } = input;
+        const page = await stoa.workspaces.listTasks(
+          caller,
+          given({ project: found, status, holder, label, limit: items, cursor: after }),
+        );
+        return { tasks: page.items.map(shown).map(shortened), next_cursor: page.next_cursor };
       }
     }
   },
@@ -93,6 +99,11 @@ const work = defineTool({
       .positive()
       .optional()
       .describe('claim: yours for so long without a heartbeat; default 60'),
+    skills: z
+      .array(z.string())
+      .optional()
+      .describe('claim: only a task all of whose labels are in this list'),
+    labels: z.array(z.string()).optional().describe('claim: only a task that has all these labels'),
     task: taskId,
     fence: z.int().min(1).optional().describe('From the claim'),
     output: z.string().optional().describe('The result'),
@@ -107,7 +118,12 @@ const work = defineTool({
       const claim = await stoa.workspaces.claimTask(
         caller,
         id,
-        given({ wait: input.wait_seconds, lease_seconds: input.lease_seconds }),
+        given({
+          wait: input.wait_seconds,
+          lease_seconds: input.lease_seconds,
+          labels: input.labels,
+          skills: input.skills,
+        }),
         signal,
       );
       return claim === null
@@ -147,14 +163,15 @@ async function create(
     priority?: number | undefined;
     depends_on?: string[] | undefined;
     max_attempts?: number | undefined;
+    labels?: string[] | undefined;
   },
 ): Promise<Task> {
-  const { priority, depends_on, max_attempts } = input;
+  const { priority, depends_on, max_attempts, labels } = input;
   const command = required(input, 'command');
   const queue = new TaskQueue(stoa.workspaces, caller);
   return queue.add(await queue.ensure(input.project), {
     command,
-    ...given({ priority, depends_on, max_attempts }),
+    ...given({ priority, depends_on, max_attempts, labels }),
   });
 }
 
@@ -173,6 +190,7 @@ function shown({
   error,
   attempts,
   reason,
+  labels,
   created_at,
 }: Task): z.output<typeof task> {
   return {
@@ -187,6 +205,8 @@ function shown({
     attempts,
     reason,
     created_at,
+    // Most tasks have none.
+    ...(labels.length > 0 && { labels }),
   };
 }
 

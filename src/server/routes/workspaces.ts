@@ -62,8 +62,9 @@ const sessionRoutes = routesOf('sessions', sessions, sessionSchemas, {
 });
 
 const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
-  list: ({ stoa, caller, params, query }) =>
-    positioned(stoa, () => stoa.workspaces.listTasks(caller, params.session_id, query)),
+  list: ({ stoa, caller, query }) => positioned(stoa, () => stoa.workspaces.listTasks(caller, query)),
+  inSession: ({ stoa, caller, params, query }) =>
+    stoa.workspaces.listSessionTasks(caller, params.session_id, query),
   create: ({ stoa, caller, params, body, idempotency }) =>
     stoa.workspaces.createTask(caller, params.session_id, body, { idempotency }),
   ready: ({ stoa, caller, params, query }) =>

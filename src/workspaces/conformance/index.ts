@@ -5,6 +5,7 @@ import { claimTests } from './claims.js';
 import { deletionTests } from './deletion.js';
 import { dependencyTests } from './dependencies.js';
 import { holderTests } from './holders.js';
+import { labelTests } from './labels.js';
 import { secretTests } from './secrets.js';
 import { sessionTests } from './sessions.js';
 import { taskTests } from './tasks.js';
@@ -23,6 +24,7 @@ export function workspacesConformance(
   sessionTests(runner, name, open);
   taskTests(runner, name, open);
   claimTests(runner, name, open);
+  labelTests(runner, name, open);
   dependencyTests(runner, name, open);
   writeTests(runner, name, open);
 }

@@ -6,6 +6,7 @@ import { type ClaimLease, type Task, type TaskLease, isOpen, isoTime } from '../
 import type { Reporter } from '../port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';
+import { labelSet } from './claim-filter.js';
 
 /** A task with the claim on it, if it was ever claimed. */
 export interface HeldTask {
@@ -36,6 +37,7 @@ export function newTask(id: string, sessionId: string, input: NewTask, limits: L
     attempts: 0,
     max_attempts: input.max_attempts ?? limits.taskAttempts,
     reason: null,
+    labels: labelSet(input.labels ?? []),
     created_at: now,
     updated_at: now,
     version: 1,
@@ -48,7 +50,8 @@ export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
       details: { status: task.status },
     });
   }
-  return touched({ ...task, ...given(patch) }, nowMs);
+  const labels = patch.labels === undefined ? task.labels : labelSet(patch.labels);
+  return touched({ ...task, ...given(patch), labels }, nowMs);
 }
 
 export function claimTask(

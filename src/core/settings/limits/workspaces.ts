@@ -29,6 +29,9 @@ export const workspaceLimits = {
     about: "Characters in a task's error or in the reason of a cancellation.",
   },
   taskDependenciesMax: { default: 100, about: 'Tasks that one task may depend on.' },
+  taskLabelsMax: { default: 16, about: 'Labels of one task.' },
+  taskLabelBytesMax: { default: 64, about: 'Bytes in a label of a task.' },
+  claimLabelsMax: { default: 64, about: 'Labels or skills in one list of a claim.' },
   taskPriorityMax: { default: 1_000, about: 'Highest priority of a task. The lowest is its negative.' },
   claimWaitSecondsMax: {
     default: 60,

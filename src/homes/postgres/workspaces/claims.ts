@@ -3,8 +3,10 @@ import { claimFailure } from '../../../workspaces/tasks/claim-failure.js';
 import { type Task, type TaskLease, isOpen } from '../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../workspaces/port.js';
 import type { CompleteRequest, FailRequest } from '../../../workspaces/schemas.js';
+import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
 import * as rules from '../../../workspaces/tasks/tasks.js';
 import { updateCounters } from './counters.js';
+import type { Parameter } from '../connection.js';
 import { clockColumn } from '../database-clock.js';
 import { deleteDependencies, settleDependants } from './dependants.js';
 import { findProject } from './project-verbs.js';
@@ -31,17 +33,19 @@ export async function claimTask(
   projectId: string,
   holder: string,
   leaseSeconds: number,
+  filter: ClaimFilter,
 ): Promise<ClaimOutcome> {
   const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
+  const { from, accepted, order, parameters } = claimable(filter);
   const [row] = await work.rows(
     `SELECT ${taskColumns}, ${clockColumn} FROM (
-        SELECT t.id FROM workspaces.tasks t
-        WHERE t.owner_id = $1 AND t.project_id = $2 AND t.status = 'pending' AND t.blockers = 0
+        SELECT t.id FROM ${from}
+        WHERE t.owner_id = $1 AND t.project_id = $2 AND t.status = 'pending' AND t.blockers = 0 ${accepted}
           AND NOT EXISTS (SELECT 1 FROM workspaces.sessions s
             WHERE s.owner_id = t.owner_id AND s.id = t.session_id AND s.removed)
-        ORDER BY t.priority DESC, t.created_at, t.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
+        ORDER BY ${order} LIMIT 1 FOR UPDATE OF t SKIP LOCKED
       ) first JOIN workspaces.tasks t ON t.owner_id = $1 AND t.id = first.id ${taskParents} WHERE ${visible}`,
-    [ownerId, projectId],
+    [ownerId, projectId, ...parameters],
   );
   if (row === undefined) {
     // Throws if the project does not exist; otherwise it has no ready task.
@@ -57,6 +61,42 @@ export async function claimTask(
   await wakeSession(work, path);
   recordActivity(work, path);
   return { task: after.task, lease: rules.claimLease(after.lease) };
+}
+
+interface Claimable {
+  from: string;
+  /** More conditions, each with AND. */
+  accepted: string;
+  order: string;
+  parameters: Parameter[];
+}
+
+/** The tasks that the filter accepts. A required label has an index of its own. */
+function claimable({ labels, without, skills }: ClaimFilter): Claimable {
+  const parameters: Parameter[] = [];
+  const next = (value: Parameter): string => `$${parameters.push(value) + 2}`;
+  const [label] = labels;
+  const ofLabel = label === undefined ? '' : next(label);
+  const conditions = [
+    ...(label === undefined
+      ? []
+      : [`l.owner_id = $1 AND l.project_id = $2 AND l.label = ${ofLabel} AND l.is_ready`]),
+    ...(labels.length > 1 ? [`t.labels @> ${next(labels)}::text[]`] : []),
+    ...(without.length > 0 ? [`NOT t.labels && ${next(without)}::text[]`] : []),
+    ...(skills === null ? [] : [`t.labels <@ ${next(skills)}::text[]`]),
+  ];
+  return {
+    from:
+      label === undefined
+        ? 'workspaces.tasks t'
+        : 'workspaces.task_labels l JOIN workspaces.tasks t ON t.owner_id = l.owner_id AND t.id = l.task_id',
+    accepted: conditions.map((condition) => `AND ${condition}`).join(' '),
+    order:
+      label === undefined
+        ? 't.priority DESC, t.created_at, t.id'
+        : 'l.priority DESC, l.created_at, l.task_id',
+    parameters,
+  };
 }
 
 export async function heartbeatTask(
@@ -175,7 +215,7 @@ async function endTask(
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
   announceTask(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
-  if (task.status === 'pending') work.becameReady(path.projectId);
+  if (task.status === 'pending') work.becameReady(path.projectId, task.labels);
   if (task.status === 'completed')
     await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
   if (rules.endsWithoutResult(task))

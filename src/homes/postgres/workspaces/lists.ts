@@ -71,7 +71,7 @@ export function listSessions(
   );
 }
 
-export function listTasks(
+export function listSessionTasks(
   sql: Queryable,
   owner: string,
   sessionId: string,

@@ -3,7 +3,7 @@ import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../
 import type { Parameter } from '../connection.js';
 
 /** The type of a column. In a record, a time is ISO 8601 text and JSON is a parsed value. */
-type Kind = 'text' | 'number' | 'time' | 'json';
+type Kind = 'text' | 'texts' | 'number' | 'time' | 'json';
 type Columns<Item> = { readonly [Name in keyof Item & string]: Kind };
 export type Row = Record<string, unknown>;
 
@@ -90,6 +90,7 @@ export const taskTable: Table<Task> = {
     attempts: 'number',
     max_attempts: 'number',
     reason: 'text',
+    labels: 'texts',
     ...times,
   },
 };
@@ -240,7 +241,14 @@ function readColumn(kind: Kind, value: unknown): unknown {
   if (value === null || value === undefined) return null;
   if (kind === 'number') return Number(value);
   if (kind === 'time') return isoOf(value);
+  if (kind === 'texts') return textsOf(String(value));
   return kind === 'json' && typeof value === 'string' ? JSON.parse(value) : value;
+}
+
+/** Converts `{a,"b=c"}`, the format of PostgreSQL for labels, which contain no comma, quote or backslash. */
+export function textsOf(value: string): string[] {
+  const inner = value.slice(1, -1);
+  return inner === '' ? [] : inner.split(',').map((text) => text.replace(/^"(.*)"$/, '$1'));
 }
 
 /** Converts `2026-01-31 12:00:00.5+00`, the format of PostgreSQL in UTC, to ISO 8601. */

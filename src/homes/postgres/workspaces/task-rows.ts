@@ -30,9 +30,11 @@ export interface TaskPath extends SessionPath {
 
 export const taskColumns = `${selected('t', taskTable)}, ${selected('s', sessionTable)}, ${leaseColumns},
   t.project_id, t.owner_id`;
-/** Joins the session, project, workspace and lease of a task `t`. */
-export const taskParents = `JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
-  JOIN workspaces.projects p ON p.owner_id = t.owner_id AND p.id = t.project_id ${workspaceOfProject}
+/** Joins the session, project and workspace of a task `t`. */
+export const taskPlace = `JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
+  JOIN workspaces.projects p ON p.owner_id = t.owner_id AND p.id = t.project_id ${workspaceOfProject}`;
+/** The same, and its lease. */
+export const taskParents = `${taskPlace}
   LEFT JOIN workspaces.leases l ON l.owner_id = t.owner_id AND l.task_id = t.id`;
 export const joinedTasks = `workspaces.tasks t ${taskParents}`;
 

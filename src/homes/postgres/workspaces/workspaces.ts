@@ -8,6 +8,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import type {
+  ListedTask,
   Project,
   SessionStatus,
   Task,
@@ -23,8 +24,10 @@ import type {
   NamedListRequest,
   Owner,
   Reporter,
+  TaskListRequest,
   WorkspacesPort,
 } from '../../../workspaces/port.js';
+import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
   CompleteRequest,
@@ -49,6 +52,7 @@ import * as projects from './project-verbs.js';
 import { ReadyNotices } from './ready-notices.js';
 import { type TableMigration, migrateWorkspacesUp } from './schema.js';
 import * as sessions from './sessions.js';
+import * as taskLists from './task-lists.js';
 import { findTask } from './task-rows.js';
 import * as tasks from './tasks.js';
 import { type CommitEffects, WorkspacesWork } from './work.js';
@@ -234,9 +238,23 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return (await findTask(this.#sql, owner, id)).held.task;
   }
 
-  async listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
+  async listTasks(owner: Owner, request: TaskListRequest): Promise<Listed<ListedTask>> {
+    const ownerId =
+      request.project === undefined
+        ? owner
+        : (await projects.findProject(this.#sql, owner, request.project)).workspace.owner_id;
+    return ownerId === null
+      ? taskLists.listAllTasks(this.#sql, request)
+      : taskLists.listTasks(this.#sql, ownerId, request);
+  }
+
+  async listSessionTasks(
+    owner: Owner,
+    sessionId: string,
+    request: ListRequest<TaskStatus>,
+  ): Promise<Listed<Task>> {
     const { ownerId } = await sessions.findSession(this.#sql, owner, sessionId);
-    return lists.listTasks(this.#sql, ownerId, sessionId, request);
+    return lists.listSessionTasks(this.#sql, ownerId, sessionId, request);
   }
 
   async listReady(
@@ -262,8 +280,9 @@ export class PostgresWorkspaces implements WorkspacesPort {
     projectId: string,
     holder: string,
     leaseSeconds: number,
+    filter: ClaimFilter,
   ): PostgresStep<ClaimOutcome> {
-    return this.#step((work) => claims.claimTask(work, owner, projectId, holder, leaseSeconds));
+    return this.#step((work) => claims.claimTask(work, owner, projectId, holder, leaseSeconds, filter));
   }
 
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): PostgresStep<TaskLease> {
