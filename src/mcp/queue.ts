@@ -51,6 +51,7 @@ export class TaskQueue {
       depends_on?: string[] | undefined;
       max_attempts?: number | undefined;
       labels?: string[] | undefined;
+      run_at?: string | undefined;
     },
   ): Promise<Task> {
     return this.#workspaces.createTask(this.#caller, await this.#queueSession(project), task);

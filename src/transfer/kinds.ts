@@ -201,6 +201,8 @@ export const taskSchema = z.strictObject({
   max_attempts: count,
   reason: z.string().nullable(),
   labels: z.array(z.string()),
+  run_at: isoTime.nullable(),
+  retry: z.strictObject({ base_seconds: z.number(), max_seconds: z.number() }).nullable(),
   lease: leaseSchema.nullable(),
   ...versioned,
 });

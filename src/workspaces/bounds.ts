@@ -49,6 +49,14 @@ export function checkTaskBounds(input: NewTask | TaskPatch, limits: Limits): voi
   if ('depends_on' in input)
     checkCount('depends_on', input.depends_on?.length, 'tasks', 'taskDependenciesMax', limits);
   checkLabels('labels', input.labels, 'taskLabelsMax', limits);
+  checkNumber('retry.base_seconds', input.retry?.base_seconds, 0, 'taskRetrySecondsMax', limits);
+  checkNumber(
+    'retry.max_seconds',
+    input.retry?.max_seconds,
+    input.retry?.base_seconds ?? 0,
+    'taskRetrySecondsMax',
+    limits,
+  );
 }
 
 export function checkClaimBounds(input: ClaimRequest, limits: Limits): void {

@@ -71,6 +71,12 @@ export interface WorkSession extends Versioned {
   max_lifetime: number;
 }
 
+/** How long a task waits after a failed attempt: the base, doubled with each attempt, up to the maximum. */
+export interface TaskRetry {
+  base_seconds: number;
+  max_seconds: number;
+}
+
 export interface Task extends Versioned {
   session_id: string;
   command: string;
@@ -94,6 +100,9 @@ export interface Task extends Versioned {
   reason: string | null;
   /** What the task needs or belongs to; in the order of code points, each once. */
   labels: string[];
+  /** The task is not ready before this time. Null as soon as the time is reached. */
+  run_at: string | null;
+  retry: TaskRetry | null;
 }
 
 /** A task in a list over several projects. */

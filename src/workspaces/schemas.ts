@@ -124,6 +124,23 @@ export const label = z
   })
   .describe('Letters, digits and . _ / = + @ # -');
 const labels = z.array(label);
+const runAt = z.iso
+  .datetime({ offset: true })
+  .nullable()
+  .describe('The task is not claimed before this time. Null as soon as the time is reached');
+const retry = z
+  .strictObject({
+    base_seconds: z.number().positive(),
+    max_seconds: z
+      .number()
+      .positive()
+      .optional()
+      .describe('The default is an hour, or the base if it is longer'),
+  })
+  .nullable()
+  .describe(
+    'How long the task waits after a failed attempt: the base, doubled with each attempt, up to the maximum, less up to half of it by chance',
+  );
 
 export const newTaskSchema = z.strictObject({
   command: text.min(1),
@@ -131,6 +148,8 @@ export const newTaskSchema = z.strictObject({
   depends_on: z.array(taskId).optional().describe('Tasks of the same project that must be completed first'),
   max_attempts: z.int().min(1).optional(),
   labels: labels.optional().describe('What the task needs or belongs to. Claims and lists can filter by it'),
+  run_at: runAt.optional(),
+  retry: retry.optional(),
 });
 
 export const taskPatchSchema = z.strictObject({
@@ -138,6 +157,8 @@ export const taskPatchSchema = z.strictObject({
   priority: z.int().optional(),
   max_attempts: z.int().min(1).optional(),
   labels: labels.optional().describe('Replaces all labels'),
+  run_at: runAt.optional(),
+  retry: retry.optional(),
 });
 
 const fence = z.int().min(1).describe('The fencing number that the claim returned');
@@ -165,7 +186,12 @@ export const failRequestSchema = z.strictObject({
   output: text.nullable().optional(),
   bytes_in: count.optional(),
   bytes_out: count.optional(),
-  retry: z.boolean().optional().describe('Returns the task for another attempt, if it has attempts left'),
+  retry: z
+    .boolean()
+    .optional()
+    .describe(
+      'Returns the task for another attempt, if it has attempts left. The default is true for a task with `retry`',
+    ),
 });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });
 

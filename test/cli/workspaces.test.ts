@@ -170,9 +170,8 @@ describe('tasks', { timeout: 120_000 }, () => {
     expect(await status('tasks', 'claim', project, '--skill', 'gpu')).toBe(4);
     const claim = await json<Claim>('tasks', 'claim', project, '--label', 'ml', '--without', 'slow');
     expect(claim.task).toMatchObject({ id: labelled.id, labels: ['gpu', 'ml'] });
-    const listed = await json<{ items: Named[] }>(
-      ...['tasks', 'ls', '--holder', 'worker-1', '--label', 'gpu', '--project', project],
-    );
+    const filters = ['--holder', 'worker-1', '--label', 'gpu', '--project', project];
+    const listed = await json<{ items: Named[] }>('tasks', 'ls', ...filters);
     expect(listed.items).toMatchObject([{ id: labelled.id, project_id: project }]);
   });
 });

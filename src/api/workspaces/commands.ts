@@ -220,6 +220,11 @@ const taskTable = {
   COMMAND: 'command',
 };
 const attempts = ['max_attempts', '--max-attempts <n>', 'Attempts before it fails', 'number'] as const;
+const schedule = [
+  ['run_at', '--run-at <time>', 'Not before this time, as 2030-01-31T12:00:00Z'],
+  ['retry.base_seconds', '--retry-base <duration>', 'Pause after a failed attempt; doubles', 'duration'],
+  ['retry.max_seconds', '--retry-max <duration>', 'The longest such pause', 'duration'],
+] as const satisfies readonly FlagHint[];
 const labels = ['labels', '--label <label>', 'A label; can be repeated', 'many'] as const;
 const fence = ['fence', '--fence <n>', 'The fencing number from the claim', 'needed'] as const;
 const resultFlags = [
@@ -271,6 +276,7 @@ export const taskCommands = {
       ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
       attempts,
       labels,
+      ...schedule,
     ],
     examples: [
       'stoa tasks create SESSION "make test" --priority 5 --label gpu',
@@ -285,6 +291,8 @@ export const taskCommands = {
       ['priority', '--priority <n>', 'Another priority', 'signed'],
       attempts,
       ['labels', '--label <label>', 'Replaces the labels; can be repeated', 'many'],
+      ...schedule,
+      ['run_at', '--no-run-at', 'At once, instead of at a set time', 'none'],
     ],
     examples: ['stoa tasks update ID --priority 10'],
   },

@@ -78,6 +78,13 @@ const taskSchema = z.object({
   max_attempts: count,
   reason: z.string().nullable().describe('Why the task returned to the queue or ended'),
   labels: z.array(z.string()),
+  run_at: time
+    .nullable()
+    .describe('The task is not claimed before this time. Null as soon as the time is reached'),
+  retry: z
+    .object({ base_seconds: z.number(), max_seconds: z.number() })
+    .nullable()
+    .describe('The pause after a failed attempt, doubled with each attempt'),
   ...versioned,
 });
 const listedTaskSchema = taskSchema.extend({ project_id: projectId });

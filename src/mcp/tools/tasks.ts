@@ -28,6 +28,7 @@ const task = z.object({
   attempts: z.int(),
   reason: z.string().nullable(),
   labels: z.array(z.string()).optional(),
+  run_at: z.string().optional(),
   created_at: z.string(),
 });
 
@@ -45,6 +46,7 @@ const tasks = defineTool({
     depends_on: z.array(z.string()).optional().describe('create: tasks to be completed before'),
     max_attempts: z.int().min(1).optional(),
     labels: z.array(z.string()).optional().describe('create: what the task needs, as "gpu"'),
+    run_at: z.string().optional().describe('create: not before this time, ISO 8601'),
     task: taskId,
     status: taskStatus.optional(),
     holder: z.string().optional().describe('list: only tasks that this agent holds'),
@@ -164,14 +166,15 @@ async function create(
     depends_on?: string[] | undefined;
     max_attempts?: number | undefined;
     labels?: string[] | undefined;
+    run_at?: string | undefined;
   },
 ): Promise<Task> {
-  const { priority, depends_on, max_attempts, labels } = input;
+  const { priority, depends_on, max_attempts, labels, run_at } = input;
   const command = required(input, 'command');
   const queue = new TaskQueue(stoa.workspaces, caller);
   return queue.add(await queue.ensure(input.project), {
     command,
-    ...given({ priority, depends_on, max_attempts, labels }),
+    ...given({ priority, depends_on, max_attempts, labels, run_at }),
   });
 }
 
@@ -191,6 +194,7 @@ function shown({
   attempts,
   reason,
   labels,
+  run_at,
   created_at,
 }: Task): z.output<typeof task> {
   return {
@@ -207,6 +211,7 @@ function shown({
     created_at,
     // Most tasks have none.
     ...(labels.length > 0 && { labels }),
+    ...(run_at !== null && { run_at }),
   };
 }
 

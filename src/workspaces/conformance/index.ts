@@ -6,6 +6,7 @@ import { deletionTests } from './deletion.js';
 import { dependencyTests } from './dependencies.js';
 import { holderTests } from './holders.js';
 import { labelTests } from './labels.js';
+import { scheduleTests } from './schedule.js';
 import { secretTests } from './secrets.js';
 import { sessionTests } from './sessions.js';
 import { taskTests } from './tasks.js';
@@ -25,6 +26,7 @@ export function workspacesConformance(
   taskTests(runner, name, open);
   claimTests(runner, name, open);
   labelTests(runner, name, open);
+  scheduleTests(runner, name, open);
   dependencyTests(runner, name, open);
   writeTests(runner, name, open);
 }

@@ -55,6 +55,8 @@ export function taskTests(
         max_attempts: 3,
         reason: null,
         labels: [],
+        run_at: null,
+        retry: null,
         created_at: expect.any(String),
         updated_at: task.created_at,
         version: 1,

@@ -7,6 +7,7 @@ import type { Reporter } from '../port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';
 import { labelSet } from './claim-filter.js';
+import { nextAttempt, retryOf, startTime } from './schedule.js';
 
 /** A task with the claim on it, if it was ever claimed. */
 export interface HeldTask {
@@ -38,6 +39,8 @@ export function newTask(id: string, sessionId: string, input: NewTask, limits: L
     max_attempts: input.max_attempts ?? limits.taskAttempts,
     reason: null,
     labels: labelSet(input.labels ?? []),
+    run_at: startTime(input.run_at, nowMs),
+    retry: retryOf(input.retry),
     created_at: now,
     updated_at: now,
     version: 1,
@@ -50,8 +53,18 @@ export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
       details: { status: task.status },
     });
   }
-  const labels = patch.labels === undefined ? task.labels : labelSet(patch.labels);
-  return touched({ ...task, ...given(patch), labels }, nowMs);
+  const changed = {
+    ...given(patch),
+    labels: patch.labels === undefined ? task.labels : labelSet(patch.labels),
+    run_at: patch.run_at === undefined ? task.run_at : startTime(patch.run_at, nowMs),
+    retry: patch.retry === undefined ? task.retry : retryOf(patch.retry),
+  };
+  return touched({ ...task, ...changed }, nowMs);
+}
+
+/** The start time of a pending task is reached. */
+export function startTimeReached(task: Task, nowMs: number): Task {
+  return touched({ ...task, run_at: null }, nowMs);
 }
 
 export function claimTask(
@@ -93,7 +106,7 @@ export function renewLease(
   return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
 }
 
-/** Returns the task of a lost holder to the ready tasks, or fails it when no attempt is left. */
+/** Returns the task of a lost holder for another attempt, or fails it when no attempt is left. */
 export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: number): HeldTask {
   const attempts = task.attempts + 1;
   const exhausted = attempts >= task.max_attempts;
@@ -105,7 +118,15 @@ export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: num
         error: task.error ?? reason,
         reason: `${reason} No attempt is left of ${task.max_attempts}.`,
       }
-    : { ...task, status: 'pending', claimed_by: null, started_at: null, attempts, reason };
+    : {
+        ...task,
+        status: 'pending',
+        claimed_by: null,
+        started_at: null,
+        attempts,
+        reason,
+        run_at: nextAttempt(task, attempts, nowMs),
+      };
   return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
 
@@ -125,8 +146,8 @@ export function completeTask(
 }
 
 /**
- * Fails a task for good, unless the holder asks for another attempt and one is left. `undefined`: done
- * before.
+ * Fails a task for good, unless the holder asks for another attempt, or the task has `retry`, and an attempt
+ * is left. `undefined`: done before.
  */
 export function failTask(
   held: HeldTask,
@@ -140,7 +161,7 @@ export function failTask(
   const lease = checkHolder(held, input.fence, nowMs, endOf, by);
   const error = input.error ?? 'The holder reported a failure.';
   const failing = { task: { ...held.task, ...resultOf(held.task, input), error }, lease };
-  if (input.retry === true) {
+  if (input.retry ?? held.task.retry !== null) {
     const returned = returnTask(
       failing,
       error === '' ? `${lease.holder} gave it back.` : `${lease.holder} gave it back: ${error}`,

@@ -22,6 +22,10 @@ export const workspaceLimits = {
   taskLeaseSecondsMax: { default: 24 * 3600, positive: true, about: 'Seconds that a claim may ask for.' },
   taskAttempts: { default: 3, about: 'Attempts before a task fails, unless the task sets its own number.' },
   taskAttemptsMax: { default: 1_000, about: 'Attempts that a task may ask for.' },
+  taskRetrySecondsMax: {
+    default: 7 * 24 * 3600,
+    about: 'Seconds that a task may wait after a failed attempt.',
+  },
   taskCommandCharactersMax: { default: 10_000, about: "Characters in a task's command." },
   taskOutputBytesMax: { default: 1024 * 1024, about: "Bytes of a task's output." },
   taskErrorCharactersMax: {

@@ -23,7 +23,7 @@ import {
 } from '../workspaces/keys.js';
 import { decodeRecord, openTasks, openTasksKey, readLease, readRecord } from '../workspaces/rows.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { changeHeld, leaseTimer, placedTask } from '../workspaces/tasks/rows.js';
+import { changeHeld, leaseTimer, placedTask, timerOfTask } from '../workspaces/tasks/rows.js';
 import { sessionPath } from '../workspaces/tree.js';
 
 /** Counters come after the records that they count, because repairing a record may change them. */
@@ -66,6 +66,8 @@ function* recordDamage(reader: Reader, entity: Entity, key: Buffer, value: Buffe
   }
   yield* inspectRows(reader, expected, id);
   if (entity === 'task') yield* runningDamage(reader, id);
+  const timer = entity === 'task' ? timerOfTask(decodeRecord('task', value)) : undefined;
+  if (timer !== undefined) yield* inspectTimer(reader, timer, `The timer of ${id} is missing.`);
 }
 
 /** A running task has a lease with a holder, and a timer for the lease. */

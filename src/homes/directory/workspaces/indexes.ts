@@ -107,9 +107,9 @@ function readyKeys({ task, projectId }: PlacedTask): string | readonly string[] 
     : [whole, ...task.labels.map((label) => readyKey(task, projectId, label))];
 }
 
-/** Pending, and no task that it depends on is unfinished. */
+/** Pending, its start time is reached, and no task that it depends on is unfinished. */
 export function isReady({ task, waitsFor }: PlacedTask): boolean {
-  return task.status === 'pending' && waitsFor.length === 0;
+  return task.status === 'pending' && task.run_at === null && waitsFor.length === 0;
 }
 
 function deletableRecords<Kind extends Workspace | Project>(

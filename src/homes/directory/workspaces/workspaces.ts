@@ -51,7 +51,7 @@ import { ReadyLines } from './tasks/ready-line.js';
 import { resealStep, startReseal } from './reseal.js';
 import * as sessions from './sessions.js';
 import { listAllTasks, listTasksOf } from './tasks/list.js';
-import { leaseTimer } from './tasks/rows.js';
+import { leaseTimer, taskTimer } from './tasks/rows.js';
 import { requireClaim, requireTaskVersion } from './checks.js';
 import { TaskVerbs } from './tasks/tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './tree.js';
@@ -112,6 +112,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
       outages: () => kernel.outages,
     });
     kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.onLeaseTimer(tx, reference));
+    kernel.handleTimer(taskTimer, (tx, reference) => this.tasks.onTaskTimer(tx, reference));
     kernel.handleTimer(sessions.sessionTimer, (tx, reference) =>
       sessions.onSessionTimer(tx, reference, kernel.outages),
     );

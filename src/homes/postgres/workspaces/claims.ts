@@ -20,6 +20,7 @@ import {
   lockLease,
   lockTask,
   lockTaskIfExists,
+  ready,
   taskColumns,
   taskParents,
   taskPathOf,
@@ -40,7 +41,7 @@ export async function claimTask(
   const [row] = await work.rows(
     `SELECT ${taskColumns}, ${clockColumn} FROM (
         SELECT t.id FROM ${from}
-        WHERE t.owner_id = $1 AND t.project_id = $2 AND t.status = 'pending' AND t.blockers = 0 ${accepted}
+        WHERE t.owner_id = $1 AND t.project_id = $2 AND ${ready} ${accepted}
           AND NOT EXISTS (SELECT 1 FROM workspaces.sessions s
             WHERE s.owner_id = t.owner_id AND s.id = t.session_id AND s.removed)
         ORDER BY ${order} LIMIT 1 FOR UPDATE OF t SKIP LOCKED
@@ -175,6 +176,25 @@ export async function returnExpired(work: WorkspacesWork, limit: number): Promis
   return rows.length;
 }
 
+/** Makes tasks ready whose start time is reached. Returns how many were found. */
+export async function releaseDue(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT due.*, ${clockColumn} FROM (SELECT ${taskColumns}, t.blockers FROM ${joinedTasks}
+      WHERE t.status = 'pending' AND t.run_at <= ${work.clockSql}
+      ORDER BY t.run_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) due`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    const task = rules.startTimeReached(path.held.task, work.nowMs);
+    updateRecord(work, taskTable, path.ownerId, task);
+    if (Number(row['blockers']) > 0) continue;
+    announceTask(work, 'ready', task, path);
+    work.becameReady(path.projectId, task.labels);
+  }
+  return rows.length;
+}
+
 /** Makes the tasks ready again that an agent has claimed under its id or its name. */
 export async function releaseClaims(
   work: WorkspacesWork,
@@ -215,7 +235,7 @@ async function endTask(
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
   announceTask(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
-  if (task.status === 'pending') work.becameReady(path.projectId, task.labels);
+  if (task.status === 'pending' && task.run_at === null) work.becameReady(path.projectId, task.labels);
   if (task.status === 'completed')
     await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
   if (rules.endsWithoutResult(task))

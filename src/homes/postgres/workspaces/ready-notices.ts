@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import { type PostgresSql, listen, query } from '../connection.js';
+import { ready } from './task-rows.js';
 import type { ReadyTasks } from './work.js';
 
 const channel = 'stoa_tasks_ready';
@@ -103,7 +104,7 @@ export class ReadyNotices {
         `SELECT p.id, ready.tasks FROM workspaces.projects p CROSS JOIN LATERAL (
             SELECT count(*) AS tasks FROM (
               SELECT 1 FROM workspaces.tasks t WHERE t.owner_id = p.owner_id AND t.project_id = p.id
-                AND t.status = 'pending' AND t.blockers = 0 LIMIT ${wokenMax}) one) ready
+                AND ${ready} LIMIT ${wokenMax}) one) ready
           WHERE p.id = ANY($1::text[]) AND ready.tasks > 0`,
         [projects],
       );

@@ -91,6 +91,8 @@ export const taskTable: Table<Task> = {
     max_attempts: 'number',
     reason: 'text',
     labels: 'texts',
+    run_at: 'time',
+    retry: 'json',
     ...times,
   },
 };
@@ -232,7 +234,7 @@ function columnValues<Item extends object>(table: Table<Item>, record: Item): Re
   return Object.fromEntries(
     Object.entries<Kind>(table.columns).map(([name, kind]) => [
       name,
-      kind === 'json' ? JSON.stringify(values[name]) : (values[name] as Parameter),
+      kind === 'json' && values[name] !== null ? JSON.stringify(values[name]) : (values[name] as Parameter),
     ]),
   );
 }

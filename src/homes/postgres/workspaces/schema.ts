@@ -14,8 +14,8 @@ export interface TableMigration {
 
 /**
  * Every primary key begins with the owner, so that the tables can be distributed by owner. The indexes on
- * `id` alone are for requests of the operator, which have no owner. The columns run_at, retry, question,
- * asked_at, answer and answered_at of tasks are not used yet.
+ * `id` alone are for requests of the operator, which have no owner. The columns question, asked_at, answer
+ * and answered_at of tasks are not used yet.
  */
 const initialTables = `
   CREATE SCHEMA IF NOT EXISTS workspaces;
@@ -140,7 +140,8 @@ const initialTables = `
   CREATE INDEX tasks_claimed ON workspaces.tasks (owner_id, claimed_by, id) WHERE status = 'running';
   -- A claim reads the first row of this index, so its cost does not grow with the number of ready tasks.
   CREATE INDEX tasks_ready ON workspaces.tasks (owner_id, project_id, priority DESC, created_at, id)
-    WHERE status = 'pending' AND blockers = 0;
+    WHERE status = 'pending' AND blockers = 0 AND run_at IS NULL;
+  CREATE INDEX tasks_start ON workspaces.tasks (run_at) WHERE status = 'pending' AND run_at IS NOT NULL;
 
   -- A row for each label of a task. The triggers below write it.
   CREATE TABLE workspaces.task_labels (
@@ -167,7 +168,7 @@ const initialTables = `
     IF TG_OP <> 'DELETE' THEN
       INSERT INTO workspaces.task_labels
         SELECT NEW.owner_id, label, NEW.status, NEW.id, NEW.project_id,
-          NEW.status = 'pending' AND NEW.blockers = 0, NEW.priority, NEW.created_at
+          NEW.status = 'pending' AND NEW.blockers = 0 AND NEW.run_at IS NULL, NEW.priority, NEW.created_at
         FROM unnest(NEW.labels) AS label;
     END IF;
     RETURN NULL;

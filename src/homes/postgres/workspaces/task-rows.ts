@@ -30,6 +30,8 @@ export interface TaskPath extends SessionPath {
 
 export const taskColumns = `${selected('t', taskTable)}, ${selected('s', sessionTable)}, ${leaseColumns},
   t.project_id, t.owner_id`;
+/** A task `t` that can be claimed. The index tasks_ready has the same condition. */
+export const ready = `t.status = 'pending' AND t.blockers = 0 AND t.run_at IS NULL`;
 /** Joins the session, project and workspace of a task `t`. */
 export const taskPlace = `JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
   JOIN workspaces.projects p ON p.owner_id = t.owner_id AND p.id = t.project_id ${workspaceOfProject}`;

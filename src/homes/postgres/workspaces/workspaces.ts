@@ -325,7 +325,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#background.reseal(onProgress);
   }
 
-  /** Handles expired leases, sessions past their limits, and bulk work. */
+  /** Handles expired leases, start times, sessions past their limits, and bulk work. */
   sweep(): Promise<void> {
     return this.#background.sweep();
   }

@@ -39,6 +39,7 @@ import {
   readHeld,
   removeTask,
   storeLease,
+  timerOfTask,
 } from './rows.js';
 import {
   type ProjectPath,
@@ -212,6 +213,19 @@ export class TaskVerbs {
       );
   }
 
+  /** The start time of a task is reached. A timer of an earlier start time finds nothing to do. */
+  onTaskTimer(tx: Transaction, reference: Buffer): void {
+    const task = readRecord(tx, 'task', reference.toString());
+    const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
+    if (task === undefined || path === undefined || (timerOfTask(task)?.atMs ?? Infinity) > tx.nowMs) return;
+    const before = readHeld(tx, task);
+    const after = { task: rules.startTimeReached(task, tx.nowMs), lease: before.lease };
+    changeHeld(tx, before, after, homeOf(path));
+    if (!isReady(placedTask(tx, after.task, homeOf(path)))) return;
+    announce(tx, 'ready', after.task, path);
+    becameReady(tx, this.#context, after.task, path.project.id);
+  }
+
   /**
    * Releases the tasks that an agent had claimed, under its id or its name, because its presence is lost.
    * Tasks beyond one step end with their own leases.
@@ -264,7 +278,8 @@ export class TaskVerbs {
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
     announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
-    if (task.status === 'pending') becameReady(tx, this.#context, task, path.project.id);
+    if (task.status === 'pending' && task.run_at === null)
+      becameReady(tx, this.#context, task, path.project.id);
     if (task.status === 'completed') settleDependants(tx, this.#context, task.id, 'completed');
     if (rules.endsWithoutResult(task)) settleDependants(tx, this.#context, task.id, 'never');
     return task;
