@@ -203,6 +203,12 @@ export const taskSchema = z.strictObject({
   labels: z.array(z.string()),
   run_at: isoTime.nullable(),
   retry: z.strictObject({ base_seconds: z.number(), max_seconds: z.number() }).nullable(),
+  question: z.string().nullable(),
+  asked_at: isoTime.nullable(),
+  question_expires_at: isoTime.nullable(),
+  answer: z.string().nullable(),
+  answered_at: isoTime.nullable(),
+  answered_by: z.string().nullable(),
   lease: leaseSchema.nullable(),
   ...versioned,
 });

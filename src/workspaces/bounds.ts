@@ -3,6 +3,7 @@ import { StoaError } from '../core/errors.js';
 import { checkBytes, checkCharacters, checkCount } from '../core/settings/field-limits.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
 import type {
+  AskRequest,
   ClaimRequest,
   CompleteRequest,
   FailRequest,
@@ -75,6 +76,11 @@ export function checkTaskListBounds({ holder, label }: TaskListRequest, limits: 
 export function checkResultBounds(input: CompleteRequest | FailRequest, limits: Limits): void {
   checkBytes('output', input.output ?? undefined, 'taskOutputBytesMax', limits);
   if ('error' in input) checkCharacters('error', input.error, 'taskErrorCharactersMax', limits);
+}
+
+export function checkQuestionBounds(input: AskRequest, limits: Limits): void {
+  checkCharacters('question', input.question, 'taskQuestionCharactersMax', limits);
+  checkNumber('expires_seconds', input.expires_seconds, 0, 'taskQuestionSecondsMax', limits);
 }
 
 function checkLabels(

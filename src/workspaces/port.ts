@@ -15,6 +15,8 @@ import type {
 import type { ClaimFilter } from './tasks/claim-filter.js';
 import type { ReadyWaiters } from './tasks/ready-waiters.js';
 import type {
+  AnswerRequest,
+  AskRequest,
   CompleteRequest,
   FailRequest,
   NewProject,
@@ -140,6 +142,16 @@ export interface WorkspacesPort {
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): Step<Task>;
   failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): Step<Task>;
   cancelTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
+  /** The holder asks a person. The task waits until the answer, the expiry of the question or a cancellation. */
+  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): Step<Task>;
+  /** `answeredBy` is the name of the caller. A signed agent does not answer its own question. */
+  answerQuestion(
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): Step<Task>;
 
   /** Refuses a write unless the task has this version. */
   requireTaskVersion(owner: Owner, id: string, version: number): Step<void>;

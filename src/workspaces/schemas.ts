@@ -193,6 +193,16 @@ export const failRequestSchema = z.strictObject({
       'Returns the task for another attempt, if it has attempts left. The default is true for a task with `retry`',
     ),
 });
+export const askRequestSchema = z.strictObject({
+  fence,
+  question: text.min(1),
+  expires_seconds: z
+    .number()
+    .positive()
+    .optional()
+    .describe('Seconds until the task fails without an answer. The default is a day'),
+});
+export const answerRequestSchema = z.strictObject({ answer: text.min(1) });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });
 
 // What lists take.
@@ -227,6 +237,8 @@ export type NewTask = z.output<typeof newTaskSchema>;
 export type TaskPatch = z.output<typeof taskPatchSchema>;
 export type ClaimRequest = z.output<typeof claimRequestSchema>;
 export type CompleteRequest = z.output<typeof completeRequestSchema>;
+export type AskRequest = z.output<typeof askRequestSchema>;
+export type AnswerRequest = z.output<typeof answerRequestSchema>;
 export type FailRequest = z.output<typeof failRequestSchema>;
 export type WorkspaceListRequest = z.output<typeof workspaceListSchema>;
 export type SessionListRequest = z.output<typeof sessionListSchema>;

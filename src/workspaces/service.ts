@@ -287,6 +287,16 @@ export class WorkspacesService {
     return this.#write(caller, this.steps.failTask(caller, id, body));
   }
 
+  /** The holder asks a person, and the task waits for the answer. */
+  async askQuestion(caller: Caller, id: string, body: Unchecked): Promise<Task> {
+    return this.#write(caller, this.steps.askQuestion(caller, id, body));
+  }
+
+  /** Answers the question of a task, which returns to its holder, or to the line if the holder is lost. */
+  async answerQuestion(caller: Caller, id: string, body: Unchecked): Promise<Task> {
+    return this.#write(caller, this.steps.answerQuestion(caller, id, body));
+  }
+
   async cancelTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {
     return this.#write(caller, this.steps.cancelTask(caller, id, body));
   }

@@ -10,6 +10,7 @@ import { checkOwnName, checkWrites, holderOf, ownerOf, reporterOf } from './auth
 import {
   checkClaimBounds,
   checkProjectBounds,
+  checkQuestionBounds,
   checkResultBounds,
   checkSessionBounds,
   checkTaskBounds,
@@ -225,6 +226,21 @@ export class WorkspacesSteps {
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
     return this.#port.failTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+  }
+
+  askQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const input = validate(schemas.askRequestSchema, body);
+    checkQuestionBounds(input, this.#limits);
+    return this.#port.askQuestion(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+  }
+
+  answerQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const input = validate(schemas.answerRequestSchema, body);
+    checkCharacters('answer', input.answer, 'taskQuestionCharactersMax', this.#limits);
+    const by = holderOf(caller, undefined);
+    return this.#port.answerQuestion(ownerOf(caller), checkId('task', id), input, by, reporterOf(caller));
   }
 
   cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {

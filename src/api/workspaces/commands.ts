@@ -323,6 +323,20 @@ export const taskCommands = {
     ],
     examples: ['stoa tasks fail ID --fence 1 --error "no network" --retry'],
   },
+  ask: {
+    usage: 'ask <task_id> <question>',
+    about: 'Ask a person; the task waits for the answer',
+    flags: [
+      fence,
+      ['expires_seconds', '--expires <duration>', 'Fails without an answer by then', 'duration'],
+    ],
+    examples: ['stoa tasks ask ID "Deploy to production?" --fence 1 --expires 2h'],
+  },
+  answer: {
+    usage: 'answer <task_id> <answer>',
+    about: 'Answer the question of a task',
+    examples: ['stoa tasks ls --status input_required', 'stoa tasks answer ID "Yes, after 18:00."'],
+  },
   cancel: {
     usage: 'cancel <task_id>',
     about: 'Cancel a task that has not ended',

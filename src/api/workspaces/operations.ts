@@ -169,6 +169,19 @@ export const tasks = {
       'Report that a claimed task failed; with `retry` it returns to the queue if it has attempts left',
     repeatable: true,
   },
+  ask: {
+    method: 'POST',
+    path: '/v1/tasks/{task_id}/ask',
+    summary: 'Ask a person; the task waits as input_required until the answer or the expiry of the question',
+    repeatable: true,
+  },
+  answer: {
+    method: 'POST',
+    path: '/v1/tasks/{task_id}/answer',
+    summary:
+      'Answer the question of a task, which returns to its holder, or to the line if the holder is lost',
+    repeatable: true,
+  },
   cancel: {
     method: 'POST',
     path: '/v1/tasks/{task_id}/cancel',

@@ -29,6 +29,8 @@ const task = z.object({
   reason: z.string().nullable(),
   labels: z.array(z.string()).optional(),
   run_at: z.string().optional(),
+  question: z.string().optional(),
+  answer: z.string().optional(),
   created_at: z.string(),
 });
 
@@ -36,10 +38,10 @@ const tasks = defineTool({
   name: 'tasks',
   title: 'Tasks',
   description:
-    'The shared list of work. create: add a task for any agent (command says what to do). list: see tasks, by status, holder or label if given; project "*" lists all projects. get: one task with its output. cancel: end it. To do the work itself, use work.',
+    'The shared list of work. create: add a task for any agent (command says what to do). list: see tasks, by status, holder or label if given; project "*" lists all projects. get: one task with its output. cancel: end it. answer: answer the question of a task with status input_required. To do the work itself, use work.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
-    action: z.enum(['create', 'list', 'get', 'cancel']),
+    action: z.enum(['create', 'list', 'get', 'cancel', 'answer']),
     project,
     command: z.string().optional().describe('create: what is to be done'),
     priority: z.int().optional().describe('create: higher goes first'),
@@ -52,6 +54,7 @@ const tasks = defineTool({
     holder: z.string().optional().describe('list: only tasks that this agent holds'),
     label: z.string().optional().describe('list: only tasks with this label'),
     reason: z.string().optional().describe('cancel: why'),
+    answer: z.string().optional(),
     limit,
     cursor,
   }),
@@ -70,6 +73,12 @@ const tasks = defineTool({
             required(input, 'task'),
             input.reason === undefined ? {} : { reason: input.reason },
           ),
+        );
+      case 'answer':
+        return one(
+          await stoa.workspaces.answerQuestion(caller, required(input, 'task'), {
+            answer: required(input, 'answer'),
+          }),
         );
       case 'list': {
         const isAll = input.project === allProjects;
@@ -90,10 +99,10 @@ const work = defineTool({
   name: 'work',
   title: 'Work on a task',
   description:
-    'claim: take the next ready task for yourself alone; task is null when none is ready within wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with output, or fail (retry: true gives it back). Pass task and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
+    'claim: take the next ready task for yourself alone; task is null when none is ready within wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with output, or fail (retry: true gives it back). If only a person can decide, ask: the task waits for the answer, and with heartbeats it stays yours; else any agent claims it again, with question and answer in it. Pass task and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
-    action: z.enum(['claim', 'heartbeat', 'complete', 'fail']),
+    action: z.enum(['claim', 'heartbeat', 'complete', 'fail', 'ask']),
     project,
     wait_seconds: z.number().min(0).optional().describe('claim: wait so long, at most 60'),
     lease_seconds: z
@@ -111,6 +120,8 @@ const work = defineTool({
     output: z.string().optional().describe('The result'),
     error: z.string().optional().describe('fail: what went wrong'),
     retry: z.boolean().optional(),
+    question: z.string().optional().describe('ask: what the person has to decide'),
+    expires_seconds: z.number().positive().optional().describe('ask: fails without an answer; default a day'),
   }),
   output: z.object({ task: task.nullable(), fence: z.int().optional(), expires_at: z.string().optional() }),
   run: async (context, input) => {
@@ -142,6 +153,15 @@ const work = defineTool({
         return {
           task: shown(await stoa.workspaces.failTask(caller, id, given({ fence, output, error, retry }))),
         };
+      case 'ask': {
+        const question = required(input, 'question');
+        const { expires_seconds } = input;
+        return {
+          task: shown(
+            await stoa.workspaces.askQuestion(caller, id, given({ fence, question, expires_seconds })),
+          ),
+        };
+      }
       case 'heartbeat': {
         const { lease } = await stoa.workspaces.heartbeatTask(caller, id, { fence });
         return {
@@ -195,6 +215,8 @@ function shown({
   reason,
   labels,
   run_at,
+  question,
+  answer,
   created_at,
 }: Task): z.output<typeof task> {
   return {
@@ -212,6 +234,8 @@ function shown({
     // Most tasks have none.
     ...(labels.length > 0 && { labels }),
     ...(run_at !== null && { run_at }),
+    ...(question !== null && { question }),
+    ...(answer !== null && { answer }),
   };
 }
 

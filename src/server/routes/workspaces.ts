@@ -83,6 +83,8 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   heartbeat: ({ stoa, caller, params, body }) => stoa.workspaces.heartbeatTask(caller, params.task_id, body),
   complete: ({ stoa, caller, params, body }) => stoa.workspaces.completeTask(caller, params.task_id, body),
   fail: ({ stoa, caller, params, body }) => stoa.workspaces.failTask(caller, params.task_id, body),
+  ask: ({ stoa, caller, params, body }) => stoa.workspaces.askQuestion(caller, params.task_id, body),
+  answer: ({ stoa, caller, params, body }) => stoa.workspaces.answerQuestion(caller, params.task_id, body),
   cancel: ({ stoa, caller, params, body }) => stoa.workspaces.cancelTask(caller, params.task_id, body),
 });
 

@@ -6,6 +6,7 @@ import { deletionTests } from './deletion.js';
 import { dependencyTests } from './dependencies.js';
 import { holderTests } from './holders.js';
 import { labelTests } from './labels.js';
+import { questionTests } from './questions.js';
 import { scheduleTests } from './schedule.js';
 import { secretTests } from './secrets.js';
 import { sessionTests } from './sessions.js';
@@ -27,6 +28,7 @@ export function workspacesConformance(
   claimTests(runner, name, open);
   labelTests(runner, name, open);
   scheduleTests(runner, name, open);
+  questionTests(runner, name, open);
   dependencyTests(runner, name, open);
   writeTests(runner, name, open);
 }

@@ -32,6 +32,20 @@ export const workspaceLimits = {
     default: 10_000,
     about: "Characters in a task's error or in the reason of a cancellation.",
   },
+  taskQuestionCharactersMax: {
+    default: 10_000,
+    about: 'Characters in a question of a task, or in its answer.',
+  },
+  taskQuestionSeconds: {
+    default: 24 * 3600,
+    positive: true,
+    about: 'Seconds until a question without an answer expires, unless the question sets its own time.',
+  },
+  taskQuestionSecondsMax: {
+    default: 90 * 24 * 3600,
+    positive: true,
+    about: 'Seconds until expiry that a question may ask for.',
+  },
   taskDependenciesMax: { default: 100, about: 'Tasks that one task may depend on.' },
   taskLabelsMax: { default: 16, about: 'Labels of one task.' },
   taskLabelBytesMax: { default: 64, about: 'Bytes in a label of a task.' },

@@ -6,7 +6,7 @@ import type { IndexRow } from '../indexed-family.js';
 import { inspectIndexRow, inspectRows } from './indexes.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
-import type { Entity } from '../../../workspaces/model.js';
+import { type Entity, heldStatuses, isOpen, taskStatuses } from '../../../workspaces/model.js';
 import { sessionDeadline } from '../../../workspaces/sessions.js';
 import { returnTask } from '../../../workspaces/tasks/tasks.js';
 import { SharedTimers, inspectTimer } from './timers.js';
@@ -70,12 +70,13 @@ function* recordDamage(reader: Reader, entity: Entity, key: Buffer, value: Buffe
   if (timer !== undefined) yield* inspectTimer(reader, timer, `The timer of ${id} is missing.`);
 }
 
-/** A running task has a lease with a holder, and a timer for the lease. */
+/** A running task has a lease with a holder. A lease with a holder has a timer. */
 function* runningDamage(reader: Reader, id: string): Generator<Damage> {
   const task = readRecord(reader, 'task', id);
-  if (task?.status !== 'running') return;
+  if (task === undefined || !heldStatuses.includes(task.status)) return;
   const lease = readLease(reader, id);
   if (lease === undefined || lease.holder === null) {
+    if (task.status !== 'running') return;
     yield wrongRow(buckets.tasks, recordKey('task', id), `${id} is running but has no lease.`, (tx) => {
       const path = sessionPath(tx, task.session_id);
       const held = { task, lease };
@@ -147,9 +148,10 @@ function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {
 }
 
 function* sessionCounterDamage(reader: Reader, id: string): Generator<Found> {
-  const pending = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'pending'), () => 1);
-  const running = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'running'), () => 1);
-  yield* counterDamage(reader, 'session', id, pending + running);
+  let open = 0;
+  for (const status of taskStatuses.filter(isOpen))
+    open += yield* sumBelow(reader, indexPrefix('task', 'status', id, status), () => 1);
+  yield* counterDamage(reader, 'session', id, open);
 }
 
 function* projectCounterDamage(reader: Reader, id: string): Generator<Found> {

@@ -29,6 +29,8 @@ import type {
 import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
+  AnswerRequest,
+  AskRequest,
   CompleteRequest,
   FailRequest,
   NewProject,
@@ -346,6 +348,22 @@ export class DirectoryWorkspaces implements WorkspacesPort {
 
   cancelTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
     return step(this.#store(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
+  }
+
+  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.ask(tx, owner, id, input, by));
+  }
+
+  answerQuestion(
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) =>
+      this.tasks.answer(tx, owner, id, input, answeredBy, by),
+    );
   }
 
   requireTaskVersion(owner: Owner, id: string, version: number): DirectoryStep<void> {

@@ -2,8 +2,9 @@
 import { claimFailure } from '../../../workspaces/tasks/claim-failure.js';
 import { type Task, type TaskLease, isOpen } from '../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../workspaces/port.js';
-import type { CompleteRequest, FailRequest } from '../../../workspaces/schemas.js';
+import type { AnswerRequest, AskRequest, CompleteRequest, FailRequest } from '../../../workspaces/schemas.js';
 import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
+import * as questions from '../../../workspaces/tasks/questions.js';
 import * as rules from '../../../workspaces/tasks/tasks.js';
 import { updateCounters } from './counters.js';
 import type { Parameter } from '../connection.js';
@@ -16,6 +17,7 @@ import {
   type TaskPath,
   announceTask,
   endOf,
+  held,
   joinedTasks,
   lockLease,
   lockTask,
@@ -146,6 +148,30 @@ export async function cancelTask(
   return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
 }
 
+export async function askQuestion(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: AskRequest,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, questions.askQuestion(path.held, input, work.limits, work.nowMs, endOf, by));
+}
+
+export async function answerQuestion(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: AnswerRequest,
+  answeredBy: string,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  const after = questions.answerQuestion(path.held, input, answeredBy, work.nowMs, endOf, by);
+  return endTask(work, path, after, 'answered');
+}
+
 /** A check of a commit: the task is claimed with this fencing number. */
 export async function requireClaim(
   work: WorkspacesWork,
@@ -154,8 +180,8 @@ export async function requireClaim(
   fence: number,
 ): Promise<void> {
   const path = await lockTaskIfExists(work, owner, id);
-  const held = path && { task: path.held.task, lease: await lockLease(work, path) };
-  const failure = claimFailure(id, held, fence, work.nowMs, endOf);
+  const claimed = path && { task: path.held.task, lease: await lockLease(work, path) };
+  const failure = claimFailure(id, claimed, fence, work.nowMs, endOf);
   if (failure !== undefined) throw failure;
 }
 
@@ -163,7 +189,7 @@ export async function requireClaim(
 export async function returnExpired(work: WorkspacesWork, limit: number): Promise<number> {
   const rows = await work.rows(
     `SELECT expired.*, ${clockColumn} FROM (SELECT ${taskColumns} FROM ${joinedTasks}
-      WHERE l.holder IS NOT NULL AND l.expires_at <= ${work.clockSql} AND t.status = 'running'
+      WHERE l.holder IS NOT NULL AND l.expires_at <= ${work.clockSql} AND ${held}
       ORDER BY l.expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) expired`,
   );
   work.readClock(rows.at(-1));
@@ -171,7 +197,22 @@ export async function returnExpired(work: WorkspacesWork, limit: number): Promis
     const path = taskPathOf(row);
     const { lease } = path.held;
     if (lease !== undefined && lease.holder !== null && lease.expiresAtMs <= work.nowMs)
-      await endTask(work, path, rules.returnTask(path.held, rules.lapsedReason(lease), work.nowMs));
+      await endTask(work, path, rules.loseHolder(path.held, rules.lapsedReason(lease), work.nowMs));
+  }
+  return rows.length;
+}
+
+/** Fails tasks whose question expired. Returns how many were found. */
+export async function expireQuestions(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT expired.*, ${clockColumn} FROM (SELECT ${taskColumns} FROM ${joinedTasks}
+      WHERE t.status = 'input_required' AND t.question_expires_at <= ${work.clockSql}
+      ORDER BY t.question_expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) expired`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    await endTask(work, path, questions.expireQuestion(path.held, work.nowMs));
   }
   return rows.length;
 }
@@ -204,25 +245,26 @@ export async function releaseClaims(
   for (const holder of holders) {
     const rows = await work.rows(
       `SELECT ${taskColumns} FROM ${joinedTasks}
-        WHERE t.owner_id = $2 AND t.claimed_by = $1 AND t.status = 'running'
+        WHERE t.owner_id = $2 AND t.claimed_by = $1 AND ${held}
         LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t`,
       [holder, ownerId],
     );
     for (const row of rows) {
       const path = taskPathOf(row);
-      await endTask(work, path, rules.returnTask(path.held, rules.presenceLostReason(holder), work.nowMs));
+      await endTask(work, path, rules.loseHolder(path.held, rules.presenceLostReason(holder), work.nowMs));
     }
   }
 }
 
 /**
- * Stores a task that ended or became ready again, and updates its dependants and counters. `after` is
- * undefined if a repeated request changes nothing.
+ * Stores a change of a claimed task, such as its end or return, and updates its dependants and counters.
+ * `after` is undefined if a repeated request changes nothing.
  */
 async function endTask(
   work: WorkspacesWork,
   path: TaskPath,
   after: rules.HeldTask | undefined,
+  event?: string,
 ): Promise<Task> {
   const before = path.held.task;
   if (after === undefined) return before;
@@ -234,7 +276,7 @@ async function endTask(
   if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
-  announceTask(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
+  announceTask(work, event ?? rules.eventOf(before, task), task, path, facts);
   if (task.status === 'pending' && task.run_at === null) work.becameReady(path.projectId, task.labels);
   if (task.status === 'completed')
     await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);

@@ -93,6 +93,12 @@ export const taskTable: Table<Task> = {
     labels: 'texts',
     run_at: 'time',
     retry: 'json',
+    question: 'text',
+    asked_at: 'time',
+    question_expires_at: 'time',
+    answer: 'text',
+    answered_at: 'time',
+    answered_by: 'text',
     ...times,
   },
 };

@@ -14,8 +14,7 @@ export interface TableMigration {
 
 /**
  * Every primary key begins with the owner, so that the tables can be distributed by owner. The indexes on
- * `id` alone are for requests of the operator, which have no owner. The columns question, asked_at, answer
- * and answered_at of tasks are not used yet.
+ * `id` alone are for requests of the operator, which have no owner.
  */
 const initialTables = `
   CREATE SCHEMA IF NOT EXISTS workspaces;
@@ -119,10 +118,12 @@ const initialTables = `
     labels text[] NOT NULL,
     run_at timestamptz,
     retry json,
-    question json,
+    question text,
     asked_at timestamptz,
-    answer json,
+    question_expires_at timestamptz,
+    answer text,
     answered_at timestamptz,
+    answered_by text,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     version integer NOT NULL,
@@ -137,7 +138,9 @@ const initialTables = `
   CREATE INDEX tasks_status ON workspaces.tasks (owner_id, session_id, status, id);
   CREATE INDEX tasks_owner ON workspaces.tasks (owner_id, status, id);
   CREATE INDEX tasks_project ON workspaces.tasks (owner_id, project_id, status, id);
-  CREATE INDEX tasks_claimed ON workspaces.tasks (owner_id, claimed_by, id) WHERE status = 'running';
+  CREATE INDEX tasks_claimed ON workspaces.tasks (owner_id, claimed_by, id)
+    WHERE status IN ('running', 'input_required');
+  CREATE INDEX tasks_question ON workspaces.tasks (question_expires_at) WHERE status = 'input_required';
   -- A claim reads the first row of this index, so its cost does not grow with the number of ready tasks.
   CREATE INDEX tasks_ready ON workspaces.tasks (owner_id, project_id, priority DESC, created_at, id)
     WHERE status = 'pending' AND blockers = 0 AND run_at IS NULL;

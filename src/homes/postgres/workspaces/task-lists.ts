@@ -4,10 +4,9 @@ import type { Listed, TaskListRequest } from '../../../workspaces/port.js';
 import { type Parameter, type Queryable, query } from '../connection.js';
 import { type Row, recordOf, selected, taskTable } from './rows.js';
 import { visible } from './sessions.js';
-import { taskPlace } from './task-rows.js';
+import { held, taskPlace } from './task-rows.js';
 
 const columns = `${selected('t', taskTable)}, t.project_id`;
-const held = `t.status IN (${heldStatuses.map((status) => `'${status}'`).join(', ')})`;
 /** Tasks of all users that a page of the operator reads for each of its items. */
 const scannedPerItem = 50;
 

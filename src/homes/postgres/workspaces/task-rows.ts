@@ -3,7 +3,7 @@
  * announced here.
  */
 import { StoaError } from '../../../core/errors.js';
-import type { Task, TaskLease } from '../../../workspaces/model.js';
+import { type Task, type TaskLease, heldStatuses } from '../../../workspaces/model.js';
 import type { Owner } from '../../../workspaces/port.js';
 import type * as rules from '../../../workspaces/tasks/tasks.js';
 import { notFound } from '../../../workspaces/workspaces.js';
@@ -32,6 +32,8 @@ export const taskColumns = `${selected('t', taskTable)}, ${selected('s', session
   t.project_id, t.owner_id`;
 /** A task `t` that can be claimed. The index tasks_ready has the same condition. */
 export const ready = `t.status = 'pending' AND t.blockers = 0 AND t.run_at IS NULL`;
+/** A task `t` that an agent holds. The index tasks_claimed has the same condition. */
+export const held = `t.status IN (${heldStatuses.map((status) => `'${status}'`).join(', ')})`;
 /** Joins the session, project and workspace of a task `t`. */
 export const taskPlace = `JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
   JOIN workspaces.projects p ON p.owner_id = t.owner_id AND p.id = t.project_id ${workspaceOfProject}`;

@@ -30,6 +30,8 @@ import type {
 import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
+  AnswerRequest,
+  AskRequest,
   CompleteRequest,
   FailRequest,
   NewProject,
@@ -301,6 +303,20 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#taskStep(id, (work) => claims.cancelTask(work, owner, id, reason));
   }
 
+  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => claims.askQuestion(work, owner, id, input, by));
+  }
+
+  answerQuestion(
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => claims.answerQuestion(work, owner, id, input, answeredBy, by));
+  }
+
   requireTaskVersion(owner: Owner, id: string, version: number): PostgresStep<void> {
     return this.#taskStep(id, (work) => tasks.requireTaskVersion(work, owner, id, version));
   }
@@ -325,7 +341,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#background.reseal(onProgress);
   }
 
-  /** Handles expired leases, start times, sessions past their limits, and bulk work. */
+  /** Handles expired leases and questions, start times, sessions past their limits, and bulk work. */
   sweep(): Promise<void> {
     return this.#background.sweep();
   }

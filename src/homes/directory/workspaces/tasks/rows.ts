@@ -8,7 +8,7 @@ import { buckets, indexPrefix } from '../keys.js';
 import { type StoredLease, readLease, readRecord, removeLease, writeLease } from '../rows.js';
 
 export const leaseTimer = 'workspaces.lease';
-/** Fires at the start time of a pending task. */
+/** Fires at the start time of a pending task, and when an open question expires. */
 export const taskTimer = 'workspaces.task';
 
 const waitsForNothing: readonly string[] = [];
@@ -70,10 +70,14 @@ export function storeLease(
 }
 
 /** The timer that a task must have by itself, without its lease. */
-export function timerOfTask({ id, status, run_at }: Task): Timer | undefined {
-  return status === 'pending' && run_at !== null
-    ? { atMs: Date.parse(run_at), kind: taskTimer, reference: Buffer.from(id) }
-    : undefined;
+export function timerOfTask(task: Task): Timer | undefined {
+  const at = dueTime(task);
+  return at === null ? undefined : { atMs: Date.parse(at), kind: taskTimer, reference: Buffer.from(task.id) };
+}
+
+function dueTime({ status, run_at, question_expires_at }: Task): string | null {
+  if (status === 'pending') return run_at;
+  return status === 'input_required' ? question_expires_at : null;
 }
 
 function moveTimer(tx: Transaction, before: Task | undefined, after: Task | undefined): void {

@@ -9,12 +9,21 @@ import {
   type Task,
   type TaskLease,
   type WorkSession,
+  heldStatuses,
   isOpen,
 } from '../../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
-import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
+import type {
+  AnswerRequest,
+  AskRequest,
+  CompleteRequest,
+  FailRequest,
+  NewTask,
+  TaskPatch,
+} from '../../../../workspaces/schemas.js';
 import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/sessions.js';
 import { type ClaimFilter, accepts } from '../../../../workspaces/tasks/claim-filter.js';
+import { answerQuestion, askQuestion, expireQuestion } from '../../../../workspaces/tasks/questions.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
@@ -190,13 +199,33 @@ export class TaskVerbs {
     return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
   }
 
+  ask(tx: Transaction, owner: Owner, id: string, input: AskRequest, by: Reporter): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    return this.#end(tx, path, held, askQuestion(held, input, this.#limits, tx.nowMs, this.#endOf, by));
+  }
+
+  answer(
+    tx: Transaction,
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    const after = answerQuestion(held, input, answeredBy, tx.nowMs, this.#endOf, by);
+    return this.#end(tx, path, held, after, 'answered');
+  }
+
   /** The timer fires when the lease of the claim would have ended. The handler sees later heartbeats. */
   onLeaseTimer(tx: Transaction, reference: Buffer): void {
     const id = reference.toString();
     const lease = readLease(tx, id);
     const task = readRecord(tx, 'task', id);
-    if (lease === undefined || lease.holder === null || task === undefined || task.status !== 'running')
-      return;
+    if (lease === undefined || lease.holder === null || task === undefined) return;
+    if (!heldStatuses.includes(task.status)) return;
     const endsAtMs = this.#endOf(lease);
     if (endsAtMs > tx.nowMs) {
       tx.schedule({ atMs: endsAtMs, kind: leaseTimer, reference });
@@ -209,16 +238,23 @@ export class TaskVerbs {
         tx,
         { ...path, task },
         { task, lease },
-        rules.returnTask({ task, lease }, rules.lapsedReason(lease), tx.nowMs),
+        rules.loseHolder({ task, lease }, rules.lapsedReason(lease), tx.nowMs),
       );
   }
 
-  /** The start time of a task is reached. A timer of an earlier start time finds nothing to do. */
+  /**
+   * The start time of a task is reached, or its question expires. A timer of an earlier start time or question
+   * finds nothing to do.
+   */
   onTaskTimer(tx: Transaction, reference: Buffer): void {
     const task = readRecord(tx, 'task', reference.toString());
     const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
     if (task === undefined || path === undefined || (timerOfTask(task)?.atMs ?? Infinity) > tx.nowMs) return;
     const before = readHeld(tx, task);
+    if (task.status === 'input_required') {
+      this.#end(tx, { ...path, task }, before, expireQuestion(before, tx.nowMs));
+      return;
+    }
     const after = { task: rules.startTimeReached(task, tx.nowMs), lease: before.lease };
     changeHeld(tx, before, after, homeOf(path));
     if (!isReady(placedTask(tx, after.task, homeOf(path)))) return;
@@ -240,13 +276,13 @@ export class TaskVerbs {
       for (const id of ids) {
         const task = readRecord(tx, 'task', id);
         const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
-        if (task === undefined || path === undefined || task.status !== 'running') continue;
+        if (task === undefined || path === undefined || !heldStatuses.includes(task.status)) continue;
         const held = readHeld(tx, task);
         this.#end(
           tx,
           { ...path, task },
           held,
-          rules.returnTask(held, rules.presenceLostReason(holder), tx.nowMs),
+          rules.loseHolder(held, rules.presenceLostReason(holder), tx.nowMs),
         );
       }
     }
@@ -265,10 +301,16 @@ export class TaskVerbs {
   }
 
   /**
-   * Writes the end or the return of a task, and updates everything that depends on it. Without `after`, that
-   * was done before.
+   * Writes a change of a claimed task, such as its end or return, and updates everything that depends on it.
+   * Without `after`, that was done before.
    */
-  #end(tx: Transaction, path: TaskPath, before: StoredTask, after: rules.HeldTask | undefined): Task {
+  #end(
+    tx: Transaction,
+    path: TaskPath,
+    before: StoredTask,
+    after: rules.HeldTask | undefined,
+    event?: string,
+  ): Task {
     if (after === undefined) return before.task;
     const { task } = after;
     changeHeld(tx, before, after, homeOf(path));
@@ -277,7 +319,7 @@ export class TaskVerbs {
       sessionRecords.rewrite(tx, afterTask(path.session, task, tx.nowMs));
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
-    announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
+    announce(tx, event ?? rules.eventOf(before.task, task), task, path, facts);
     if (task.status === 'pending' && task.run_at === null)
       becameReady(tx, this.#context, task, path.project.id);
     if (task.status === 'completed') settleDependants(tx, this.#context, task.id, 'completed');
