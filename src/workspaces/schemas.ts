@@ -201,6 +201,10 @@ export const askRequestSchema = z.strictObject({
     .positive()
     .optional()
     .describe('Seconds until the task fails without an answer. The default is a day'),
+  release: z
+    .boolean()
+    .optional()
+    .describe('Gives up the claim: the answer puts the task into the line, for any agent'),
 });
 export const answerRequestSchema = z.strictObject({ answer: text.min(1) });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });

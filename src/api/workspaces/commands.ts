@@ -329,6 +329,7 @@ export const taskCommands = {
     flags: [
       fence,
       ['expires_seconds', '--expires <duration>', 'Fails without an answer by then', 'duration'],
+      ['release', '--release', 'Give up the claim: the answer puts the task into the line', 'yes'],
     ],
     examples: ['stoa tasks ask ID "Deploy to production?" --fence 1 --expires 2h'],
   },

@@ -63,6 +63,24 @@ export const workspaceCommands: readonly CommandDefinition[] = [
     ],
   },
   {
+    usage: 'work <project> [command...]',
+    about: 'Claim tasks and run a command for each, with the text of the task on standard input',
+    options: [
+      ...claimFilterOptions,
+      ['--lease <duration>', 'Hold a task this long without a heartbeat'],
+      ['--retry', 'Return a failed task to the line while it has attempts left'],
+      ['--grace <duration>', 'After a signal, let the running command go on this long (default: 30s)'],
+      ['--once', 'End after one task'],
+      ['--wait <duration>', 'With --once: wait this long for a task'],
+    ],
+    examples: [
+      'stoa work PROJECT -- sh',
+      'stoa work site/api --skill gpu --agent worker-1 -- claude -p',
+      'stoa work PROJECT --once --wait 60s -- ./run.sh',
+    ],
+    action: async () => (await import('../commands/work.js')).work,
+  },
+  {
     usage: 'secrets',
     about: 'Encryption of secrets',
     examples: ['stoa secrets rekey'],

@@ -99,7 +99,7 @@ const work = defineTool({
   name: 'work',
   title: 'Work on a task',
   description:
-    'claim: take the next ready task for yourself alone; task is null when none is ready within wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with output, or fail (retry: true gives it back). If only a person can decide, ask: the task waits for the answer, and with heartbeats it stays yours; else any agent claims it again, with question and answer in it. Pass task and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
+    'claim: take the next ready task for yourself alone; task is null when none is ready within wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with output, or fail (retry: true gives it back). If only a person can decide, ask: the task waits for the answer, and any agent claims it then, with question and answer in it; with keep: true and heartbeats it stays yours. Pass task and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     action: z.enum(['claim', 'heartbeat', 'complete', 'fail', 'ask']),
@@ -121,6 +121,7 @@ const work = defineTool({
     error: z.string().optional().describe('fail: what went wrong'),
     retry: z.boolean().optional(),
     question: z.string().optional().describe('ask: what the person has to decide'),
+    keep: z.boolean().optional().describe('ask: keep the claim'),
     expires_seconds: z.number().positive().optional().describe('ask: fails without an answer; default a day'),
   }),
   output: z.object({ task: task.nullable(), fence: z.int().optional(), expires_at: z.string().optional() }),
@@ -155,10 +156,15 @@ const work = defineTool({
         };
       case 'ask': {
         const question = required(input, 'question');
-        const { expires_seconds } = input;
+        const { expires_seconds, keep } = input;
+        const release = keep !== true;
         return {
           task: shown(
-            await stoa.workspaces.askQuestion(caller, id, given({ fence, question, expires_seconds })),
+            await stoa.workspaces.askQuestion(
+              caller,
+              id,
+              given({ fence, question, expires_seconds, release }),
+            ),
           ),
         };
       }

@@ -100,6 +100,27 @@ export function questionTests(
       });
     });
 
+    it('a holder can give up its claim with the question, or with the same question again', async () => {
+      for (const question of ['Now?', 'Later?']) {
+        const { task, lease, projectId } = await ask();
+        const release = { fence: lease.fence, question, release: true };
+        if (question !== task.question) await service.answerQuestion(person, task.id, { answer: 'No' });
+        for (let times = 0; times < 2; times += 1)
+          expect(await service.askQuestion(ada, task.id, release)).toMatchObject({
+            status: 'input_required',
+            claimed_by: null,
+          });
+        await expect(service.heartbeatTask(ada, task.id, { fence: lease.fence })).rejects.toMatchObject({
+          code: 'fenced',
+        });
+        expect(await service.answerQuestion(person, task.id, { answer: 'Yes' })).toMatchObject({
+          status: 'pending',
+          attempts: 0,
+        });
+        expect((await service.claimTask(ada, projectId))?.task.id).toBe(task.id);
+      }
+    });
+
     it('a question without an answer fails the task, and what depends on it is cancelled', async () => {
       const { task, workspaceId, sessionId } = await ask({ expires_seconds: 600 });
       const next = await service.createTask(ada, sessionId, { command: 'x', depends_on: [task.id] });

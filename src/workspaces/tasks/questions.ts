@@ -10,18 +10,25 @@ import type { AnswerRequest, AskRequest } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';
 import { type HeldTask, type LeaseEnd, checkHolder, ended, releasedLease, touched } from './tasks.js';
 
-/** The holder asks. It keeps its claim as long as its heartbeats go on. `undefined`: asked before. */
+/**
+ * The holder asks. It keeps its claim as long as its heartbeats go on, or gives the claim up with `release`,
+ * which it can also do later with the same question. `undefined`: asked so before.
+ */
 export function askQuestion(
   held: HeldTask,
-  { fence, question, expires_seconds }: AskRequest,
+  { fence, question, expires_seconds, release }: AskRequest,
   limits: Limits,
   nowMs: number,
   endOf: LeaseEnd,
   by: Reporter,
 ): HeldTask | undefined {
   const { task } = held;
+  const isOpen = task.status === 'input_required' && task.question === question;
+  if (isOpen && release === true && held.lease?.fence === fence && held.lease.holder === null)
+    return undefined;
   const lease = checkHolder(held, fence, nowMs, endOf, by);
-  if (task.status === 'input_required' && task.question === question) return undefined;
+  if (isOpen && release !== true) return undefined;
+  if (isOpen) return { task: touched({ ...task, claimed_by: null }, nowMs), lease: releasedLease(lease) };
   checkTaskTransition(task.status, 'input_required');
   const expiresAtMs = nowMs + (expires_seconds ?? limits.taskQuestionSeconds) * 1_000;
   const asked: Task = {
@@ -33,8 +40,9 @@ export function askQuestion(
     answer: null,
     answered_at: null,
     answered_by: null,
+    claimed_by: release === true ? null : task.claimed_by,
   };
-  return { task: touched(asked, nowMs), lease };
+  return { task: touched(asked, nowMs), lease: release === true ? releasedLease(lease) : lease };
 }
 
 /**
@@ -78,7 +86,7 @@ export function answerQuestion(
     status: 'pending',
     claimed_by: null,
     started_at: null,
-    reason: `${answeredBy} answered the question, and the holder was lost.`,
+    reason: `${answeredBy} answered the question, and nobody held the task.`,
   };
   return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
