@@ -10,7 +10,9 @@ export interface ChildServer<Served> {
   cpuUs(): Promise<number>;
 }
 
-/** Starts a server of the file, which tells what it serves and answers every message with its processor time. */
+/**
+ * Starts a server of the file, which tells what it serves and answers every message with its processor time.
+ */
 export async function forkServer<Served>(
   file: string,
   given: readonly string[],

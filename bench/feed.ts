@@ -31,7 +31,10 @@ const load = {
   },
 };
 
-/** From the moment of a commit to its event at a reader, in the 99th of a hundred changes, while 32 connections write without a pause. */
+/**
+ * From the moment of a commit to its event at a reader, in the 99th of a hundred changes, while 32
+ * connections write without a pause.
+ */
 async function lagUnderLoad(server: Server): Promise<Row> {
   const lagsMs: number[] = [];
   const reader = await Watcher.open(server, '', (change) => lagsMs.push(Date.now() - change.at));

@@ -63,7 +63,8 @@ export async function rateInFlight(
   milliseconds = 1000,
 ): Promise<number> {
   const startedMs = performance.now();
-  // The cheaper clock decides about the end: it is read for each call, and the other took longer than some of what is measured.
+  // The cheaper clock decides about the end: it is read for each call, and the other took longer than some of
+  // what is measured.
   const endMs = Date.now() + milliseconds;
   let calls = 0;
   await Promise.all(

@@ -1,4 +1,7 @@
-/** The servers of `http.ts`, each in its own process: Stoa with some data, and a bare Fastify that answers the same. */
+/**
+ * The servers of `http.ts`, each in its own process: Stoa with some data, and a bare Fastify that answers the
+ * same.
+ */
 import Fastify from 'fastify';
 import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';

@@ -42,7 +42,10 @@ async function engineRows(directory: string, engine: EngineName, openRaw: OpenRa
   ];
 }
 
-/** Both read the same files, one after the other: the shape of a database on disk matters more than the layer above it. */
+/**
+ * Both read the same files, one after the other: the shape of a database on disk matters more than the layer
+ * above it.
+ */
 async function readRow(engine: EngineName, path: string, openRaw: OpenRawEngine): Promise<Row> {
   const reads = await byTurns(
     readTurns,
@@ -100,7 +103,9 @@ async function writeRows(
   return rows;
 }
 
-/** The record that the kernel writes beside as many transactions: its length, and bytes that shrink as little. */
+/**
+ * The record that the kernel writes beside as many transactions: its length, and bytes that shrink as little.
+ */
 function nextRedo(): { key: Buffer; value: Buffer } {
   newest += 1;
   const start = Math.floor(Math.random() * (noise.length - redoBytes));

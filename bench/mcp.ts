@@ -1,4 +1,7 @@
-/** A tool call over MCP against the HTTP route that does the same; one server in its own process, asked by turns. */
+/**
+ * A tool call over MCP against the HTTP route that does the same; one server in its own process, asked by
+ * turns.
+ */
 import { type Bench, type Row, median } from './frame.js';
 import { type Measured, type Rates, rates, requestBytes, warmUp } from './http-load.js';
 import { type Served, withStore } from './store-server.js';

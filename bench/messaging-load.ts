@@ -1,4 +1,7 @@
-/** Load for the messaging bench: ready-made requests on bare sockets, because a client library costs more than the server. */
+/**
+ * Load for the messaging bench: ready-made requests on bare sockets, because a client library costs more than
+ * the server.
+ */
 import { type Socket, connect } from 'node:net';
 
 const headEnd = Buffer.from('\r\n\r\n');

@@ -1,4 +1,7 @@
-/** The servers of `messaging-http.ts`, each in its own process: Stoa, and a bare Fastify that does the least possible. */
+/**
+ * The servers of `messaging-http.ts`, each in its own process: Stoa, and a bare Fastify that does the least
+ * possible.
+ */
 import Fastify from 'fastify';
 import { aicqSignedText, verifySignature } from '../src/identity/signatures.js';
 import { openStoa } from '../src/index.js';

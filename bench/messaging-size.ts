@@ -29,7 +29,10 @@ interface MessageSet {
   agent: string;
 }
 
-/** Calls for a second of processor time of this process, all its threads included: neighbours on the machine disturb it least. */
+/**
+ * Calls for a second of processor time of this process, all its threads included: neighbours on the machine
+ * disturb it least.
+ */
 async function rateByCpu(inFlight: number, work: () => Promise<unknown>): Promise<number> {
   const started = process.cpuUsage();
   let calls = 0;

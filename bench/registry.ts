@@ -18,7 +18,10 @@ const few = 10_000;
 const many = 1_000_000;
 const agentsPerUser = 100;
 const turns = 9;
-/** A read takes microseconds, most of them waiting for memory that neighbours on the machine use too: many short turns. */
+/**
+ * A read takes microseconds, most of them waiting for memory that neighbours on the machine use too: many
+ * short turns.
+ */
 const readTurns = 41;
 
 export const registryBench: Bench = {
@@ -86,7 +89,10 @@ async function costOf<T>(chosen: readonly T[], work: (one: T) => Promise<unknown
   return ((performance.now() - startedMs) * 1_000) / chosen.length;
 }
 
-/** The same in processor time of the whole process: reads wait for nothing, and neighbours on the machine count less. */
+/**
+ * The same in processor time of the whole process: reads wait for nothing, and neighbours on the machine
+ * count less.
+ */
 async function processorCostOf<T>(chosen: readonly T[], work: (one: T) => Promise<unknown>): Promise<number> {
   const before = process.cpuUsage();
   for (const one of chosen) await work(one);

@@ -1,4 +1,7 @@
-/** The servers of `tasks-http.ts`, each in its own process: Stoa with tasks that wait, and a bare Fastify that answers the same. */
+/**
+ * The servers of `tasks-http.ts`, each in its own process: Stoa with tasks that wait, and a bare Fastify that
+ * answers the same.
+ */
 import { fastify } from 'fastify';
 import { operatorCaller } from '../src/core/caller.js';
 import { openStoa } from '../src/index.js';

@@ -13,7 +13,10 @@ const many = 1_000_000;
 const inFlight = 64;
 const claimsEach = 128;
 const turns = 21;
-/** Claims run colder than other loads: each waits for the disk, and a few hundred are not enough for the code to be compiled. */
+/**
+ * Claims run colder than other loads: each waits for the disk, and a few hundred are not enough for the code
+ * to be compiled.
+ */
 const claimTurns = { warmUp: 10, measured: 41 };
 
 export const tasksBench: Bench = {

@@ -28,7 +28,16 @@ export function install(directory) {
   say(`Installing the packages of ${directory} …`);
   run(
     'npm',
-    ['ci', '--no-audit', '--no-fund', '--include=dev', '--loglevel=error'],
+    // The scripts of the packages compile native code where no binary fits, also that of RocksDB, which only
+    // --engine rocksdb needs; the packages of the tests have scripts that they need.
+    [
+      'ci',
+      '--no-audit',
+      '--no-fund',
+      '--include=dev',
+      '--loglevel=error',
+      ...(directory === root ? ['--ignore-scripts'] : []),
+    ],
     directory,
     'The packages could not be installed.',
   );
@@ -56,7 +65,10 @@ function readJson(path) {
   }
 }
 
-/** Runs a command whose talk goes to stderr, so that stdout stays the program's own. Ends the program when it fails. */
+/**
+ * Runs a command whose talk goes to stderr, so that stdout stays the program's own. Ends the program when it
+ * fails.
+ */
 export function run(command, args, cwd, complaint, cleanUp = () => undefined) {
   const { status, error } = spawnSync(command, args, { cwd, stdio: ['ignore', 2, 2] });
   if (status === 0) return;

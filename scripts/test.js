@@ -1,4 +1,7 @@
-/** `npm test [-- vitest arguments]`: installs and starts the programs that the suites need, runs the suites, and lists the servers they used. */
+/**
+ * `npm test [-- vitest arguments]`: installs and starts the programs that the suites need, runs the suites,
+ * and lists the servers they used.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -30,42 +33,84 @@ await build();
 
 rmSync(reportDirectory, { recursive: true, force: true });
 const given = process.argv.slice(2);
-const reporters = ['--reporter=default', '--reporter=json', '--outputFile.json=report/vitest.json'];
-// The runner holds the emulators, which make very many objects that live for a moment: with this room for them instead of 16 MiB they take a seventh less time.
+// The runner holds the emulators, which make very many objects that live for a moment: with this room for
+// them instead of 16 MiB they take a seventh less time.
 const flags = ['--max-semi-space-size=64'];
 const vitest = join(testDirectory, 'node_modules', 'vitest', 'vitest.mjs');
-const { status } = spawnSync(process.execPath, [...flags, vitest, 'run', ...reporters, ...given], {
-  cwd: testDirectory,
-  stdio: ['ignore', 'inherit', 'inherit'],
-});
-process.exitCode = summarise(status ?? 1);
+/** With more failed suites the cause is not chance, and none runs again. */
+const suitesAgainMax = 3;
 
-/** Prints the servers and the last line; answers the exit status. */
-function summarise(vitestStatus) {
+const whole = runSuites(given);
+process.exitCode = summarise(whole, given.length === 0 ? runFailedAgain(whole) : undefined);
+
+function runSuites(chosen) {
+  const reporters = ['--reporter=default', '--reporter=json', '--outputFile.json=report/vitest.json'];
+  const { status } = spawnSync(process.execPath, [...flags, vitest, 'run', ...reporters, ...chosen], {
+    cwd: testDirectory,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
   const report = readReport('vitest.json');
   if (report === undefined) fail('The runner ended without a report.');
-  const suites = report.testResults.map(({ name }) => name.slice(testDirectory.length + 1));
-  const usage = readReport('servers.json') ?? [];
+  return { status: status ?? 1, report, servers: readReport('servers.json') ?? [] };
+}
+
+/**
+ * A whole run starts many servers on a few cores, and a suite can fail because the machine was late. A few failed
+ * suites run a second time, without the others. Every one of them is named at the end.
+ */
+function runFailedAgain({ report }) {
+  const failed = failedSuites(report);
+  return failed.length > 0 && failed.length <= suitesAgainMax ? runSuites(failed.map(nameOf)) : undefined;
+}
+
+function failedSuites({ testResults }) {
+  return testResults.filter(({ status }) => status === 'failed');
+}
+
+function nameOf({ name }) {
+  return name.slice(testDirectory.length + 1);
+}
+
+/** Prints the servers, the suites that ran twice and the last line; returns the exit status. */
+function summarise({ status, report, servers }, again) {
+  const suites = report.testResults.map(nameOf);
   console.log('\nServers of this run:');
-  for (const { describe, suites } of usage) console.log(`  ${describe}\n    ${suites.join('\n    ')}`);
-  const onServers = new Set(usage.flatMap((server) => server.suites));
+  for (const { describe, suites } of servers) console.log(`  ${describe}\n    ${suites.join('\n    ')}`);
+  const onServers = new Set(servers.flatMap((server) => server.suites));
   const embedded = suites.filter((suite) => !onServers.has(suite));
   console.log(
     `  no server, Stoa's own engines in a temporary directory: ${embedded.length} of ${suites.length} suites`,
   );
+  if (again !== undefined) printFirstFailures(report);
 
-  const { numPassedTests: passed, numFailedTests, numPendingTests: skipped, numTotalTests: total } = report;
+  const { numPendingTests: skipped, numTotalTests: total } = report;
+  const last = again === undefined ? report.testResults : withSecond(report, again.report);
+  const tests = last.flatMap(({ assertionResults }) => assertionResults);
   // A suite that broke before its first test counts as a failure too.
-  const brokenSuites = report.testResults.filter(
-    (suite) => suite.status === 'failed' && suite.assertionResults.length === 0,
-  ).length;
-  const failed = numFailedTests + brokenSuites;
+  const broken = last.filter((suite) => suite.status === 'failed' && suite.assertionResults.length === 0);
+  const failed = tests.filter((test) => test.status === 'failed').length + broken.length;
+  const passed = tests.filter((test) => test.status === 'passed').length;
   const chosen = given.some((argument) => argument === '-t' || argument.startsWith('--testNamePattern'));
   const skippedUnasked = skipped > 0 && !chosen;
   if (skippedUnasked) console.log(`${skipped} tests were skipped; nothing may be skipped in a whole run.`);
   if (total === 0) console.log('No test was found.');
-  console.log(`${passed} passed, ${failed} failed`);
-  return vitestStatus !== 0 || failed > 0 || skippedUnasked || total === 0 ? 1 : 0;
+  const twice = again === undefined ? '' : `, ${failedSuites(report).length} suites ran twice`;
+  console.log(`${passed} passed, ${failed} failed${twice}`);
+  return (again?.status ?? status) !== 0 || failed > 0 || skippedUnasked || total === 0 ? 1 : 0;
+}
+
+/** The results of the suites that ran twice are those of the second time. */
+function withSecond(first, second) {
+  return [...first.testResults.filter(({ status }) => status !== 'failed'), ...second.testResults];
+}
+
+function printFirstFailures(report) {
+  console.log('\nThese failed in the whole run, so their suites ran a second time:');
+  for (const suite of failedSuites(report)) {
+    console.log(`  ${nameOf(suite)}`);
+    for (const test of suite.assertionResults.filter(({ status }) => status === 'failed'))
+      console.log(`    ${test.fullName}`);
+  }
 }
 
 function readReport(name) {

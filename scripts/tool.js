@@ -1,4 +1,7 @@
-/** `node scripts/tool.js bench/run [arguments]`: compiles the tools with the sources they use and runs one of them. */
+/**
+ * `node scripts/tool.js bench/run [arguments]`: compiles the tools with the sources they use and runs one of
+ * them.
+ */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -115,8 +115,8 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     sweepIntervalMs: options.move === undefined ? options.sweepIntervalMs : neverMs,
     move: options.move,
   });
-  /** What is open, the newest first. */
-  const opened: Closing[] = [() => home.close()];
+  /** What is open, the newest first. A service may fail to open, so the port of messaging does not depend on it. */
+  const opened: Closing[] = [() => home.messaging.close(), () => home.close()];
   try {
     const { writer, secrets, feed } = home;
     const operatorToken = home.operatorToken ?? newOperatorToken();
@@ -145,7 +145,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       sealer,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
-    opened.unshift(() => messaging.close());
+    opened.unshift(async () => messaging.close());
     holdSecrets(secrets, workspaces, messaging);
     opened.unshift(() => secrets.close());
     const changes = new ChangesService(feed, limits);
@@ -308,7 +308,10 @@ class Listeners<Told> {
 
 type Closing = () => Promise<void> | undefined;
 
-/** One after the other. A database that is gone must not keep the rest open; what failed first is thrown at the end. */
+/**
+ * One after the other. A database that is gone must not keep the rest open; what failed first is thrown at
+ * the end.
+ */
 async function closeAll(steps: readonly Closing[]): Promise<void> {
   const failures: unknown[] = [];
   for (const step of steps) {

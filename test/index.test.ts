@@ -1,6 +1,6 @@
 /** Opening and closing everything, when a part of it fails. */
 import { afterEach, expect, test, vi } from 'vitest';
-import { openPostgres, query } from '../src/homes/postgres/connection.js';
+import { openPostgres, query } from '../src/homes/postgres/database/connection.js';
 import { StoaError, openStoa, operatorCaller } from '../src/index.js';
 import { sharedPostgres, sharedRedis } from './servers/shared.js';
 
@@ -34,6 +34,21 @@ test('a Stoa that is closed twice closes each part once', async () => {
   nowMs += 3_600_000;
   await stoa.close();
   expect(faults).toEqual([]);
+});
+
+test('if messaging cannot be opened, no timer stays', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  try {
+    const opening = openStoa({
+      data: '',
+      engine: 'memory',
+      messagingSettings: { adminAgent: 'not an id' },
+    });
+    await expect(opening).rejects.toMatchObject({ code: 'invalid_config' });
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('if one part cannot be opened, the parts opened before are closed', async () => {

@@ -6,15 +6,6 @@ import { describe, expect, test } from 'vitest';
 const root = join(import.meta.dirname, '..');
 const folders = ['src', 'scripts', 'bench'];
 
-/** Folders and files whose prose is not rewritten yet. An entry is removed when it is clean. */
-const notRewritten: readonly string[] = [
-  'src/homes/postgres/answer-time.ts',
-  'src/homes/postgres/connection.ts',
-  'src/homes/postgres/messaging/schema.ts',
-  'src/homes/postgres/migrate.ts',
-  'src/homes/postgres/transfer',
-];
-
 /** AICQ's sentences, which clients compare byte by byte. */
 const exempt: ReadonlySet<string> = new Set(['src/messaging/refusals.ts']);
 
@@ -48,7 +39,10 @@ const sources = folders.flatMap((folder) =>
     .map((name) => join(root, folder, name)),
 );
 
-/** Comments with their lines joined, and texts of several words. A text in code is read up to its closing quote. */
+/**
+ * Comments with their lines joined, and texts of several words. A text in code is read up to its closing
+ * quote.
+ */
 function proseIn(file: string, source: string): Prose[] {
   const token =
     /\/\*[\s\S]*?\*\/|(?:(?<=^|\s)\/\/ [^\n]*(?:\n[ \t]*\/\/ [^\n]*)*)|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g;
@@ -72,7 +66,8 @@ function ticsIn(prose: readonly Prose[]): string[] {
 }
 
 /**
- * Errors right after a comparison with a limit whose sentence names neither the limit nor its value. `limitError` and
+ * Errors right after a comparison with a limit whose sentence names neither the limit nor its value.
+ * `limitError` and
  * `exceeds` name both, so they are not errors of this kind.
  */
 function unnamedLimits(file: string, source: string): string[] {
@@ -86,14 +81,9 @@ function unnamedLimits(file: string, source: string): string[] {
   });
 }
 
-/** True if the path is the entry, or is in the folder that the entry names. */
-function isIn(entry: string, path: string): boolean {
-  return path === entry || path.startsWith(`${entry}/`);
-}
-
 function isChecked(file: string): boolean {
   const path = relative(root, file).replaceAll('\\', '/');
-  return !exempt.has(path) && !notRewritten.some((entry) => isIn(entry, path));
+  return !exempt.has(path);
 }
 
 describe('plain English', () => {
@@ -106,15 +96,6 @@ describe('plain English', () => {
 
   test('an error about a limit names the limit', () => {
     expect(checked.flatMap((file) => unnamedLimits(file, readFileSync(file, 'utf8')))).toEqual([]);
-  });
-
-  test.each(notRewritten)('%s still has prose to rewrite; otherwise it is checked too', (entry) => {
-    const inside = sources.filter((file) => isIn(entry, relative(root, file)));
-    const found = inside.flatMap((file) => {
-      const source = readFileSync(file, 'utf8');
-      return [...ticsIn(proseIn(file, source)), ...unnamedLimits(file, source)];
-    });
-    expect(found).not.toEqual([]);
   });
 
   test.each([

@@ -2,8 +2,8 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /**
- * Suites that are short, start no program and close what they open. They share processes, in which the sources are loaded
- * once: to load them for each of a hundred suites took a tenth of the whole run.
+ * Suites that are short, start no program and close what they open. They share processes, in which the
+ * sources are loaded once: to load them for each of a hundred suites took a tenth of the whole run.
  */
 const light = [
   'index.test.ts',
@@ -23,6 +23,7 @@ const light = [
   'homes/directory/kernel/directory/!(lock).test.ts',
   'homes/directory/kernel/engines/engines.test.ts',
   'homes/postgres/*.test.ts',
+  'homes/postgres/{database,write}/*.test.ts',
   'homes/postgres/{datastore,messaging,transfer}/!(feed|redis-cluster|redis-faults).test.ts',
   'homes/postgres/commit/commit.test.ts',
   'homes/postgres/workspaces/!(servers).test.ts',

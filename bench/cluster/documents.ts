@@ -57,7 +57,8 @@ async function openOther({ packages, postgres }: Place): Promise<PostgresStore> 
     name,
   );
   const store = module.PostgresStore.fromConnString(postgres);
-  // An idle connection that the server closes is an event of the pool. Without a listener it would end the process.
+  // An idle connection that the server closes is an event of the pool. Without a listener it would end the
+  // process.
   store.core.pool.on('error', (error) =>
     process.emitWarning(`a connection of PostgresStore was lost: ${messageOf(error)}`),
   );

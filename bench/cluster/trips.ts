@@ -41,7 +41,8 @@ class CountingProxy {
   async open(target: string): Promise<string> {
     await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
     const through = new URL(target);
-    through.port = String((this.#server.address() as AddressInfo).port); // A TCP server that listens has an AddressInfo.
+    // A TCP server that listens has an AddressInfo.
+    through.port = String((this.#server.address() as AddressInfo).port);
     return through.href;
   }
 

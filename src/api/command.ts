@@ -1,4 +1,7 @@
-/** Hints from which the CLI derives the command of an operation. Plain data: `src/cli/definitions/derive.ts` reads it. */
+/**
+ * Hints from which the CLI derives the command of an operation. Plain data: `src/cli/definitions/derive.ts`
+ * reads it.
+ */
 import type { OperationTable } from './operation.js';
 
 /**

@@ -63,4 +63,6 @@ export function pageOf<Item extends z.ZodType>(
 
 /** Added to the description of an operation that reports its progress. */
 export const progressAbout =
-  'With `Accept: text/event-stream` the response is a stream of events: `progress` with `done` and `total`, and at the end `done` with the answer or `error` with a problem. Events keep the connection from idling during long work.';
+  'With `Accept: text/event-stream` the response is a stream of events: `progress` with `done` and ' +
+  '`total`, and at the end `done` with the answer or `error` with a problem. Events keep the ' +
+  'connection from idling during long work.';

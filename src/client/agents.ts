@@ -47,7 +47,7 @@ export class LiveLease extends Renewal {
   }
 
   stop(): void {
-    this.letGo();
+    this.stopRenewing();
   }
 }
 
@@ -93,7 +93,8 @@ export function agentsClient(transport: Transport): AgentsClient {
           ({ lease } = await calls.heartbeat(id, { holder }, { fence: lease.fence, signal: ended }));
         },
       );
-      if (onLost !== undefined) live.addEventListener('lost', (event) => onLost((event as LostEvent).error)); // A renewal dispatches no other event.
+      // A renewal dispatches no other event.
+      if (onLost !== undefined) live.addEventListener('lost', (event) => onLost((event as LostEvent).error));
       signal?.addEventListener('abort', () => live.stop(), { once: true });
       return live;
     },

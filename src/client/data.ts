@@ -255,13 +255,15 @@ export class DataClient<Value = JsonValue> {
 
   /** Adds to a number in one step. A missing document counts as 0. */
   async increment(key: string, by = 1, settings: WriteSettings = {}): Promise<number> {
-    return (await this.#change(key, { increment: by }, settings)) as number; // The server adds only to numbers.
+    // The server adds only to numbers.
+    return (await this.#change(key, { increment: by }, settings)) as number;
   }
 
   /** Appends items to a list in one step. A missing document counts as an empty list. */
   async append(key: string, items: readonly unknown[], settings: WriteSettings = {}): Promise<JsonValue[]> {
     checkIsJson(items, 'items');
-    return (await this.#change(key, { append: items }, settings)) as JsonValue[]; // The server appends only to lists.
+    // The server appends only to lists.
+    return (await this.#change(key, { append: items }, settings)) as JsonValue[];
   }
 
   /** Applies a JSON merge patch to the value: null removes a member, objects are merged. */

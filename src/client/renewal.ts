@@ -48,7 +48,7 @@ export class Renewal extends EventTarget {
   }
 
   /** Stops renewing, without an event. */
-  protected letGo(): void {
+  protected stopRenewing(): void {
     clearTimeout(this.#renewing);
     clearTimeout(this.#lapsing);
     this.#over.abort();
@@ -82,7 +82,7 @@ export class Renewal extends EventTarget {
 
   #lose(error: StoaError): void {
     if (this.#over.signal.aborted) return;
-    this.letGo();
+    this.stopRenewing();
     this.#lost.abort(error);
     this.dispatchEvent(new LostEvent(error));
   }

@@ -99,6 +99,6 @@ export class ClaimedTask extends Renewal {
 
   /** Stops the heartbeats without a report; the claim expires. */
   abandon(): void {
-    this.letGo();
+    this.stopRenewing();
   }
 }

@@ -6,7 +6,9 @@ import type { MessageOperation } from './operations.js';
 import type { Check, Operation } from './schemas.js';
 import type { OutboxFacts } from './service.js';
 
-/** A message that is prepared: its step, and what must hold before any step runs, like a nonce that is new. */
+/**
+ * A message that is prepared: its step, and what must hold before any step runs, like a nonce that is new.
+ */
 export interface MessageStep {
   readonly checks: readonly Step<void>[];
   readonly step: Step<unknown>;

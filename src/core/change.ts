@@ -19,6 +19,8 @@ export interface Change {
   id: string;
   /** The readable id of the owner, or null where the record has no owner. */
   user: string | null;
+  /** The name of the agent that made the change. Missing if no agent was named, and in changes that others see. */
+  agent?: string;
   /** The version after the change, or null for a record without versions. */
   version: number | null;
   audience?: Audience;
@@ -27,4 +29,9 @@ export interface Change {
    * A few short facts that save a reader a request: from, to, session, namespace. Never values or secrets.
    */
   facts?: Record<string, string | number | boolean | null>;
+}
+
+/** Adds the name of the agent, unless callers other than the owner see the change. */
+export function byAgent(change: Change, agent: string | null): Change {
+  return agent === null || (change.audience ?? 'owner') !== 'owner' ? change : { ...change, agent };
 }

@@ -26,6 +26,8 @@ export interface DocumentRecord {
   valueJson: string;
   metadata: JsonObject;
   createdByAgent: string | null;
+  /** The agent of the last write, or null if that write named none. */
+  updatedByAgent: string | null;
   lastAccessedByAgent: string | null;
   accessCount: number;
   /** Times are ISO 8601 in UTC with `Z`, with microseconds if the writer gave them. */
@@ -47,6 +49,8 @@ export interface DataDocument<Value = JsonValue> {
   value: Value;
   metadata: JsonObject;
   createdByAgent: string | null;
+  /** The agent of the last write, or null if that write named none. */
+  updatedByAgent: string | null;
   lastAccessedByAgent: string | null;
   accessCount: number;
   createdAt: string;

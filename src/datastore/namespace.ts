@@ -75,7 +75,10 @@ export class DataNamespace {
     return this.#service.setMany(this.#caller, this.namespace, items, options);
   }
 
-  /** Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` apply to every key in `set`. */
+  /**
+   * Sets and deletes in one step, then reads; at most 1,000 keys. `ttl` and `metadata` apply to every key in
+   * `set`.
+   */
   batch(request: BatchRequest): Promise<BatchAnswer> {
     return this.#service.batch(this.#caller, this.namespace, request);
   }

@@ -1,4 +1,7 @@
-/** What the data store needs from storage: the port of a home, or a store beside the home. It contains no rules. */
+/**
+ * What the data store needs from storage: the port of a home, or a store beside the home. It contains no
+ * rules.
+ */
 import type { Cancellation } from '../core/waiting/cancellation.js';
 import { StoaError } from '../core/errors.js';
 import type { Step, Writer } from '../core/write.js';
@@ -16,7 +19,10 @@ export interface DataCapabilities {
   readonly changes: 'same-commit' | 'after-write';
   /** Quotas of documents, bytes and namespaces can be kept. */
   readonly quotas: boolean;
-  /** The largest JSON text of a value that the database can store, in bytes. Null if the database has no limit. */
+  /**
+   * The largest JSON text of a value that the database can store, in bytes. Null if the database has no
+   * limit.
+   */
   readonly valueBytesMax: number | null;
   /** A counted read is written to the database within this time. */
   readonly accessFlushMs: number;
@@ -27,11 +33,16 @@ export interface DataCapabilities {
   readonly tellsAccessVisible: boolean;
   /** True if `_id` is the primary key. Documents of two owners can then have the same id. */
   readonly sharedIds: boolean;
-  /** True if lists come from an index that is updated a moment after the write. Reads by key are always current. */
+  /**
+   * True if lists come from an index that is updated a moment after the write. Reads by key are always
+   * current.
+   */
   readonly listsLag?: boolean;
 }
 
-/** The version that the document must have. 0: it must not exist. `any`: it must exist. Null: no condition. */
+/**
+ * The version that the document must have. 0: it must not exist. `any`: it must exist. Null: no condition.
+ */
 export type ExpectedVersion = number | 'any' | null;
 
 /** The part of a document that a plain `get` needs. */
@@ -67,7 +78,10 @@ export interface WriteResult {
   created: boolean;
 }
 
-/** Results in the order of the batch. If batches are not atomic, a key that failed has an error instead of a result. */
+/**
+ * Results in the order of the batch. If batches are not atomic, a key that failed has an error instead of a
+ * result.
+ */
 export interface BatchResult {
   sets: (WriteResult | Error)[];
   /** True if the document existed. */
@@ -138,9 +152,9 @@ export interface ExportPage {
 export type Decide = (current: DocumentRecord | undefined) => DocumentWrite;
 
 /**
- * What homes and stores have in common. Reads and lists return only documents that have not expired. Lists are
- * in code-point order of the keys, from an index; fewer items than `limit` mean the end. Keys in one call are
- * distinct. The caller has checked names and values.
+ * What homes and stores have in common. Reads and lists return only documents that have not expired. Lists
+ * are in code-point order of the keys, from an index; fewer items than `limit` mean the end. Keys in one call
+ * are distinct. The caller has checked names and values.
  */
 export interface DocumentReads {
   readonly capabilities: DataCapabilities;
@@ -148,7 +162,10 @@ export interface DocumentReads {
   getMany(scope: Scope, keys: readonly string[]): MaybePromise<(DocumentRecord | undefined)[]>;
   listKeys(scope: Scope, range: KeyRange): MaybePromise<KeySummary[]>;
   listDocuments(scope: Scope, range: KeyRange): MaybePromise<DocumentRecord[]>;
-  /** In code-point order; an empty list is the end. `signal` is checked between requests if several are needed. */
+  /**
+   * In code-point order; an empty list is the end. `signal` is checked between requests if several are
+   * needed.
+   */
   listNamespaces(
     user: string,
     after: string | null,
@@ -172,9 +189,13 @@ export interface DocumentReads {
     reads: readonly AccessRead[],
     onVisible?: (reads: readonly AccessRead[]) => void,
   ): Promise<void>;
-  /** Removes expired documents and returns how many. Missing if the database removes expired documents itself. */
+  /**
+   * Removes expired documents and returns how many. Missing if the database removes expired documents itself.
+   */
   sweepExpired?(limit: number): Promise<number>;
-  /** False where another server sweeps in this interval. Missing where one server has the documents to itself. */
+  /**
+   * False where another server sweeps in this interval. Missing where one server has the documents to itself.
+   */
   takeSweepTurn?(intervalMs: number): Promise<boolean>;
   close(): Promise<void>;
 }

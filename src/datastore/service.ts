@@ -105,8 +105,8 @@ export class DataService {
   }
 
   /**
-   * The whole document with its value as JSON text, for routes that only pass it on. Returned without a promise
-   * where the backend reads synchronously. It may be shared, so callers must not change it.
+   * The whole document with its value as JSON text, for routes that only pass it on. Returned without a
+   * promise where the backend reads synchronously. It may be shared, so callers must not change it.
    */
   getRecord(caller: Caller, namespace: string, key: string): MaybePromise<DocumentRecord | undefined> {
     const scope = this.#reads(caller, namespace);
@@ -167,8 +167,8 @@ export class DataService {
   }
 
   /**
-   * Sets and deletes in one step, then reads. A batch without writes is not stored under an Idempotency-Key: a
-   * repeat reads again.
+   * Sets and deletes in one step, then reads. A batch without writes is not stored under an Idempotency-Key:
+   * a repeat reads again.
    */
   async batch(
     caller: Caller,

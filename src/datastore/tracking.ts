@@ -20,8 +20,8 @@ interface Tally {
 export interface AccessTrackerOptions {
   port: Pick<DocumentReads, 'recordAccess' | 'capabilities'>;
   /**
-   * When this many documents wait, they are written at once. If that fails, reads of further documents are not
-   * counted.
+   * When this many documents wait, they are written at once. If that fails, reads of further documents are
+   * not counted.
    */
   entriesMax: number;
   /** How long a close keeps trying. */
@@ -61,7 +61,9 @@ export class AccessTracker {
     this.#exact = options.port.capabilities.tellsAccessVisible;
   }
 
-  /** Counts one read. It costs one look-up in a map and cannot fail. A read after the close is not counted. */
+  /**
+   * Counts one read. It costs one look-up in a map and cannot fail. A read after the close is not counted.
+   */
   read(scope: Scope, key: string, agent: string, storedCount: number): void {
     if (this.#isClosed) return;
     const id = idOf(scope, key);
@@ -158,8 +160,8 @@ export class AccessTracker {
   }
 
   /**
-   * Writes everything that was counted before the call. Never throws: reads that could not be written are tried
-   * again later.
+   * Writes everything that was counted before the call. Never throws: reads that could not be written are
+   * tried again later.
    */
   flush(): Promise<void> {
     // Reads that came after the flush began are not in it.

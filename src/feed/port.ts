@@ -57,6 +57,9 @@ export interface Feed {
   distance(from: string, to: string): number;
   /** One page after a position. Throws `resync` if the feed no longer has the next changes. */
   read(options: FeedReadOptions): FeedPage | Promise<FeedPage>;
-  /** Pages without end: first the kept commits, then new ones as they happen. Without a position it begins after this call. */
+  /**
+   * Pages without end: first the kept commits, then new ones as they happen. Without a position it begins
+   * after this call.
+   */
   follow(options: FollowOptions): AsyncGenerator<FeedPage>;
 }

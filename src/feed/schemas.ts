@@ -10,6 +10,7 @@ export const changeSchema = z
     kind: z.string().describe('What happened, like `agent.created`'),
     id: z.string(),
     user: z.string().nullable(),
+    agent: z.string().nullable().describe('The agent that made the change, if one was named'),
     version: z.int().nullable(),
     facts: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).optional(),
   })
@@ -31,13 +32,14 @@ export const changePageSchema = z
 export type ChangePage = z.output<typeof changePageSchema>;
 
 export function changesOf(commit: FeedCommit): ChangeAnswer[] {
-  return commit.changes.map(({ domain, kind, id, user, version, facts }) => ({
+  return commit.changes.map(({ domain, kind, id, user, agent = null, version, facts }) => ({
     seq: commit.seq,
     at: commit.atMs,
     domain,
     kind,
     id,
     user,
+    agent,
     version,
     ...(facts === undefined ? {} : { facts }),
   }));

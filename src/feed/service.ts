@@ -10,7 +10,9 @@ import { type ChangePage, changesOf } from './schemas.js';
 export interface ChangesQuery {
   /** Exclusive. Without it a page starts at the oldest entry that is kept, and a stream at the newest. */
   since?: string | undefined;
-  /** Domains (`data`), kinds (`agent.created`) or the nouns of kinds (`agent`); undefined or empty means all. */
+  /**
+   * Domains (`data`), kinds (`agent.created`) or the nouns of kinds (`agent`); undefined or empty means all.
+   */
   topics?: readonly string[] | undefined;
   /** Only documents of this namespace of the caller's user. */
   namespace?: string | undefined;

@@ -44,7 +44,9 @@ export interface HomeOptions {
   readonly move?: MoveRole | undefined;
 }
 
-/** Called when a transaction begins. The returned function is called at its end, with the error if it failed. */
+/**
+ * Called when a transaction begins. The returned function is called at its end, with the error if it failed.
+ */
 export type OnTransact = (
   facts: Readonly<Record<string, string | number>>,
 ) => ((failure: unknown) => void) | undefined;

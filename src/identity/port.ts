@@ -21,7 +21,10 @@ export interface IdentityPort {
   listTokens(user: string, limit: number, afterId: string | undefined): Promise<TokenWithUse[]>;
   /** Removes one token of a user, or all of them; answers the ids of the removed tokens. */
   revokeTokens(user: string, id: string | undefined): Step<string[]>;
-  /** Whether this home would have heard of a token that was removed. If not, what is remembered of tokens does not count. */
+  /**
+   * Whether this home would have heard of a token that was removed. If not, what is remembered of tokens does
+   * not count.
+   */
   hearsRemovals(): boolean;
   recordUses(uses: ReadonlyMap<string, number>): Step<void>;
 }

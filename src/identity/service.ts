@@ -70,7 +70,10 @@ export class IdentityService {
   readonly #operatorHashes: readonly string[];
   readonly #nowMs: () => number;
   readonly #onError: IdentityServiceOptions['onError'];
-  /** By the part that is not secret; replaced when the token is removed or has expired. It saves a hash and a read, 8 µs or 13 % of a GET. */
+  /**
+   * By the part that is not secret; replaced when the token is removed or has expired. It saves a hash and a
+   * read, 8 µs or 13 % of a GET.
+   */
   readonly #verified: LRUCache<string, VerifiedToken>;
   /** Grows with each removed token: a look-up that was under way meanwhile may answer the token as it was. */
   #removals = 0;

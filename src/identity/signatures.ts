@@ -1,8 +1,9 @@
 /** Ed25519 keys and signatures: which keys count, and how one is checked. */
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { sodium } from './signatures-sodium.js';
+import { nodeEd25519, sodiumEd25519 } from './ed25519.js';
 
+const ed25519 = sodiumEd25519() ?? nodeEd25519;
 const keyBytes = 32;
 const signatureBytes = 64;
 
@@ -16,7 +17,10 @@ export function decodeBase64(text: string, bytes: number): Buffer | undefined {
 
 /** Public keys that are remembered as good. */
 const goodKeysMax = 10_000;
-/** Never dropped for its age, as a good key stays good. It saves checking a point, 47 µs or 14 % of a signed post. */
+/**
+ * Never dropped for its age, as a good key stays good. It saves checking a point, 47 µs or 14 % of a signed
+ * post.
+ */
 const goodKeys = new LRUCache<string, Buffer>({ max: goodKeysMax });
 
 /**
@@ -27,7 +31,7 @@ export function decodePublicKey(text: string): Buffer | undefined {
   const known = goodKeys.get(text);
   if (known !== undefined) return known;
   const key = decodeBase64(text, keyBytes);
-  if (key === undefined || !sodium.crypto_core_ed25519_is_valid_point(key)) return undefined;
+  if (key === undefined || !ed25519.isValidKey(key)) return undefined;
   goodKeys.set(text, key);
   return key;
 }
@@ -38,28 +42,22 @@ export function decodeSignature(text: string): Buffer | undefined {
 
 export function verifySignature(publicKey: Buffer, text: string | Buffer, signature: Buffer): boolean {
   const message = typeof text === 'string' ? Buffer.from(text) : text;
-  return (
-    signature.length === signatureBytes && sodium.crypto_sign_verify_detached(signature, message, publicKey)
-  );
+  return signature.length === signatureBytes && ed25519.verify(signature, message, publicKey);
 }
 
 export interface SigningKeys {
   publicKey: Buffer;
-  /** Seed and public key, as libsodium keeps them. */
+  /** Seed and public key. */
   secretKey: Buffer;
 }
 
 export function signingKeysOf(seed: Buffer): SigningKeys {
-  const publicKey = Buffer.alloc(keyBytes);
-  const secretKey = Buffer.alloc(2 * keyBytes);
-  sodium.crypto_sign_seed_keypair(publicKey, secretKey, seed);
-  return { publicKey, secretKey };
+  const publicKey = ed25519.publicKeyOf(seed);
+  return { publicKey, secretKey: Buffer.concat([seed, publicKey]) };
 }
 
 export function sign(secretKey: Buffer, text: string | Buffer): Buffer {
-  const signature = Buffer.alloc(signatureBytes);
-  sodium.crypto_sign_detached(signature, typeof text === 'string' ? Buffer.from(text) : text, secretKey);
-  return signature;
+  return ed25519.sign(typeof text === 'string' ? Buffer.from(text) : text, secretKey);
 }
 
 /** The hash of an empty body. A request without a body is signed with it, for every method. */

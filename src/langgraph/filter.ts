@@ -55,7 +55,10 @@ function isSame(left: unknown, right: unknown): boolean {
   return [...names].every((name) => isSame(left[name], right[name]));
 }
 
-/** Numbers, and texts of numbers, by size; other texts, such as ISO times, by code units; nothing else has an order. */
+/**
+ * Numbers, and texts of numbers, by size; other texts, such as ISO times, by code units; nothing else has an
+ * order.
+ */
 function isOrdered(found: unknown, wanted: unknown, test: (order: number) => boolean): boolean {
   const [left, right] = [numberOf(found), numberOf(wanted)];
   if (left !== undefined && right !== undefined) return test(left - right);

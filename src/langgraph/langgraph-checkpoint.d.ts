@@ -88,6 +88,7 @@ declare module '@langchain/langgraph-checkpoint' {
     source: 'input' | 'loop' | 'update' | 'fork';
     step: number;
     parents: Record<string, string>;
+    counters_since_delta_snapshot?: Record<string, [number, number]>;
   };
   export interface CheckpointTuple {
     config: RunnableConfig;

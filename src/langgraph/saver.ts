@@ -1,4 +1,7 @@
-/** LangGraph's checkpoints in the data store: every checkpoint, channel value and pending write is a document of one namespace. */
+/**
+ * LangGraph's checkpoints in the data store: every checkpoint, channel value and pending write is a document
+ * of one namespace.
+ */
 import {
   BaseCheckpointSaver,
   type ChannelVersions,
@@ -17,9 +20,24 @@ import {
 } from '@langchain/langgraph-checkpoint';
 import type { DataClient, Stoa } from '../client/index.js';
 import { StoaError } from '../core/errors.js';
+import {
+  type Line,
+  checkpointKey,
+  linePrefix,
+  threadPrefix,
+  valueKey,
+  writesPrefix,
+} from './checkpoint-keys.js';
 import { matches } from './filter.js';
-import { pathPrefix, reversed } from './keys.js';
+import { pathPrefix } from './keys.js';
 import { type Packed, furtherKeys, pack, packWhole, unpack } from './packing.js';
+import {
+  type PruneOptions,
+  type Pruned,
+  type PrunedCheckpoint,
+  checkedPrune,
+  doomedKeys,
+} from './pruning.js';
 import { requireWritten } from './written.js';
 
 export interface StoaSaverOptions {
@@ -31,12 +49,6 @@ export interface StoaSaverOptions {
 }
 
 type Config = Parameters<BaseCheckpointSaver['getTuple']>[0];
-
-/** A line of checkpoints: a thread has one for each graph in it. */
-interface Line {
-  thread: string;
-  ns: string;
-}
 
 interface StoredCheckpoint extends Line {
   id: string;
@@ -190,6 +202,41 @@ export class StoaSaver extends BaseCheckpointSaver {
   }
 
   /**
+   * Deletes old checkpoints with the values and writes that only they need. The newest `keep` of each line stay,
+   * and those that a checkpoint that stays is rebuilt from.
+   *
+   * @example
+   * await checkpointer.prune({ keep: 10 });                                  // the last ten steps of each thread
+   * await checkpointer.prune({ keep: 0, olderThanSeconds: 30 * 24 * 3600 }); // also whole threads
+   */
+  async prune(options: PruneOptions): Promise<Pruned> {
+    const { threadId, ...rule } = checkedPrune(options);
+    const pruned: Pruned = { checkpoints: 0, documents: 0 };
+    let line: PrunedCheckpoint[] = [];
+    const flush = async (): Promise<void> => {
+      const { checkpoints, keys } = await doomedKeys(this.#data, line, rule);
+      for (let start = 0; start < keys.length; start += batchKeysMax)
+        await this.#data.batch({ delete: keys.slice(start, start + batchKeysMax) });
+      pruned.checkpoints += checkpoints;
+      pruned.documents += keys.length;
+      line = [];
+    };
+    const prefix = threadId === undefined ? 'c/' : threadPrefix('c', threadId);
+    for await (const { value } of this.#data.entries({ prefix })) {
+      const stored = checkpointIn(value);
+      if (line[0] !== undefined && (line[0].thread !== stored.thread || line[0].ns !== stored.ns))
+        await flush();
+      // The serializer gives back what put gave it.
+      const { v, ts, channel_versions } = (await this.#load(stored.checkpoint)) as Checkpoint;
+      const { thread, ns, id, parent } = stored;
+      const metadata = await this.#metadataOf(stored);
+      line.push({ thread, ns, id, parent, v, ts, versions: channel_versions, metadata });
+    }
+    await flush();
+    return pruned;
+  }
+
+  /**
    * Whole steps with a random fraction. Two branches of a thread count on from the same version, and
    * the value of one must not take the place of the other's.
    */
@@ -338,26 +385,6 @@ function tooLong(id: string, cause: StoaError): StoaError {
       ...(cause.details !== undefined && { details: cause.details }),
     },
   );
-}
-
-function threadPrefix(kind: 'c' | 'v' | 'w', thread: string): string {
-  return pathPrefix([kind, thread]);
-}
-
-function linePrefix(kind: 'c' | 'v' | 'w', { thread, ns }: Line): string {
-  return pathPrefix([kind, thread, ns]);
-}
-
-function checkpointKey(line: Line, id: string): string {
-  return linePrefix('c', line) + reversed(id);
-}
-
-function valueKey(line: Line, channel: string, version: number | string): string {
-  return `${linePrefix('v', line)}${pathPrefix([channel])}${pathPrefix([String(version)])}`;
-}
-
-function writesPrefix(line: Line, id: string): string {
-  return `${linePrefix('w', line)}${pathPrefix([id])}`;
 }
 
 /** Texts that sort as the numbers do, from the special places below zero on. */

@@ -101,19 +101,8 @@ export class StoaStore extends BaseStore {
     return itemOf(document);
   }
 
-  /** In order of namespace and key. */
-  async #search({
-    namespacePrefix,
-    filter,
-    limit = 10,
-    offset = 0,
-    query,
-  }: SearchOperation): Promise<SearchItem[]> {
-    if (query !== undefined && query !== '') {
-      throw new StoaError('unsupported', 'The search has a query, and this store cannot rank by meaning.', {
-        fix: 'Remove query and search by filter.',
-      });
-    }
+  /** In order of namespace and key. `query` has no effect, as in LangGraph's own store without an index. */
+  async #search({ namespacePrefix, filter, limit = 10, offset = 0 }: SearchOperation): Promise<SearchItem[]> {
     const found: DataDocument<Value>[] = [];
     if (limit <= 0) return [];
     let skipped = 0;

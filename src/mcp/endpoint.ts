@@ -59,7 +59,8 @@ export class McpEndpoint {
       return refusal(
         413,
         -32_600,
-        `The request has more than ${limits.mcpMessageValuesMax} values beside the arguments of tools (mcpMessageValuesMax). Send a smaller request.`,
+        `The request has more than ${limits.mcpMessageValuesMax} values beside the arguments of tools ` +
+          '(mcpMessageValuesMax). Send a smaller request.',
       );
     const session = request.headers.get('mcp-session-id');
     if (session !== null) return this.#sessions.handle(session, exchange);

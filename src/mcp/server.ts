@@ -1,4 +1,6 @@
-/** The MCP server for one client: what it answers to tools and resources. Who calls comes with each request. */
+/**
+ * The MCP server for one client: what it answers to tools and resources. Who calls comes with each request.
+ */
 import {
   ProtocolError,
   ProtocolErrorCode,
@@ -14,9 +16,12 @@ import { checkSubscribable } from './subscriptions.js';
 import { toolList } from './tools/index.js';
 
 const instructions =
-  'Stoa is the memory that you share with other agents. At the start of a task: list and recall what is known, read the room. ' +
-  'While working: remember what others will need, claim tasks with work, post what you did. Memory and tasks stay; messages go after a day. ' +
-  'An error has a code and usually a fix: follow it. version_conflict and fenced mean that somebody else was faster: read again.';
+  'Stoa is the memory that you share with other agents. At the start of a task: list and recall what ' +
+  'is known, read the room. ' +
+  'While working: remember what others will need, claim tasks with work, post what you did. Memory and ' +
+  'tasks stay; messages go after a day. ' +
+  'An error has a code and usually a fix: follow it. version_conflict and fenced mean that somebody ' +
+  'else was faster: read again.';
 
 /** Tool and resource lists change rarely; a client that keeps one for a minute loses nothing. */
 const listCache = { ttlMs: 60_000, cacheScope: 'private' } as const;
@@ -78,7 +83,10 @@ function addSubscriptions(server: Server, stoa: Stoa, subscriptions: Subscriptio
   );
 }
 
-/** Resources have no results for errors: their refusals are errors of the protocol, with our code and fix as data. */
+/**
+ * Resources have no results for errors: their refusals are errors of the protocol, with our code and fix as
+ * data.
+ */
 async function refusing<T>(stoa: Stoa, body: () => T | Promise<T>): Promise<T> {
   try {
     return await body();

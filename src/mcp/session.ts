@@ -1,6 +1,6 @@
 /**
- * One server's half of a session: the protocol's state, the requests that run here, and the stream if it is
- * open here. What other servers must know is in the home's store.
+ * The part of a session that one server has: the state of the protocol, the requests that run on this server,
+ * and the stream if it is open here. The state that all servers share is in the home.
  */
 import { type Server, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import { z } from 'zod';
@@ -20,7 +20,7 @@ const cancelSchema = z.looseObject({
   params: z.looseObject({ requestId: requestIdSchema }),
 });
 
-export class SessionHalf {
+export class LocalSession {
   readonly #stoa: Stoa;
   readonly #server: Server;
   readonly #transport: WebStandardStreamableHTTPServerTransport;
@@ -32,7 +32,7 @@ export class SessionHalf {
   #version = 0;
   /** Requests under way and streams that are open. */
   busy = 0;
-  /** When the store had the session last. */
+  /** When the session was last found in the home. */
   foundMs = -Infinity;
 
   private constructor(stoa: Stoa, makeId: () => string) {
@@ -49,15 +49,15 @@ export class SessionHalf {
     });
   }
 
-  /** The half that answers an `initialize`. Without an id, the answer is a refusal. */
-  static async open(stoa: Stoa, makeId: () => string, exchange: Exchange): Promise<[SessionHalf, Response]> {
-    const half = new SessionHalf(stoa, makeId);
-    await half.#server.connect(half.#transport);
-    return [half, await half.#handle(exchange)];
+  /** Answers an `initialize`. Without an id, the answer is an error. */
+  static async open(stoa: Stoa, makeId: () => string, exchange: Exchange): Promise<[LocalSession, Response]> {
+    const local = new LocalSession(stoa, makeId);
+    await local.#server.connect(local.#transport);
+    return [local, await local.#handle(exchange)];
   }
 
-  /** The half of a session that another server opened, or that this one has dropped. */
-  static async restore(stoa: Stoa, session: McpSession): Promise<SessionHalf> {
+  /** For a session that another server opened, or that this server has dropped. */
+  static async restore(stoa: Stoa, session: McpSession): Promise<LocalSession> {
     const request = new Request('http://localhost/mcp', {
       method: 'POST',
       headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
@@ -72,10 +72,10 @@ export class SessionHalf {
         clientInfo: { name: session.client, version: '' },
       },
     };
-    const half = new SessionHalf(stoa, () => session.id);
-    await half.#server.connect(half.#transport);
-    await half.#transport.handleRequest(request, { parsedBody: body });
-    return half;
+    const local = new LocalSession(stoa, () => session.id);
+    await local.#server.connect(local.#transport);
+    await local.#transport.handleRequest(request, { parsedBody: body });
+    return local;
   }
 
   get id(): string | undefined {
@@ -94,7 +94,7 @@ export class SessionHalf {
     return this.#server.getNegotiatedProtocolVersion();
   }
 
-  /** Takes over what the client told other servers. */
+  /** Applies the subscriptions and cancellations that the client sent to other servers. */
   update({ version, changed }: FoundMcpSession): void {
     this.foundMs = performance.now();
     if (changed === null) return;
@@ -112,8 +112,8 @@ export class SessionHalf {
   }
 
   /**
-   * A cancelled request is never answered, and the protocol's transport would hold its exchange for
-   * ever: it ends here, with an answer that the transport needs to forget it and that nobody gets.
+   * Passes a request to the protocol's transport. The transport never ends the exchange of a cancelled
+   * request, so it gets an answer here that no client receives.
    */
   async pass(exchange: Exchange): Promise<Response> {
     const cancelled = cancelSchema.safeParse(exchange.body);
@@ -139,8 +139,8 @@ export class SessionHalf {
    */
   report(caller: Caller, closed: AbortSignal): void {
     const watch = new ResourceWatch(this.#stoa, ofOneUser(caller), {
-      onUpdated: (uri) => this.#told(this.#server.sendResourceUpdated({ uri })),
-      onListChanged: () => this.#told(this.#server.sendResourceListChanged()),
+      onUpdated: (uri) => this.#report(this.#server.sendResourceUpdated({ uri })),
+      onListChanged: () => this.#report(this.#server.sendResourceListChanged()),
     });
     this.#watch = watch;
     closed.addEventListener(
@@ -179,7 +179,7 @@ export class SessionHalf {
     this.#watch?.remove(uri);
   }
 
-  /** Subscriptions that this stream does not report yet. */
+  /** Starts to report subscriptions that this stream does not report yet. */
   #begin(watch: ResourceWatch, uris: Iterable<string>): void {
     const wanted = [...uris];
     for (const uri of wanted) watch.add(uri);
@@ -193,7 +193,7 @@ export class SessionHalf {
     );
   }
 
-  /** The protocol's layers end the work; another server may have the request. */
+  /** The transport ends the work if this server runs the request; otherwise other servers learn of it. */
   async #passCancel(exchange: Exchange, requestId: RequestId): Promise<Response> {
     const response = await this.#handle(exchange);
     const end = this.#cancels.get(requestId);
@@ -203,7 +203,7 @@ export class SessionHalf {
     return response;
   }
 
-  /** As another server was told. */
+  /** Cancels a request here after another server got the cancellation. */
   #cancel(requestId: RequestId): void {
     const end = this.#cancels.get(requestId);
     if (end === undefined) return;
@@ -215,7 +215,7 @@ export class SessionHalf {
     end();
   }
 
-  #told(sending: Promise<void>): void {
-    sending.catch((error: unknown) => this.#stoa.onError(error, 'telling an MCP client of a change'));
+  #report(sending: Promise<void>): void {
+    sending.catch((error: unknown) => this.#stoa.onError(error, 'reporting a change to an MCP client'));
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Sessions of clients that speak the protocol of 2025. The home's store has the sessions; each server has
- * its own half of those that it gets requests of, and looks at the store before it trusts that half.
+ * Sessions of clients that use the protocol of 2025. The home has all sessions. A server has a local part of
+ * those that it gets requests for, and compares it with the home before it uses it.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Caller } from '../core/caller.js';
@@ -8,16 +8,16 @@ import type { Stoa } from '../index.js';
 import { agentName } from './callers.js';
 import { type DirectAnswer, answerInSession } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
-import { SessionHalf } from './session.js';
+import { LocalSession } from './session.js';
 
 /** Another server's changes of a session are seen after at most this time. */
 const lookEveryMs = 500;
-/** A half that no request needed for so long is dropped. */
+/** A local session without a request for this time is dropped. */
 const unusedMsMax = 60_000;
 const idPattern = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 
 interface Held {
-  readonly half: SessionHalf;
+  readonly local: LocalSession;
   readonly owner: string;
 }
 
@@ -39,13 +39,13 @@ export class McpSessions {
     this.#looking.unref();
   }
 
-  /** The exchange of an `initialize`: a session is there when its answer is good. */
+  /** Handles an `initialize`. A session is opened if the answer is not an error. */
   async open(exchange: Exchange): Promise<Response> {
     const { caller } = exchange;
-    const [half, response] = await SessionHalf.open(this.#stoa, randomUUID, exchange);
-    const { id, protocolVersion } = half;
+    const [local, response] = await LocalSession.open(this.#stoa, randomUUID, exchange);
+    const { id, protocolVersion } = local;
     if (id === undefined || protocolVersion === undefined) {
-      await half.close();
+      await local.close();
       return response;
     }
     const owner = ownerOf(caller);
@@ -54,39 +54,39 @@ export class McpSessions {
         id,
         user: caller.user,
         owner,
-        client: agentName(half.client) ?? '',
+        client: agentName(local.client) ?? '',
         protocolVersion,
       });
       for (const other of ended) this.#dropSoon(other);
     } catch (error) {
-      await half.close();
+      await local.close();
       throw error;
     }
-    half.foundMs = performance.now();
-    this.#hold(id, { half, owner });
+    local.foundMs = performance.now();
+    this.#hold(id, { local, owner });
     return response;
   }
 
   async handle(id: string, exchange: Exchange): Promise<Response | DirectAnswer> {
     const { request, caller } = exchange;
-    const half = await this.#find(id, ownerOf(caller), request.method === 'GET');
-    // The client then opens another one.
-    if (half === undefined) return refusal(404, -32_001, 'Session not found.');
-    half.busy += 1;
+    const local = await this.#find(id, ownerOf(caller), request.method === 'GET');
+    // The client then opens a new session.
+    if (local === undefined) return refusal(404, -32_001, 'Session not found.');
+    local.busy += 1;
     const done = (): void => {
-      half.busy -= 1;
+      local.busy -= 1;
     };
     try {
-      const direct = await answerInSession(this.#stoa, exchange, half.client);
+      const direct = await answerInSession(this.#stoa, exchange, local.client);
       if (direct !== undefined) {
         done();
         return direct;
       }
-      const response = await half.pass(exchange);
-      // A signal that is aborted already sends no event.
+      const response = await local.pass(exchange);
+      // A signal that is already aborted dispatches no event.
       if (request.method === 'GET' && response.ok && !request.signal.aborted) {
         request.signal.addEventListener('abort', done, { once: true });
-        half.report(caller, request.signal);
+        local.report(caller, request.signal);
       } else {
         done();
         if (request.method === 'DELETE' && response.ok) this.#dropSoon(id);
@@ -104,8 +104,8 @@ export class McpSessions {
     await Promise.all([...this.#held.keys()].map((id) => this.#drop(id)));
   }
 
-  /** The half of a session that is there and belongs to this owner. A stream begins with what is stored now. */
-  async #find(id: string, owner: string, isStream: boolean): Promise<SessionHalf | undefined> {
+  /** The session, if it exists and belongs to this owner. For a stream it is always read from the home. */
+  async #find(id: string, owner: string, isStream: boolean): Promise<LocalSession | undefined> {
     const held = this.#held.get(id);
     if (held === undefined) {
       if (!idPattern.test(id)) return undefined;
@@ -113,46 +113,48 @@ export class McpSessions {
         this.#restoring.get(id) ?? this.#restore(id).finally(() => this.#restoring.delete(id));
       this.#restoring.set(id, restoring);
       const restored = await restoring;
-      return restored?.owner === owner ? restored.half : undefined;
+      return restored?.owner === owner ? restored.local : undefined;
     }
     if (held.owner !== owner) return undefined;
-    if (isStream || performance.now() - held.half.foundMs > lookEveryMs) await this.#lookAt([id]);
+    if (isStream || performance.now() - held.local.foundMs > lookEveryMs) await this.#lookAt([id]);
     if (!this.#held.has(id)) return undefined;
     this.#hold(id, held);
-    return held.half;
+    return held.local;
   }
 
   async #restore(id: string): Promise<Held | undefined> {
     const [found] = await this.#stoa.home.mcpSessions.find(new Map([[id, 0]]));
     if (found === undefined) return undefined;
-    const half = await SessionHalf.restore(this.#stoa, found);
-    half.update(found);
-    const held = { half, owner: found.owner };
+    const local = await LocalSession.restore(this.#stoa, found);
+    local.update(found);
+    const held = { local, owner: found.owner };
     this.#hold(id, held);
     return held;
   }
 
-  /** As the most recently used. A half that is dropped can be restored. */
+  /** Marks the session as the most recently used. A session that is dropped here can be restored. */
   #hold(id: string, held: Held): void {
     this.#held.delete(id);
     this.#held.set(id, held);
     if (this.#held.size <= this.#stoa.limits.mcpSessionsMax) return;
-    const idle = [...this.#held].find(([, { half }]) => half.busy === 0);
+    const idle = [...this.#held].find(([, { local }]) => local.busy === 0);
     if (idle !== undefined) this.#dropSoon(idle[0]);
   }
 
   #dropUnused(): void {
     const oldestMs = performance.now() - unusedMsMax;
-    for (const [id, { half }] of this.#held) {
-      if (half.busy > 0) continue;
-      if (half.foundMs >= oldestMs) return;
+    for (const [id, { local }] of this.#held) {
+      if (local.busy > 0) continue;
+      if (local.foundMs >= oldestMs) return;
       this.#dropSoon(id);
     }
   }
 
-  /** Sessions with an open stream or a request under way, whose client may say something to another server. */
+  /**
+   * Reads the sessions with an open stream or a running request: their client may write to another server.
+   */
   async #lookAtBusy(): Promise<void> {
-    const busy = [...this.#held].flatMap(([id, { half }]) => (half.busy > 0 ? [id] : []));
+    const busy = [...this.#held].flatMap(([id, { local }]) => (local.busy > 0 ? [id] : []));
     try {
       await this.#lookAt(busy);
       this.#isFailing = false;
@@ -162,14 +164,14 @@ export class McpSessions {
     }
   }
 
-  /** What the store does not have any more has ended. */
+  /** Reads the sessions from the home. A session that the home no longer has is over. */
   async #lookAt(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    const known = new Map(ids.map((id) => [id, this.#held.get(id)?.half.version ?? 0]));
+    const known = new Map(ids.map((id) => [id, this.#held.get(id)?.local.version ?? 0]));
     const found = await this.#stoa.home.mcpSessions.find(known);
     for (const session of found) {
       known.delete(session.id);
-      this.#held.get(session.id)?.half.update(session);
+      this.#held.get(session.id)?.local.update(session);
     }
     for (const id of known.keys()) this.#dropSoon(id);
   }
@@ -183,11 +185,13 @@ export class McpSessions {
   async #drop(id: string): Promise<void> {
     const held = this.#held.get(id);
     this.#held.delete(id);
-    await held?.half.close();
+    await held?.local.close();
   }
 }
 
-/** Somebody whose rights have changed is another owner: what the session follows was chosen by the old ones. */
+/**
+ * A caller with changed rights is another owner, because the subscriptions were allowed by the old rights.
+ */
 function ownerOf({ kind, user, tokenId, identity, agentId, scopes }: Caller): string {
   const facts = [kind, user, tokenId, identity, agentId, scopes.write, scopes.namespaces];
   return createHash('sha256').update(JSON.stringify(facts)).digest('base64url');

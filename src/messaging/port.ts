@@ -68,11 +68,13 @@ export interface NewMessage {
 export type NewDirectMessage = Omit<NewMessage, 'roomId' | 'parentId'> & { to: string };
 
 /**
- * The state that a message was prepared with. Its step compares it again and throws `Outdated` if something has
- * changed.
+ * The state that a message was prepared with. Its step compares it again and throws `Outdated` if something
+ * has changed.
  */
 export interface MessageBasis {
-  /** The hash of the key that opened the room. Null: the room has no key. Undefined: the caller needs no key. */
+  /**
+   * The hash of the key that opened the room. Null: the room has no key. Undefined: the caller needs no key.
+   */
   keyHash?: string | null | undefined;
   /** The key that the author signed with. If that key was rotated in the meantime, the message is refused. */
   publicKey: string | null;
@@ -123,7 +125,9 @@ export interface SearchResult {
   restBeforeMs: number | null;
 }
 
-/** The result of inserting a nonce. Whether the nonce is new is known at once; it may be on disk only later. */
+/**
+ * The result of inserting a nonce. Whether the nonce is new is known at once; it may be on disk only later.
+ */
 export interface NonceClaim {
   fresh: boolean;
   /** The answer to the request waits for this. */
@@ -169,8 +173,8 @@ export interface MessagingPort {
   nowMs(): number;
 
   /**
-   * The identity with that key. It is created if it does not exist. A former key of an identity also finds that
-   * identity.
+   * The identity with that key. It is created if it does not exist. A former key of an identity also finds
+   * that identity.
    */
   register(input: NewIdentity): Step<{ identity: Identity; created: boolean }>;
   /**
@@ -202,13 +206,16 @@ export interface MessagingPort {
   totals(): Promise<Totals>;
 
   /**
-   * Throws for an unknown room or parent, for more bytes than the agent has left, and for a room whose time is
-   * too far ahead.
+   * Throws for an unknown room or parent, for more bytes than the agent has left, and for a room whose time
+   * is too far ahead.
    */
   post(message: NewMessage, basis?: MessageBasis): Step<Message>;
   messages(roomId: string, span: Span): Promise<Page<Message>>;
   message(roomId: string, messageId: string): Promise<Message | undefined>;
-  /** Messages of a thread after a time, oldest first. Includes the first message of the thread until it expires. */
+  /**
+   * Messages of a thread after a time, oldest first. Includes the first message of the thread until it
+   * expires.
+   */
   thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>>;
   /** False if the message did not exist. */
   deleteMessage(roomId: string, messageId: string): Step<boolean>;
@@ -234,8 +241,8 @@ export interface MessagingPort {
   /** Uses the nonce up in the same write, or refuses the write. */
   useNonce(agentId: string, nonce: string): Step<void>;
   /**
-   * Inserts the nonce unless it exists, in a separate write. If the store does not answer, it throws; the nonce
-   * is never accepted.
+   * Inserts the nonce unless it exists, in a separate write. If the store does not answer, it throws; the
+   * nonce is never accepted.
    */
   claimNonce(agentId: string, nonce: string): Promise<NonceClaim>;
   takeRate(key: RateKey, limit: number, windowSeconds: number): Promise<RateDecision>;
@@ -250,7 +257,10 @@ export interface MessagingPort {
   countBlocks(): Promise<number>;
   unblock(address: string): Promise<boolean>;
 
-  /** Calls back about new messages, here and on other servers of the same store. Returns a function that stops it. */
+  /**
+   * Calls back about new messages, here and on other servers of the same store. Returns a function that stops
+   * it.
+   */
   subscribe(listener: (notice: Notice) => void): () => void;
   /** The health of the parts of the home that messaging needs, by name. */
   health(): Promise<Readonly<Record<string, HealthCheck>>>;

@@ -126,10 +126,10 @@ export class MessagingService {
     return this.port.health();
   }
 
-  async close(): Promise<void> {
+  /** Ends streams and waits. The port stays open. */
+  close(): void {
     this.hub.close();
     this.gate.close();
-    await this.port.close();
   }
 }
 

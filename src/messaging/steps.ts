@@ -1,6 +1,6 @@
 /**
- * Writes of messaging. They are checked, authorised and prepared while no transaction is open, and then become
- * steps of the home.
+ * Writes of messaging. They are checked, authorised and prepared while no transaction is open, and then
+ * become steps of the home.
  */
 import { type Caller, operatorCaller } from '../core/caller.js';
 import { type Step, type Writer, prepareAndWrite, writeOne } from '../core/write.js';
@@ -95,8 +95,8 @@ export class MessagingSteps {
   }
 
   /**
-   * The old key signs the request and the new key signs `rotationText`. Without the second signature, a caller
-   * could take over a key of another agent.
+   * The old key signs the request and the new key signs `rotationText`. Without the second signature, a
+   * caller could take over a key of another agent.
    */
   async rotateKey(
     caller: Caller | null,

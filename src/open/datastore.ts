@@ -111,7 +111,10 @@ export interface OpenedStore extends Documents {
   close(): Promise<void>;
 }
 
-/** Opens a backend by URL, or the data directory at a path, which no server may be using. With `prepare: false` it has to be there. */
+/**
+ * Opens a backend by URL, or the data directory at a path, which no server may be using. With `prepare:
+ * false` it has to be there.
+ */
 export async function openDataStoreAt(place: string, options: DataBackendOptions): Promise<OpenedStore> {
   if (isUrl(place)) {
     const documents = await openDataBackend(place, options);

@@ -8,7 +8,10 @@ import { privateFile, writeDurably } from '../core/files.js';
 export interface KeyRingOptions {
   /** Null keeps the keys only in memory, for a store without files. */
   file: string | null;
-  /** `STOA_SECRET_KEYS`: keys of 32 bytes in hex or base64, separated by commas. The first one encrypts, all decrypt. */
+  /**
+   * `STOA_SECRET_KEYS`: keys of 32 bytes in hex or base64, separated by commas. The first one encrypts, all
+   * decrypt.
+   */
   environment?: string | undefined;
 }
 

@@ -18,7 +18,10 @@ export class Sealer {
     this.ring = ring;
   }
 
-  /** `enc:v1:{key id}:{nonce, tag and ciphertext in base64url}`. It opens only with the same associated text: the record's id. */
+  /**
+   * `enc:v1:{key id}:{nonce, tag and ciphertext in base64url}`. It opens only with the same associated text:
+   * the record's id.
+   */
   seal(secret: string, associated: string): string {
     const keyId = this.ring.currentId;
     const nonce = randomBytes(nonceBytes);

@@ -12,13 +12,13 @@ import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './request/authentication.js';
 import { AnswerWriter, serverHeaders } from './answer/answer-writer.js';
 import { clientErrorAnswer } from './answer/client-error.js';
-import { allowOrigins, isGuarded, openToAllSites } from './answer/cors.js';
 import { EndOfTurn } from './request/end-of-turn.js';
 import { EventStreams } from './answer/event-stream.js';
 import { SpooledBodies } from './request/spooled-body.js';
 import type { RouteGroup } from './group.js';
 import { HostCheck, requireHost } from './request/host-check.js';
 import { LastSeen } from './request/last-seen.js';
+import { Origins } from './request/origins.js';
 import { silentLogger } from './telemetry/log.js';
 import { type DroppedLines, Metrics } from './telemetry/metrics.js';
 import { openApiOf } from './openapi/document.js';
@@ -37,8 +37,8 @@ export interface AppOptions {
   host?: string;
   /** Further host names that requests may use. */
   allowedHosts?: readonly string[];
-  /** Other sites whose pages may call /v1 and /mcp. */
-  allowedOrigins?: readonly string[];
+  /** Other sites whose pages may call the server. */
+  corsOrigin?: readonly string[];
   /** Authenticators besides the one for bearer tokens. */
   authenticators?: readonly Authenticator[];
   /** The default is all route groups; tests pass others. */
@@ -102,6 +102,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const isStopping = () => stopping;
   const writer = new AnswerWriter(metrics, logger, isStopping);
   const routes = groups.flatMap((group) => group.routes);
+  const origins = new Origins(options.corsOrigin);
   // Node would answer a request without Host itself, without a reason. Node takes the first of two Host or
   // Authorization
   // headers, and a proxy may take the second. Joined headers are invalid, so such a request is refused.
@@ -128,11 +129,13 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     clientErrorHandler: clientErrorAnswer(limits),
     frameworkErrors: (error, request, reply) => {
       request.startedMs = performance.now();
-      return answerError(
-        error.code === 'FST_ERR_BAD_URL' ? badPath(request.url, error) : error,
-        request,
-        reply,
-      );
+      let reason: unknown = error.code === 'FST_ERR_BAD_URL' ? badPath(request.url, error) : error;
+      try {
+        origins.admit(request, reply);
+      } catch (refusal) {
+        reason = refusal;
+      }
+      return answerError(reason, request, reply);
     },
     ...(options.tls === undefined
       ? { http: serverOptions }
@@ -173,10 +176,9 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
         { err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url },
         error.message,
       );
-    const group = groupOf(request);
-    const writeError = group?.writeError;
+    const writeError = groupOf(request)?.writeError;
     if (writeError === undefined) return writeProblem(writer, error, request, reply);
-    writer.stamp(request, reply, group?.headers ?? serverHeaders);
+    writer.stamp(request, reply, serverHeaders);
     writer.note(request, error.status);
     return writeError(error, request, reply);
   };
@@ -221,9 +223,10 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     request.startedMs = performance.now();
     refuseWhileStopping(services);
     requireHost(request);
+    origins.admit(request, reply);
+    if (origins.answerPreflight(request, reply)) return reply;
     await groupOf(request)?.onRequest?.(request, reply);
     if (reply.sent) return reply;
-    if (!isGuarded(request.url)) void reply.headers(openToAllSites);
     const allowed = matchers
       .filter(({ pattern }) => pattern.test(pathOf(request)))
       .map(({ route }) => route.method);
@@ -239,7 +242,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
       signatureAuthenticator,
       ...(options.authenticators ?? []),
     ],
-    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts, options.allowedOrigins),
+    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts),
+    origins,
     rateLimit: requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax) : undefined,
     lastSeen: new LastSeen(stoa),
     writer,
@@ -247,7 +251,6 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     isStopping,
   };
   if (options.tracing !== undefined) addTracing(app, stoa, options.tracing);
-  allowOrigins(app, options.allowedOrigins ?? []);
   for (const group of groups) for (const route of group.routes) addRoute(app, route, group, services);
   return app;
 }

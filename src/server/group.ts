@@ -2,7 +2,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { StoaError } from '../core/errors.js';
-import type { SharedHeaders } from './answer/answer-writer.js';
 import type { Authenticator } from './request/authentication.js';
 import type { Route } from './route.js';
 
@@ -16,8 +15,6 @@ export interface RouteGroup {
   readonly writeError?: ErrorWriter;
   /** The JSON that `writeError` sends, for the reference. */
   readonly errorSchema?: z.ZodType;
-  /** The headers of every answer of the group. The default is the server's headers. */
-  readonly headers?: SharedHeaders;
   /** Runs first on every request of the group, also for unknown paths: headers, limits. */
   readonly onRequest?: (request: FastifyRequest, reply: FastifyReply) => void | Promise<void>;
   /** Replaces the server's authenticators. */

@@ -12,14 +12,14 @@ import { addressOf } from './request/caller-address.js';
 import { conditionsOf, entityTag, isNotModified, unconditional } from './request/conditions.js';
 import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from './answer/answer-writer.js';
 import { checked, checkedBody, emptyQuery } from './request/fields.js';
-import { isGuarded } from './answer/cors.js';
 import type { EndOfTurn } from './request/end-of-turn.js';
 import type { EventStreams } from './answer/event-stream.js';
 import { checkFence } from './request/fence.js';
 import type { RouteGroup } from './group.js';
-import { type HostCheck, requireHost } from './request/host-check.js';
+import { type HostCheck, isGuarded, requireHost } from './request/host-check.js';
 import { idempotencyOf } from './request/idempotency.js';
 import type { LastSeen } from './request/last-seen.js';
+import type { Origins } from './request/origins.js';
 import { type PathParams, type PlainParams, plainParamsOf } from './request/path-params.js';
 import type { RateLimit } from './request/rate-limit.js';
 import { Answer, JsonText, type Route, type RouteContext, streaming } from './route.js';
@@ -30,6 +30,7 @@ export interface PipelineServices {
   streams: EventStreams;
   authenticators: readonly Authenticator[];
   hostCheck: HostCheck;
+  origins: Origins;
   /** Undefined: no limit. */
   rateLimit: RateLimit | undefined;
   lastSeen: LastSeen;
@@ -117,7 +118,7 @@ class RoutePipeline {
       this.#isGuarded && route.method !== 'GET' && !this.#takesConditions
         ? unsupportedPreconditions(route)
         : [];
-    this.#shared = group.headers ?? (this.#isGuarded ? apiHeaders : serverHeaders);
+    this.#shared = this.#isGuarded ? apiHeaders : serverHeaders;
     this.#setsHeaders = this.#onRequest !== undefined || this.#rateLimit !== undefined;
   }
 
@@ -132,6 +133,7 @@ class RoutePipeline {
     try {
       refuseWhileStopping(this.#services);
       requireHost(request);
+      this.#services.origins.admit(request, reply);
       const unblocked = this.#isBlockable
         ? this.#services.stoa.messaging.gate.checkBlocked(addressOf(request))
         : undefined;

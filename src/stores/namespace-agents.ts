@@ -21,7 +21,10 @@ export class NamespaceAgents {
   readonly #nowMs: () => number;
   /** After this time an agent is written again, because another process may have cleared the namespace. */
   readonly #knownSeconds: number;
-  /** An entry holds for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the store for each write and counted read. */
+  /**
+   * An entry holds for `knownSeconds`, or until the namespace is cleared. It saves a round trip to the store
+   * for each write and counted read.
+   */
   readonly #known = new LRUCache<string, number>({ max: knownMax });
   readonly #waiting = new Map<string, { scope: Scope; agents: Set<string> }>();
 

@@ -52,7 +52,10 @@ export function addKey(summary: NamespaceSummary, { sizeBytes, updatedAt }: KeyS
   summary.updatedAt = laterTime(summary.updatedAt || null, updatedAt) ?? updatedAt;
 }
 
-/** Sizes are stored with Stoa's documents. Documents of other programs, which have none, are read and measured. */
+/**
+ * Sizes are stored with Stoa's documents. Documents of other programs, which have none, are read and
+ * measured.
+ */
 export async function keySummaries(
   entries: readonly { key: string; summary: KeySummary | undefined }[],
   getMany: (keys: readonly string[]) => Promise<(DocumentRecord | undefined)[]>,

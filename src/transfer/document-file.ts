@@ -104,7 +104,8 @@ class DocumentFile {
     const { limits, transfer } = this.#data;
     for await (const batch of this.#batches(true)) {
       for (const record of await transfer.heldByOthers(batch.map((line) => line.record))) {
-        const { number } = batch.find((line) => line.record === record) as Line; // It answers some of what it was asked.
+        // It answers some of what it was asked.
+        const { number } = batch.find((line) => line.record === record) as Line;
         this.#complain(number, 'its _id belongs to a document of another user or namespace');
       }
       for (const { number, record } of batch) {

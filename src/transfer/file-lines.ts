@@ -32,7 +32,10 @@ export async function* fileLines(path: string): AsyncGenerator<FileLine> {
   if (rest.length > 0) yield { number: number + 1, bytes: Buffer.concat(rest) };
 }
 
-/** The value on a line, or the reason why there is none. Bytes that are not UTF-8 would silently become U+FFFD. */
+/**
+ * The value on a line, or the reason why there is none. Bytes that are not UTF-8 would silently become
+ * U+FFFD.
+ */
 export function parsedLine(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) return new StoaError('invalid_request', 'the line is not UTF-8');
   const text = bytes.toString();

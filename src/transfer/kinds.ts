@@ -1,4 +1,6 @@
-/** Every kind of record in an export: its shape, its id, what it refers to, and how ids in it are rewritten. */
+/**
+ * Every kind of record in an export: its shape, its id, what it refers to, and how ids in it are rewritten.
+ */
 import { z } from 'zod';
 import { agentStates, sessionStatuses as agentSessionStatuses } from '../registry/model.js';
 import { idPatterns } from '../workspaces/ids.js';

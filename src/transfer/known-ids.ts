@@ -1,10 +1,13 @@
-/** The ids that a file defines, in eight bytes each: a file may hold millions, and texts would take ten times as much. */
+/**
+ * The ids that a file defines, in eight bytes each: a file may hold millions, and texts would take ten times
+ * as much.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { type Hash, HashSet } from '../core/hash-set.js';
 
 /**
- * Hashes with a random salt, because a file must not be able to construct two ids with the same hash. Among ten million ids
- * two collide by chance once in 400,000 files; the second is then reported as repeated.
+ * Hashes with a random salt, because a file must not be able to construct two ids with the same hash. Among
+ * ten million ids two collide by chance once in 400,000 files; the second is then reported as repeated.
  */
 export class KnownIds {
   readonly #salt = randomBytes(16);

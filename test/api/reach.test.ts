@@ -64,14 +64,14 @@ test('every operation is a method of the client', async () => {
   const stoa = new Stoa({ url: 'http://127.0.0.1:1' });
   const clients: object[] = [stoa, stoa.admin];
   const room = stoa.room('global');
-  const isThere = ({ name, group, verb }: (typeof all)[number]): boolean => {
+  const isReachable = ({ name, group, verb }: (typeof all)[number]): boolean => {
     if (group === 'data') return typeof stoa.data === 'function';
     const path = (clientMethods[name] ?? (group === 'server' ? verb : `${group}.${verb}`)).split('.');
     return (path[0] === 'room' ? [{ room }] : clients).some(
       (client) => typeof find(path, client) === 'function',
     );
   };
-  expect(all.filter((operation) => !isThere(operation)).map(({ name }) => name)).toEqual([]);
+  expect(all.filter((operation) => !isReachable(operation)).map(({ name }) => name)).toEqual([]);
   const agent = stoa.agent(await AgentKeys.generate());
   for (const member of ['agents', 'tasks', 'projects', 'sessions', 'workspaces', 'changes', 'rooms'] as const)
     expect(Object.keys(agent[member]).toSorted()).toEqual(Object.keys(stoa[member]).toSorted());
@@ -89,7 +89,8 @@ test('every operation has a command, or is listed with the reason why not', () =
   // Plain calls come from the table.
   expect(derived.size).toBeGreaterThanOrEqual(60);
   const folder = fileURLToPath(new URL('../../src/cli/commands', import.meta.url));
-  const written = readdirSync(folder)
+  const written = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
     .map((file) => readFileSync(join(folder, file), 'utf8'))
     .join('\n');
   const hasCommand = (name: string): boolean => derived.has(name) || written.includes(`'${name}'`);

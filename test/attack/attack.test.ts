@@ -11,7 +11,7 @@ import { compiledSources } from '../compiled.js';
 import { attack, lostAcknowledgements } from './attack.js';
 
 /** On each engine; `npm run attack` sends more. */
-const requests = Number(process.env['ATTACK_REQUESTS'] ?? 4_000);
+const requests = Number(process.env['ATTACK_REQUESTS'] ?? 2_000);
 const seed = Number(process.env['ATTACK_SEED'] ?? 1);
 const noLimit = 1_000_000_000;
 

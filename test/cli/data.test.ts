@@ -42,6 +42,7 @@ describe('stoa data against a running server', () => {
       version: 1,
       metadata: { by: 'test' },
       createdByAgent: 'cli',
+      updatedByAgent: 'cli',
     });
     await data('set', 'number', '5', '--text');
     expect((await data('get', 'number')).stdout).toBe('"5"\n');

@@ -20,7 +20,8 @@ beforeAll(async () => {
   });
   const app = createApp(opened);
   await app.listen({ host: '127.0.0.1', port: 0 });
-  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
+  // A TCP server that listens has an AddressInfo.
+  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   operator = new Stoa({ url, token: opened.operatorToken });
   const { token } = await operator.admin.tokens.create('ada', { name: 'test' });
   stoa = new Stoa({ url, token, agent: 'tester', retryDelayMs: 5 });

@@ -17,7 +17,8 @@ beforeAll(async () => {
   opened = await openStoa({ data: 'unused', engine: 'memory' });
   const app = createApp(opened);
   await app.listen({ host: '127.0.0.1', port: 0 });
-  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
+  // A TCP server that listens has an AddressInfo.
+  url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   gate = await startGate(url);
   stop = async () => {
     await gate.close();
@@ -52,6 +53,7 @@ test('every verb gives the same result through the server as in the library', as
   expect(await data.get('missing', 'fallback')).toBe('fallback');
   expect(await data.getEntry('a/b')).toMatchObject({
     createdByAgent: 'tester',
+    updatedByAgent: 'tester',
     userId: 'ada',
     accessCount: 1,
     metadata: { m: 1 },

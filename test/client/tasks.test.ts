@@ -15,7 +15,8 @@ beforeAll(async () => {
   opened = await openStoa({ data: 'unused', engine: 'memory', sweepIntervalMs: 50 });
   const app = createApp(opened);
   await app.listen({ host: '127.0.0.1', port: 0 });
-  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`; // A TCP server that listens has an AddressInfo.
+  // A TCP server that listens has an AddressInfo.
+  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   stoa = new Stoa({ url, token: opened.operatorToken, user: 'ada', agent: 'worker' });
   stop = async () => {
     await stopApp(app, 5);

@@ -1,4 +1,7 @@
-/** `stoa up` on the databases of an AICQ server: everything stays, and its agents go on with the keys that they have. */
+/**
+ * `stoa up` on the databases of an AICQ server: everything stays, and its agents go on with the keys that
+ * they have.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';

@@ -1,4 +1,7 @@
-/** HAProxy with the configuration that is shipped, at loopback addresses. Debian and Ubuntu: apt-get install haproxy. */
+/**
+ * HAProxy with the configuration that is shipped, at loopback addresses. Debian and Ubuntu: apt-get install
+ * haproxy.
+ */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** Calls through the balancer, of which each answer is accepted, refused, or unknown. Nothing is sent twice by itself. */
+/**
+ * Calls through the balancer, of which each answer is accepted, refused, or unknown. Nothing is sent twice by
+ * itself.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Request {
@@ -26,7 +29,10 @@ export class Caller {
   /** Answers that no fault of another part excuses. */
   readonly broken: string[] = [];
 
-  /** Without a user it is the operator, who sees everything. `send` stands for what is between the client and the servers. */
+  /**
+   * Without a user it is the operator, who sees everything. `send` stands for what is between the client and
+   * the servers.
+   */
   constructor(url: string, token: string, user: string | null, send: typeof fetch = fetch) {
     this.#url = url;
     this.#send = send;
@@ -51,7 +57,10 @@ export class Caller {
     }
   }
 
-  /** With a key a repeat does the work once, so that an unknown outcome can be asked for again until it is known. */
+  /**
+   * With a key a repeat does the work once, so that an unknown outcome can be asked for again until it is
+   * known.
+   */
   async settle(request: Request, key: string): Promise<Reply> {
     const untilMs = Date.now() + settleMsMax;
     for (;;) {

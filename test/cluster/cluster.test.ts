@@ -1,6 +1,6 @@
 /**
- * One Stoa on three servers while everything fails: `npm test` runs it for seconds, `npm run test:cluster` for ten minutes.
- * CLUSTER_SEED repeats the plan of an earlier run.
+ * One Stoa on three servers while everything fails: `npm test` runs it for seconds, `npm run test:cluster`
+ * for ten minutes. CLUSTER_SEED repeats the plan of an earlier run.
  */
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

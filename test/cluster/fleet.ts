@@ -1,4 +1,7 @@
-/** One Stoa on many servers: PostgreSQL, Redis, three servers as processes and a balancer, all of which can fail. */
+/**
+ * One Stoa on many servers: PostgreSQL, Redis, three servers as processes and a balancer, all of which can
+ * fail.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -64,7 +67,9 @@ export async function startFleet(program: string): Promise<Fleet> {
     await Promise.all([postgres.stop(), redis.stop()]);
     await rm(directory, { recursive: true, force: true });
   };
-  /** A server that starts while its database is away ends, and is started again, as a service manager does. */
+  /**
+   * A server that starts while its database is away ends, and is started again, as a service manager does.
+   */
   const serverReady = async (index: number, port: number): Promise<void> => {
     for (let starts = 1; ; starts += 1) {
       const server = servers[index];

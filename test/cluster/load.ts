@@ -1,4 +1,7 @@
-/** Clients of all four domains that work at once through the balancer, and the history of what they were answered. */
+/**
+ * Clients of all four domains that work at once through the balancer, and the history of what they were
+ * answered.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Caller, type Reply, fieldOf, numberIn, stringIn, textIn } from './caller.js';
 import type { Claim, Report, Write } from './checker/history.js';
@@ -265,7 +268,10 @@ function commitOutcome(reply: Reply): Write['outcome'] {
   return reply.outcome === 'accepted' && fieldOf(reply.body, 'ok') === false ? 'refused' : reply.outcome;
 }
 
-/** Takes the lease of an agent, renews it or lets it go, and writes under its fencing number, in time or too late. */
+/**
+ * Takes the lease of an agent, renews it or lets it go, and writes under its fencing number, in time or too
+ * late.
+ */
 export async function useLeases({ name, caller, history, random, isOver }: Client): Promise<void> {
   const lifeMs = (leaseSeconds + leaseGraceSeconds) * 1_000;
   for (let count = 0; !isOver(); count += 1) {

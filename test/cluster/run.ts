@@ -1,4 +1,7 @@
-/** One run: load and faults for a while, then quiet, then the verdict. A seed repeats the plan of faults and the choices of the clients. */
+/**
+ * One run: load and faults for a while, then quiet, then the verdict. A seed repeats the plan of faults and
+ * the choices of the clients.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Caller } from './caller.js';
 import type { Fleet } from './fleet.js';
@@ -94,7 +97,10 @@ export async function runLoad(
   };
 }
 
-/** Kills a server every few seconds, and restarts PostgreSQL and Redis once each. Answers how many servers were killed. */
+/**
+ * Kills a server every few seconds, and restarts PostgreSQL and Redis once each. Answers how many servers
+ * were killed.
+ */
 async function breakThings(
   fleet: Fleet,
   random: Random,

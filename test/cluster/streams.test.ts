@@ -1,4 +1,7 @@
-/** Everything that stays connected goes on at another server when its own is killed: nothing is lost, nothing comes twice. */
+/**
+ * Everything that stays connected goes on at another server when its own is killed: nothing is lost, nothing
+ * comes twice.
+ */
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, expect, test, vi } from 'vitest';
 import { readEvents } from '../../src/cli/connection/answers.js';

@@ -1,4 +1,7 @@
-/** Readers of the change feed: one at each server, which comes back after kill -9, and two that the balancer sends on. */
+/**
+ * Readers of the change feed: one at each server, which comes back after kill -9, and two that the balancer
+ * sends on.
+ */
 import { Stoa } from '../../src/client/index.js';
 import type { SeenChange } from './checker/history.js';
 import type { Fleet } from './fleet.js';

@@ -1,4 +1,6 @@
-/** A commit over every set of domains, on each home, with the documents in the home and in a store beside it. */
+/**
+ * A commit over every set of domains, on each home, with the documents in the home and in a store beside it.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CommitInput } from '../../src/commit/schemas.js';
 import { operatorCaller } from '../../src/core/caller.js';

@@ -92,6 +92,7 @@ test('a document is written, read, changed and deleted, with its version as ETag
       value: { mood: 'good' },
       metadata: { source: 'test' },
       createdByAgent: 'writer',
+      updatedByAgent: 'writer',
       accessCount: 0,
     },
   });

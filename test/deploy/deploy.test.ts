@@ -1,4 +1,6 @@
-/** The files in `deploy/` against the server: a limit or a setting that changes there must change here too. */
+/**
+ * The files in `deploy/` against the server: a limit or a setting that changes there must change here too.
+ */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

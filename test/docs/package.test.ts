@@ -1,8 +1,8 @@
 /** The package as npm would publish it, in an empty project. */
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { builtProgram } from '../servers/shared.js';
@@ -33,10 +33,15 @@ beforeAll(async () => {
     '--strip-components',
     '1',
   ]);
-  // Instead of an installation over the network: what the checkout has installed.
-  for (const name of await readdir(join(root, 'node_modules')))
-    if (name !== 'stoa' && !name.startsWith('.'))
-      await symlink(join(root, 'node_modules', name), join(modules, name));
+  // Instead of an installation over the network: what the checkout has installed, without what is for development.
+  const { packages } = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { dev?: boolean; optional?: boolean }>;
+  };
+  for (const [place, { dev, optional }] of Object.entries(packages)) {
+    if (dev === true || optional === true || place.lastIndexOf('node_modules/') !== 0) continue;
+    await mkdir(dirname(join(directory, place)), { recursive: true });
+    await symlink(join(root, place), join(directory, place));
+  }
   await symlink(join(root, 'test/node_modules/@langchain'), join(modules, '@langchain'));
   await writeFile(join(directory, 'package.json'), '{"type":"module"}');
 }, 120_000);
@@ -70,25 +75,42 @@ test('the types of every entry compile under the strictest options', async () =>
     "import { dataStore, messaging, registry, workspaces } from 'stoa/conformance';",
     "export const used: [typeof openStoa, typeof dataStore, StoaStore, Task | undefined] = [openStoa, dataStore, new StoaStore({ client: new Stoa({ url: 'http://127.0.0.1' }) }), undefined];",
     'export const suites = [registry, workspaces, messaging];',
-  ].join('\n');
-  await writeFile(join(directory, 'reader.ts'), program);
+  ];
+  expect(await complaintsAbout(program, { skipLibCheck: true })).toBe('');
+});
+
+test('the types of the client compile for a browser, without types of Node and with every declaration checked', async () => {
+  const program = [
+    "import { AgentKeys, Stoa, type Task } from 'stoa/client';",
+    "const stoa = new Stoa({ url: location.origin, token: 'x' });",
+    "export const value: Promise<{ size: number } | undefined> = stoa.data<{ size: number }>('n').get('k');",
+    'export const task = async (id: string): Promise<Task> => stoa.tasks.get(id);',
+    'export const agent = async () => stoa.agent(await AgentKeys.generate());',
+  ];
+  expect(await complaintsAbout(program, { lib: ['es2023', 'dom', 'dom.iterable'] })).toBe('');
+});
+
+/** What the compiler says about a program of these lines. */
+async function complaintsAbout(
+  program: readonly string[],
+  options: Record<string, unknown>,
+): Promise<string> {
+  await writeFile(join(directory, 'reader.ts'), program.join('\n'));
   const compilerOptions = {
     module: 'nodenext',
     target: 'es2023',
     strict: true,
     noEmit: true,
-    skipLibCheck: true,
     types: [],
+    ...options,
   };
   await writeFile(
     join(directory, 'tsconfig.json'),
     JSON.stringify({ compilerOptions, files: ['reader.ts'] }),
   );
   const compiled = run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory]);
-  expect(await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).toMatchObject({
-    stdout: '',
-  });
-});
+  return (await compiled.catch(({ stdout }: { stdout: string }) => ({ stdout }))).stdout;
+}
 
 test('every type that the client returns is exported', async () => {
   const declarations = join(directory, 'node_modules/stoa/dist/client');

@@ -39,7 +39,9 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
     };
   }
 
-  /** The kinds of change in each commit that the call makes. Commits of different shards have no fixed order. */
+  /**
+   * The kinds of change in each commit that the call makes. Commits of different shards have no fixed order.
+   */
   async function commitsOf(call: () => Promise<unknown>): Promise<string[][]> {
     const since = kernelOf(stoa).feed.newest();
     await call();

@@ -137,6 +137,94 @@ it('separates threads with any characters in their ids, and deletes a large thre
     });
 });
 
+async function stepsOf(saver: StoaSaver, thread_id: string): Promise<unknown[]> {
+  const steps = [];
+  for await (const { metadata: found } of saver.list({ configurable: { thread_id } }))
+    steps.push(found?.step);
+  return steps;
+}
+
+async function documents(): Promise<number> {
+  const client = new Stoa({ url: running.url, token: running.alice });
+  return Object.keys(await client.data(`checkpoints-${created}`).getAll()).length;
+}
+
+describe('prune', () => {
+  const hourMs = 3_600_000;
+
+  /** A checkpoint a step, each with its own value and write, made an hour apart; the last is new. */
+  async function thread(saver: StoaSaver, thread_id: string, steps: number, delta = false) {
+    let config: Parameters<StoaSaver['put']>[0] = { configurable: { thread_id } };
+    const made = [];
+    for (let step = 0; step < steps; step += 1) {
+      const values = { x: 'long'.repeat(step === 0 ? 100_000 : 1) + step, same: 'same' };
+      const checkpoint = {
+        ...checkpointWith(values, { x: step, same: 0 }),
+        id: uuid6(step),
+        ts: new Date(Date.now() - (steps - 1 - step) * hourMs).toISOString(),
+      };
+      const counters =
+        delta && step > 1 ? { counters_since_delta_snapshot: { d: [1, step - 1] as [number, number] } } : {};
+      config = await saver.put(
+        config,
+        checkpoint,
+        { ...metadata, step, ...counters },
+        step === 0 ? { x: 0, same: 0 } : { x: step },
+      );
+      await saver.putWrites(config, [['x', step]], 'task');
+      made.push(config);
+    }
+    return made;
+  }
+
+  it('by count leaves the newest of each thread, with all that they need and nothing else', async () => {
+    const saver = newSaver();
+    await thread(saver, 'a', 5);
+    await thread(saver, 'b', 1);
+    const config = { configurable: { thread_id: 'a' } };
+    const before = await saver.getTuple(config);
+    // Three checkpoints, their writes, and their values of x, one of which has three pieces.
+    expect(await saver.prune({ keep: 2 })).toEqual({ checkpoints: 3, documents: 11 });
+    expect([await stepsOf(saver, 'a'), await stepsOf(saver, 'b')]).toEqual([[4, 3], [0]]);
+    expect(await saver.getTuple(config)).toEqual(before);
+    expect(before?.checkpoint.channel_values).toEqual({ x: 'long4', same: 'same' });
+    // Of a: two checkpoints, two writes, two values of x and one of same. Of b: a checkpoint, a write, x in three pieces, same.
+    expect(await documents()).toBe(7 + 6);
+    expect(await saver.prune({ keep: 2 })).toEqual({ checkpoints: 0, documents: 0 });
+  });
+
+  it('by age leaves the newest, or deletes whole threads, and only the named thread', async () => {
+    const saver = newSaver();
+    await thread(saver, 'a', 4);
+    await thread(saver, 'b', 4);
+    expect(await saver.prune({ threadId: 'a', olderThanSeconds: 5_400 })).toMatchObject({ checkpoints: 2 });
+    expect([await stepsOf(saver, 'a'), await stepsOf(saver, 'b')]).toEqual([
+      [3, 2],
+      [3, 2, 1, 0],
+    ]);
+    expect(await saver.prune({ threadId: 'b', keep: 3, olderThanSeconds: 5_400 })).toMatchObject({
+      checkpoints: 1,
+    });
+    expect(await stepsOf(saver, 'b')).toEqual([3, 2, 1]);
+    await saver.prune({ keep: 0, olderThanSeconds: 0 });
+    expect(await documents()).toBe(0);
+  });
+
+  it('leaves the checkpoints that a channel of the newest is rebuilt from', async () => {
+    const saver = newSaver();
+    await thread(saver, 'a', 5, true);
+    await saver.prune({ keep: 1 });
+    expect(await stepsOf(saver, 'a')).toEqual([4, 3, 2, 1]);
+  });
+
+  it.each([{}, { keep: 0 }, { keep: -1 }, { keep: 1.5 }, { olderThanSeconds: Number.NaN }])(
+    'refuses %j',
+    async (options) => {
+      await expect(newSaver().prune(options)).rejects.toMatchObject({ code: 'invalid_request' });
+    },
+  );
+});
+
 it('stores checkpoints that are larger than one request', async () => {
   const saver = newSaver();
   const long = 'x'.repeat(20 * 1024 * 1024);

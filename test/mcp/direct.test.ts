@@ -83,6 +83,7 @@ test.each(['legacy', 'modern'] as const)('the caller is the same by both (%s)', 
   await bothWays(generation, 'remember', { key: generation, value: 1 });
   expect(await running.stoa.data.getEntry(operatorCaller('alice'), 'default', generation)).toMatchObject({
     createdByAgent: 'direct',
+    updatedByAgent: 'direct',
     userId: 'alice',
     version: 2,
   });

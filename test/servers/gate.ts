@@ -8,7 +8,10 @@ export interface Gate {
   url: string;
   close(): Promise<void>;
   open(): Promise<void>;
-  /** From here on nothing comes through, either way, and no connection ends. With a pattern: on connections whose client has sent such text. */
+  /**
+   * From here on nothing comes through, either way, and no connection ends. With a pattern: on connections
+   * whose client has sent such text.
+   */
   silence(sent?: RegExp): void;
   /** What was held back comes through again, on the connections that are still there. */
   speak(): void;

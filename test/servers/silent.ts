@@ -20,7 +20,8 @@ export async function startSilentServer(): Promise<SilentServer> {
   const connected = new Promise<void>((resolve) => void server.once('connection', () => resolve()));
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   return {
-    address: `127.0.0.1:${(server.address() as AddressInfo).port}`, // A TCP server that listens has an AddressInfo.
+    // A TCP server that listens has an AddressInfo.
+    address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
     connected,
     stop: () =>
       new Promise((resolve) => {

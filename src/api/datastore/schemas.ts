@@ -41,6 +41,7 @@ const documentSchema = z
     value: json,
     metadata: z.record(z.string(), z.unknown()),
     createdByAgent: agentName,
+    updatedByAgent: agentName,
     lastAccessedByAgent: agentName,
     accessCount: z.int().describe('Reads by agents'),
     createdAt: time,
@@ -101,7 +102,8 @@ const importSchema = z
       .min(1)
       .max(1_000)
       .describe(
-        "In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the other fields if they have values",
+        "In the seed's shape: `userId`, `namespace`, `key`, `value`, `createdAt`, and the other fields " +
+          'if they have values',
       ),
     dry_run: z.boolean().optional().describe('Only validate the documents'),
   })
@@ -131,7 +133,8 @@ export const dataSchemas = {
   listNamespaces: { query: z.object(pageQuery), answers: { 200: pageOf(namespaceSchema) } },
   list: {
     description:
-      'With `values=1` the items are whole documents, and each counts as read by the agent. `Stoa-Position` is the position in the change feed from which to follow later changes.',
+      'With `values=1` the items are whole documents, and each counts as read by the agent. ' +
+      '`Stoa-Position` is the position in the change feed from which to follow later changes.',
     params: inNamespace,
     query: z.object({
       ...pageQuery,
@@ -142,7 +145,8 @@ export const dataSchemas = {
   },
   batch: {
     description:
-      'First the writes, then the reads. The writes are atomic where the backend supports it. At most 1,000 keys and 16 MiB of values.',
+      'First the writes, then the reads. The writes are atomic where the backend supports it. At most ' +
+      '1,000 keys and 16 MiB of values.',
     params: inNamespace,
     body: batchSchema,
     answers: { 200: batchAnswerSchema },
@@ -166,18 +170,22 @@ export const dataSchemas = {
 export const documentSchemas = {
   list: {
     description:
-      "Exports the caller's documents; the operator without `Stoa-User` exports those of all users. An export does not count as a read.",
+      "Exports the caller's documents; the operator without `Stoa-User` exports those of all users. An " +
+      'export does not count as a read.',
     query: z.object(pageQuery),
     answers: { 200: pageOf(documentSchema) },
   },
   import: {
     description:
-      'Times, counts, versions and the names of agents are kept. Nothing is written unless every document is valid.',
+      'Times, counts, versions and the names of agents are kept. Nothing is written unless every ' +
+      'document is valid.',
     body: importSchema,
     answers: { 200: importAnswerSchema },
   },
   importLines: {
-    description: `All lines are validated and counted against the quotas before the first document is written. Existing documents are replaced. ${progressAbout}`,
+    description:
+      'All lines are validated and counted against the quotas before the first document is written. ' +
+      `Existing documents are replaced. ${progressAbout}`,
     query: z.object({
       dry_run: z.stringbool().default(false).meta({ description: 'Only validate the documents.' }),
       keep_going: z

@@ -12,8 +12,11 @@ const name = z.string().max(4_096).optional();
 export const changeSchemas = {
   read: {
     description:
-      'Returns a page, or a stream with `Accept: text/event-stream`. The stream has an event `changes` for each commit, with the position as its id, `position` while idle, and `resync` if the position is too old. ' +
-      'Without `since` or `Last-Event-ID` a page starts at the oldest stored change and a stream at the newest.',
+      'Returns a page, or a stream with `Accept: text/event-stream`. The stream has an event `changes` ' +
+      'for each commit, with the position as its id, `position` while idle, and `resync` if the ' +
+      'position is too old. ' +
+      'Without `since` or `Last-Event-ID` a page starts at the oldest stored change and a stream at ' +
+      'the newest.',
     query: z.object({
       since: position.meta({ description: 'A position; only changes after it are returned.' }),
       until: position.meta({
@@ -40,7 +43,10 @@ export const changeSchemas = {
 export const commitSchemas = {
   create: {
     description:
-      'Every check must hold at the moment of the commit. A conflict is an answer with `ok: false` that names the check or operation; invalid input is an error. On PostgreSQL a message is delivered right after the commit; the result of a message that still waits is `{queued: true, delivery}`.',
+      'Every check must hold at the moment of the commit. A conflict is an answer with `ok: false` ' +
+      'that names the check or operation; invalid input is an error. On PostgreSQL a message is ' +
+      'delivered right after the commit; the result of a message that still waits is `{queued: true, ' +
+      'delivery}`.',
     body: commitSchema,
     answers: { 200: commitAnswerSchema },
   },

@@ -115,7 +115,8 @@ const streaming = {
 const events = {
   contentType: 'text/event-stream; charset=utf-8',
   about:
-    'Events `message` and `deleted`; `imported` when older messages were imported; `position` at the start and while idle; `resync` for a reader that is too slow.',
+    'Events `message` and `deleted`; `imported` when older messages were imported; `position` at the ' +
+    'start and while idle; `resync` for a reader that is too slow.',
 };
 
 const roomParams = z.object({ room: z.string() });
@@ -138,7 +139,8 @@ export const roomSchemas = {
   },
   read: {
     description:
-      'A private room needs its key in X-AICQ-Room-Key. With `after`, the page has the next messages after that time.',
+      'A private room needs its key in X-AICQ-Room-Key. With `after`, the page has the next messages ' +
+      'after that time.',
     params: roomParams,
     query: looseQuery(paging),
     answers: { 200: pageSchema },
@@ -278,7 +280,8 @@ const registeredSchema = z.object({ id: z.string(), profile_url: z.string() }).m
 export const identitySchemas = {
   register: {
     description:
-      'A known key returns its id with 200 and changes nothing. If the request is signed with the key (X-AICQ-Nonce, -Timestamp, -Signature), the registration is marked as proven.',
+      'A known key returns its id with 200 and changes nothing. If the request is signed with the key ' +
+      '(X-AICQ-Nonce, -Timestamp, -Signature), the registration is marked as proven.',
     query: looseQuery({}),
     body: z
       .looseObject({ public_key: z.string(), name: z.string().optional(), email: z.string().optional() })
@@ -296,7 +299,8 @@ export const identitySchemas = {
   },
   rotate: {
     description:
-      "`proof` is the new key's signature over `aicq-key-rotation|{id}|{old public key}|{new public key}`. The old key stays in the history and cannot be registered again.",
+      "`proof` is the new key's signature over `aicq-key-rotation|{id}|{old public key}|{new public " +
+      'key}`. The old key stays in the history and cannot be registered again.',
     params: identityParams,
     query: looseQuery({}),
     body: z.looseObject({ public_key: z.string(), proof: z.string() }).meta({ id: 'KeyRotation' }),

@@ -27,7 +27,8 @@ const statusSchema = z
       .object({ waiting: count, oldest_waiting_seconds: z.number(), undeliverable: count })
       .nullable()
       .describe(
-        'Messages of commits that are not delivered yet or are undeliverable; null if their database does not answer',
+        'Messages of commits that are not delivered yet or are undeliverable; null if their database ' +
+          'does not answer',
       ),
     size_bytes: count,
     families: z.record(z.string(), z.object({ entries: count, size_bytes: count, estimated: z.boolean() })),
@@ -194,12 +195,14 @@ export const serverSchemas = {
   },
   rekey: {
     description:
-      'Old keys stay in the key ring, for backups. If the keys come from the environment, no key is created and every secret is re-encrypted with the first key.',
+      'Old keys stay in the key ring, for backups. If the keys come from the environment, no key is ' +
+      'created and every secret is re-encrypted with the first key.',
     answers: { 200: z.object({ key_id: z.string(), resealed: z.record(z.string(), z.int()) }) },
   },
   export: {
     description:
-      'A header, every record, and a last line with counts and a hash. The operator with `Stoa-User` exports that user. Tokens are never exported; secrets only with `with_secrets`.',
+      'A header, every record, and a last line with counts and a hash. The operator with `Stoa-User` ' +
+      'exports that user. Tokens are never exported; secrets only with `with_secrets`.',
     query: z.object({
       domains: domainsSchema,
       with_secrets: flag.meta({ description: 'Export secrets as plain text.' }),
@@ -207,7 +210,9 @@ export const serverSchemas = {
     answers: { 200: { contentType: ndjson, about: 'One record on each line.' } },
   },
   import: {
-    description: `Every line is checked before the first record is written. Records keep their times, versions and counters. ${progressAbout}`,
+    description:
+      'Every line is checked before the first record is written. Records keep their times, versions and ' +
+      `counters. ${progressAbout}`,
     query: z.object({
       dry_run: flag.meta({ description: 'Report what would happen, without writing.' }),
       ids: z

@@ -90,7 +90,8 @@ export const tokenSchemas = {
   },
   create: {
     description:
-      'Only this response contains the secret. The response is not stored: a repeat with its Idempotency-Key gets 409.',
+      'Only this response contains the secret. The response is not stored: a repeat with its ' +
+      'Idempotency-Key gets 409.',
     params: userParams,
     body: createTokenSchema,
     answers: { 201: createdTokenSchema },
@@ -109,7 +110,9 @@ export const tokenSchemas = {
 export const linkSchemas = {
   set: {
     description:
-      'The identity must agree: `consent` is its signature over `stoa-link|{identity}|{agent_id}|{signed_at}`, at most an hour old. The operator does not need it, nor does a change of a link to the same user.',
+      'The identity must agree: `consent` is its signature over ' +
+      '`stoa-link|{identity}|{agent_id}|{signed_at}`, at most an hour old. The operator does not need ' +
+      'it, nor does a change of a link to the same user.',
     params: identityParams,
     body: z
       .strictObject({

@@ -17,7 +17,7 @@ import { StoaError } from '../../core/errors.js';
 import { type Action, type Options, textOption } from '../definitions/definition.js';
 import type { Output } from '../output/output.js';
 import { printable } from '../output/printable.js';
-import { roomKey } from './rooms.js';
+import { roomKey } from './messaging/rooms.js';
 
 /** The text of an item and of a change for people. */
 interface Lines<Item, Change> {

@@ -30,7 +30,8 @@ export function derivedCommands(
   hints: Readonly<Record<string, CommandHint>>,
 ): CommandDefinition[] {
   return Object.entries(hints).map(([verb, hint]) => {
-    const name = `${group}.${verb}` as OperationName; // The type of the hints allows only names of their table.
+    // The type of the hints allows only names of their table.
+    const name = `${group}.${verb}` as OperationName;
     const row = operationNamed(name);
     return {
       usage: hint.usage,

@@ -21,7 +21,9 @@ export class Progress {
     this.#stream = stream?.isTTY === true ? stream : undefined;
   }
 
-  /** A bar, for work with a known total. With the name of what is counted, it also shows how many a second. */
+  /**
+   * A bar, for work with a known total. With the name of what is counted, it also shows how many a second.
+   */
   update(work: Work, unit?: string): void {
     const { share, perSecond, secondsLeft } = this.#pace.at(work);
     const nowMs = Date.now();

@@ -1,7 +1,7 @@
 /** Definitions of `stoa backup …`, `stoa restore`, `stoa export` and `stoa import`. */
 import type { CommandDefinition } from '../definitions/definition.js';
 
-const commands = () => import('../commands/backup.js');
+const commands = () => import('../commands/storage/backup.js');
 
 export const backupCommands: readonly CommandDefinition[] = [
   {
@@ -58,7 +58,7 @@ export const backupCommands: readonly CommandDefinition[] = [
       'stoa restore /var/backups/stoa --data ./restored --to 2026-01-31T12:00:00Z',
       'stoa restore /var/backups/stoa --data ./restored --to 4711',
     ],
-    action: async () => (await import('../commands/restore.js')).restore,
+    action: async () => (await import('../commands/storage/restore.js')).restore,
   },
   {
     usage: 'export [file]',
@@ -73,7 +73,7 @@ export const backupCommands: readonly CommandDefinition[] = [
       'stoa export --user ada --domains data,registry | gzip > ada.ndjson.gz',
       'stoa export --documents documents.ndjson',
     ],
-    action: async () => (await import('../commands/transfer.js')).exportAll,
+    action: async () => (await import('../commands/transfer/transfer.js')).exportAll,
   },
   {
     usage: 'import <file>',
@@ -92,6 +92,6 @@ export const backupCommands: readonly CommandDefinition[] = [
       'stoa import ada.ndjson --ids map',
       'stoa import --documents documents.ndjson',
     ],
-    action: async () => (await import('../commands/transfer.js')).importAll,
+    action: async () => (await import('../commands/transfer/transfer.js')).importAll,
   },
 ];

@@ -134,6 +134,6 @@ export const dataCommands: readonly CommandDefinition[] = [
       'stoa move --from postgres://localhost/stoa --from-redis redis://localhost --to ./data --dry-run',
       'stoa move --from couchdb://localhost:5984 --to ./data',
     ],
-    action: async () => (await import('../commands/move.js')).move,
+    action: async () => (await import('../commands/transfer/move.js')).move,
   },
 ];

@@ -45,7 +45,7 @@ export const commandTree: readonly CommandDefinition[] = [
       'stoa up --postgres postgres://stoa@db/stoa --redis redis://cache:6379 --dry-run',
       'STOA_PORT=0 stoa up --json',
     ],
-    action: async () => (await import('../commands/up.js')).up,
+    action: async () => (await import('../commands/server/up.js')).up,
   },
   {
     usage: 'mcp',
@@ -54,7 +54,7 @@ export const commandTree: readonly CommandDefinition[] = [
       'stoa mcp --data ~/stoa --agent scout',
       'stoa mcp --url https://stoa.example.org --token TOKEN',
     ],
-    action: async () => (await import('../commands/mcp.js')).mcp,
+    action: async () => (await import('../commands/server/mcp.js')).mcp,
   },
   {
     usage: 'connect <program>',
@@ -71,13 +71,13 @@ export const commandTree: readonly CommandDefinition[] = [
       'stoa connect vscode --url https://stoa.example.org',
       'stoa connect agents-md --write',
     ],
-    action: async () => (await import('../commands/connect.js')).connect,
+    action: async () => (await import('../commands/server/connect.js')).connect,
   },
   {
     usage: 'status',
     about: 'Show the status of the server and its store',
     examples: ['stoa status', 'stoa status --json | jq .position'],
-    action: async () => (await import('../commands/status.js')).status,
+    action: async () => (await import('../commands/server/status.js')).status,
   },
   {
     usage: 'agents',
@@ -116,7 +116,7 @@ export const commandTree: readonly CommandDefinition[] = [
     about: 'List the families of the store with counts and sizes, or the raw entries of one family',
     options: [['--prefix <hex>', 'Only keys that begin with these bytes'], ...pageOptions],
     examples: ['stoa inspect', 'stoa inspect agents --json', 'stoa inspect registry/sessions --limit 5'],
-    action: async () => (await import('../commands/inspect.js')).inspect,
+    action: async () => (await import('../commands/storage/inspect.js')).inspect,
   },
   {
     usage: 'doctor',
@@ -126,7 +126,7 @@ export const commandTree: readonly CommandDefinition[] = [
       ['--accept-loss', 'Continue although acknowledged transactions are missing from a database'],
     ],
     examples: ['stoa doctor', 'stoa doctor --repair --json', 'stoa doctor --accept-loss --data ./data'],
-    action: async () => (await import('../commands/doctor.js')).doctor,
+    action: async () => (await import('../commands/storage/doctor.js')).doctor,
   },
   {
     usage: 'reshard',
@@ -137,13 +137,13 @@ export const commandTree: readonly CommandDefinition[] = [
       ['--shards <n>', 'Shards of the new directory, 1 to 256'],
     ],
     examples: ['stoa reshard --from ./data --to ./data-8 --shards 8'],
-    action: async () => (await import('../commands/reshard.js')).reshard,
+    action: async () => (await import('../commands/storage/reshard.js')).reshard,
   },
   {
     usage: 'config',
     about: 'List every setting with its value and the source of the value',
     options: settingOptions,
     examples: ['stoa config', 'STOA_PORT=9000 stoa config --json'],
-    action: async () => (await import('../commands/config.js')).config,
+    action: async () => (await import('../commands/server/config.js')).config,
   },
 ];

@@ -209,7 +209,9 @@ function checkNames(given: readonly string[], known: readonly string[], kind: st
         ? `Unknown setting "${name}", given as ${kind}.${didYouMean(name, known)}`
         : `"${name}", given as ${kind}, cannot be set: ${fixed} is fixed at ${limitDefinitions[fixed].default.toLocaleString('en')}.`,
       {
-        fix: `${fixed === undefined ? 'Correct or remove the name' : 'Remove the name'}; docs/configuration.md lists every setting.`,
+        fix:
+          `${fixed === undefined ? 'Correct or remove the name' : 'Remove the name'}; ` +
+          'docs/configuration.md lists every setting.',
         details: { unknown: name },
       },
     );

@@ -1,4 +1,7 @@
-/** Every limit of Stoa by name. Their groups are in `limits/`; an operator can change those marked as settings. */
+/**
+ * Every limit of Stoa by name. Their groups are in `limits/`; an operator can change those marked as
+ * settings.
+ */
 import { StoaError } from '../errors.js';
 import { commitLimits } from './limits/commit.js';
 import { dataLimits } from './limits/data.js';
@@ -70,7 +73,8 @@ export function limitBoundsOf(name: LimitName): { min: number; max: number } {
  * second.
  */
 export function limitsWith(overrides: Partial<Limits> = {}): Limits {
-  for (const [name, value] of Object.entries(overrides)) checkLimit(name as LimitName, value); // Object.entries forgets the type of the keys.
+  // Object.entries forgets the type of the keys.
+  for (const [name, value] of Object.entries(overrides)) checkLimit(name as LimitName, value);
   const defaults = Object.fromEntries(limitNames.map((name) => [name, rows[name].default]));
   // Object.fromEntries forgets which keys it had; they are exactly those of the table.
   return { ...(defaults as Limits), ...overrides };

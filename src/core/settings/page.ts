@@ -89,7 +89,8 @@ ${rows.join('\n')}
 
 function settingRows(group: GroupName): string[] {
   const groups: Readonly<Partial<Record<GroupName, object>>> = settingGroups;
-  const names = Object.keys(groups[group] ?? {}) as SettingName[]; // Object.keys forgets the type of the keys.
+  // Object.keys forgets the type of the keys.
+  const names = Object.keys(groups[group] ?? {}) as SettingName[];
   return names.map((name) => {
     const { about, default: fallback, type } = settings[name];
     return `| \`${keyOf(name)}\` | \`${flagOf(name)}\` | \`${variableOf(name)}\` | ${valueText(fallback)} | ${cell(about)} (${cell(type.about)}) |`;

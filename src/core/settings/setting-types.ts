@@ -41,6 +41,24 @@ export const list: SettingType<readonly string[]> = {
   },
 };
 
+/** Sites as browsers write them in the Origin header. */
+export const originList: SettingType<readonly string[]> = {
+  about: `${list.about}, such as https://app.example.org`,
+  read: (given) => {
+    const read = list.read(given);
+    const wrong = 'value' in read ? read.value.find((each) => !isOrigin(each)) : undefined;
+    return wrong === undefined
+      ? read
+      : {
+          complaint: `must be a list of origins such as https://app.example.org, with nothing after the port`,
+        };
+  },
+};
+
+function isOrigin(given: string): boolean {
+  return /^https?:/i.test(given) && URL.canParse(given) && new URL(given).origin === given.toLowerCase();
+}
+
 /** A whole number between two bounds. Text may contain only digits: `7862x`, `0x10` and `1e3` are refused. */
 export function wholeNumber(
   min: number,
@@ -86,7 +104,9 @@ export function backendUrl(schemes: readonly string[]): SettingType<string | nul
         return { complaint: `has the scheme "${scheme}", which is unknown; it must be ${about}` };
       if (hasStrayAt(given))
         return {
-          complaint: `has an "@" after the server name; in a password, write %2F for /, %3F for ?, %23 for # and %40 for @`,
+          complaint:
+            'has an "@" after the server name; in a password, write %2F for /, %3F for ?, %23 for # and ' +
+            '%40 for @',
         };
       return URL.canParse(given) ? { value: given } : { complaint: 'is not a valid URL' };
     },

@@ -7,6 +7,7 @@ import {
   list,
   oneOf,
   onOrOff,
+  originList,
   orNone,
   text,
   wholeNumber,
@@ -61,10 +62,10 @@ export const settingGroups = {
       [],
       'Further host names that requests may use. Loopback and the listening address are always allowed.',
     ),
-    allowedOrigins: setting(
-      list,
+    corsOrigin: setting(
+      originList,
       [],
-      'Origins of other websites that may call /v1 and /mcp, for example https://app.example.org.',
+      "Origins of other websites whose pages may call the server; the server's own pages always can.",
     ),
     trustedProxies: setting(
       list,
@@ -96,7 +97,8 @@ export const settingGroups = {
     blockCacheBytes: setting(
       wholeNumber(0, Number.MAX_SAFE_INTEGER, 'a whole number, 0 or more'),
       storeConfigDefaults.block_cache_bytes,
-      'Bytes of block cache for rocksdb, for all shards together. lmdb uses the cache of the operating system.',
+      'Bytes of block cache for rocksdb, for all shards together. lmdb uses the cache of the operating ' +
+        'system.',
     ),
     postgres: setting(
       backendUrl(postgresSchemes),
@@ -126,13 +128,15 @@ export const settingGroups = {
     operatorToken: setting(
       orNone(text),
       null,
-      "The operator's token with --postgres: 32 or more printable characters. Without it the first start makes one.",
+      "The operator's token with --postgres: 32 or more printable characters. Without it the first " +
+        'start makes one.',
       true,
     ),
     secretKeys: setting(
       orNone(text),
       null,
-      'Keys that encrypt secrets, instead of the key file: 32 bytes each, in hex or base64, separated by commas. The first key encrypts; all keys decrypt.',
+      'Keys that encrypt secrets, instead of the key file: 32 bytes each, in hex or base64, separated ' +
+        'by commas. The first key encrypts; all keys decrypt.',
       true,
     ),
     adminAgent: setting(orNone(text), null, 'Id of the messaging agent that may delete any message.'),
@@ -179,7 +183,8 @@ export const settings = {
 
 export type SettingName = keyof typeof settings;
 export type SettingValues = { readonly [Name in SettingName]: (typeof settings)[Name]['default'] };
-export const settingNames = Object.keys(settings) as readonly SettingName[]; // Object.keys forgets the type of the keys.
+// Object.keys forgets the type of the keys.
+export const settingNames = Object.keys(settings) as readonly SettingName[];
 
 /** `syncWrites` → `--sync-writes`. */
 export function flagOf(name: string): string {

@@ -20,8 +20,12 @@ export interface OpenOptions {
 export interface ConformanceTarget {
   /** Opens the backend. A second one on the same storage acts as another process. */
   open(options: OpenOptions): Promise<DocumentStore | Documents>;
-  /** Writes a document in the seed's layout as another program would; left out if no other program can write. */
+  /**
+   * Writes a document in the seed's layout as another program would; left out if no other program can write.
+   */
   putForeign?: (document: Readonly<Record<string, unknown>>) => Promise<void>;
+  /** Fewer documents and writers, for a database that takes milliseconds for each. Default: full. */
+  size?: 'small' | 'full';
   /** Stops the database and starts it again. */
   outage?: { stop(): Promise<void>; start(): Promise<void> };
 }

@@ -30,6 +30,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
       value: { lines: 2 },
       metadata: { language: 'python' },
       createdByAgent: 'writer',
+      updatedByAgent: 'writer',
       lastAccessedByAgent: 'writer',
       accessCount: 0,
       version: 1,
@@ -37,7 +38,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     });
   });
 
-  test('a second write replaces the value and keeps who made it, when, and how often it was read', async () => {
+  test('a second write replaces the value and keeps creator, creation time and read count', async () => {
     const data = await context.service();
     const user = context.newUser();
     await data.set(context.caller(user, 'first'), 'n', 'k', 'old', {
@@ -55,10 +56,24 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.deepEqual(after?.metadata, { version: '2.0', author: 'alice', reviewer: 'bob' });
     assert.equal(after?.createdAt, before?.createdAt);
     assert.equal(after?.createdByAgent, 'first');
+    assert.equal(after?.updatedByAgent, 'second');
     assert.equal(after?.accessCount, 1);
     assert.equal(after?.lastAccessedByAgent, 'second');
     assert.equal(after?.version, 2);
     assert.notEqual(after?.updatedAt, before?.updatedAt);
+  });
+
+  test('names the agent of the last write, also after reads and writes without a name', async () => {
+    const data = await context.service();
+    const user = context.newUser();
+    const updatedBy = async () => (await data.getEntry(context.caller(user), 'n', 'k'))?.updatedByAgent;
+    await data.increment(context.caller(user, 'first'), 'n', 'k', 1);
+    await data.increment(context.caller(user, 'second'), 'n', 'k', 1);
+    await data.get(context.caller(user, 'reader'), 'n', 'k');
+    await data.tracker.flush();
+    assert.equal(await updatedBy(), 'second');
+    await data.set(context.caller(user), 'n', 'k', 3);
+    assert.equal(await updatedBy(), null);
   });
 
   test('metadata stays untouched when none is given', async () => {
@@ -71,7 +86,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.deepEqual((await data.getEntry(caller, 'n', 'k'))?.metadata, { a: 1 });
   });
 
-  test('metadata comes back as it was, its members in their order', async () => {
+  test('metadata is returned unchanged, with its members in order', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const metadata = {
@@ -91,7 +106,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.equal((await data.getEntry(caller, 'n', 'k'))?.metadata['smallest'], 5e-324);
   });
 
-  test('every JSON value comes back as it was', async () => {
+  test('every JSON value is returned unchanged', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const values: JsonValue[] = [
@@ -122,7 +137,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     }
   });
 
-  test('a member named __proto__ is refused wherever it is, as on every other door', async () => {
+  test('a member named __proto__ is refused at every depth', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const hostile = JSON.parse('{"deep": [{"__proto__": {"x": 1}}]}') as { deep: JsonValue[] };
@@ -186,7 +201,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     }
   });
 
-  test('what is not JSON is refused, and nothing is stored', async () => {
+  test('a value that is not JSON is refused, and nothing is stored', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const circular: Record<string, unknown> = {};
@@ -229,7 +244,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     assert.deepEqual((await data.listKeys(caller, 'n')).items, []);
   });
 
-  test('names that could not be told apart or stored are refused', async () => {
+  test('ambiguous names and names that cannot be stored are refused', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     for (const bad of ['', '\ud800', 'a\udc00', 'a\u0000', 'line\nbreak', '\u0085', 'é'.repeat(513)]) {
@@ -264,7 +279,7 @@ export function documentTests(test: RegisterTest, context: ConformanceContext): 
     );
   });
 
-  test('metadata that adds up over its limit is refused', async () => {
+  test('metadata that exceeds its limit after merging is refused', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const half = 'x'.repeat(context.limits.metadataBytesMax * 0.6);

@@ -58,7 +58,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     );
   });
 
-  test('credentials that reach a few namespaces list those alone, as the others do', async () => {
+  test('credentials for a few namespaces list only those, with the same items', async () => {
     const data = await context.service();
     const all = context.caller(context.newUser(), 'worker');
     for (const name of ['a', 'b', '～', '😀', 'e']) await data.set(all, name, 'k', name);
@@ -82,7 +82,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.deepEqual(paged, whole);
   });
 
-  test('a list of keys says version, size and last write; with values it is the documents', async () => {
+  test('a list of keys has version, size and last write; with values it has the documents', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     await data.set(caller, 'n', 'a', 'é');
@@ -96,7 +96,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.deepEqual(document?.metadata, { m: 1 });
   });
 
-  test('a prefix selects by characters, also where other keys come between in other orders', async () => {
+  test('a prefix selects by characters, also if other orders put other keys in between', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     const keys = ['a', 'a/', 'a/1', 'a/2', 'a0', 'A/', 'b', '😀', '😀/x', '😁', 'a/\u{10ffff}', 'a/~'];
@@ -173,10 +173,13 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     await refusedWith('too_large', () => data.setMany(caller, 'n', many));
   });
 
-  test('more than 10,000 keys are listed, read and cleared to the last', async () => {
+  // 4,000 documents are more than one page of every database: DynamoDB's has 1 MiB.
+  const steps = context.target.size === 'small' ? 7 : 19;
+  const total = 550 + steps * 500;
+  test(`${total.toLocaleString('en')} keys are listed, read and cleared to the last`, async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
-    const keys = Array.from({ length: 10_050 }, (_, index) => `key-${String(index).padStart(5, '0')}`);
+    const keys = Array.from({ length: total }, (_, index) => `key-${String(index).padStart(5, '0')}`);
     await data.setMany(
       caller,
       'large',
@@ -185,7 +188,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     // The rest is imported, because some databases take single writes only one request at a time.
     const example = (await data.listDocuments(caller, 'large', { limit: 1 })).items[0];
     assert.ok(example !== undefined);
-    const starts = Array.from({ length: 19 }, (_, index) => 550 + index * 500);
+    const starts = Array.from({ length: steps }, (_, index) => 550 + index * 500);
     await inParallel(starts, 4, (start) =>
       data.transfer.write(
         operatorCaller(),
@@ -213,7 +216,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     );
   });
 
-  test('an export that is to begin at a place nobody gave begins there, or is refused as such', async () => {
+  test('an export with an invented position starts there or is refused', async () => {
     const { port } = await context.service();
     const places = [
       '{',
@@ -243,7 +246,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     }
   });
 
-  test('a clear whose caller goes away ends after the step that is under way', async () => {
+  test('a clear ends after the current step if the caller disconnects', async () => {
     const data = await context.another({ clearStepMax: 2 });
     const caller = context.caller(context.newUser());
     await data.setMany(caller, 'n', { a: 1, b: 2, c: 3, d: 4, e: 5 });
@@ -252,7 +255,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.equal(await data.clear(caller, 'n'), 3);
   });
 
-  test('a list whose caller goes away is whole or is refused', async () => {
+  test('a list is complete or refused if the caller disconnects', async () => {
     const data = await context.service();
     const caller = context.caller(context.newUser());
     for (const namespace of ['a', 'b', 'c']) await data.set(caller, namespace, 'k', 1);
@@ -266,7 +269,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     }
   });
 
-  test('two that clear at the same time count every document once', async () => {
+  test('two concurrent clears count every document once', async () => {
     const services = [await context.service(), await context.another()];
     const caller = context.caller(context.newUser());
     await services[0]?.setMany(
@@ -282,7 +285,7 @@ export function listTests(test: RegisterTest, context: ConformanceContext): void
     assert.deepEqual((await services[0]?.listKeys(caller, 'n'))?.items, []);
   });
 
-  test('a namespace says how many documents and bytes it has, who worked there and when it last changed', async () => {
+  test('a namespace has its document count, bytes, agents and last change', async () => {
     const data = await context.service();
     const user = context.newUser();
     await data.set(context.caller(user, 'writer'), 'n', 'a', 'xxxx');

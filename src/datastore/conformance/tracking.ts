@@ -64,7 +64,7 @@ export function trackingTests(test: RegisterTest, context: ConformanceContext): 
     await data.set(context.caller(user), 'n', 'k', 2, { ifVersion: 1 });
   });
 
-  test('reads that race writes never fail and never undo one', async () => {
+  test('reads during writes never fail and never undo a write', async () => {
     const [here, there] = [await context.service(), await context.another()];
     const user = context.newUser();
     const writer = context.caller(user, 'writer');
@@ -96,7 +96,7 @@ export function trackingTests(test: RegisterTest, context: ConformanceContext): 
     assert.equal(entry?.accessCount, reads);
   });
 
-  test('a write after a read makes the writer the last who touched it', async () => {
+  test('a write after a read makes the writer the last accessor', async () => {
     const data = await context.service();
     const user = context.newUser();
     await data.set(context.caller(user, 'a'), 'n', 'k', 1);

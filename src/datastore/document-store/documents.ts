@@ -15,8 +15,8 @@ import type { Documents, DocumentStore } from '../port.js';
 /** What the home stores for a store that cannot take part in its transactions. */
 export interface StoreNotes {
   /**
-   * Refuses a caller whose lease has passed to another holder, or whose token was revoked. Called right before
-   * each write of the store.
+   * Refuses a caller whose lease has passed to another holder, or whose token was revoked. Called right
+   * before each write of the store.
    */
   checkCaller(caller: Caller): Promise<void>;
   /** The stored answer for the key, or undefined. */

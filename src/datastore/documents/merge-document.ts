@@ -1,6 +1,6 @@
 /**
- * The rules of a write: how it changes a document. Every backend calls these functions, or implements the same
- * rules in its query language.
+ * The rules of a write: how it changes a document. Every backend calls these functions, or implements the
+ * same rules in its query language.
  */
 import { versionFailure } from '../../core/version-failure.js';
 import { StoaError } from '../../core/errors.js';
@@ -32,6 +32,7 @@ export function mergeDocument(
     valueJson: write.valueJson,
     metadata,
     createdByAgent: existing === undefined ? write.agent : existing.createdByAgent,
+    updatedByAgent: write.agent,
     lastAccessedByAgent: write.agent ?? existing?.lastAccessedByAgent ?? null,
     accessCount: existing?.accessCount ?? 0,
     createdAt: existing?.createdAt ?? now,

@@ -1,4 +1,7 @@
-/** Documents in the seed's format, in which other databases store them and in which they are exported and imported. */
+/**
+ * Documents in the seed's format, in which other databases store them and in which they are exported and
+ * imported.
+ */
 import { StoaError } from '../../core/errors.js';
 import { documentId } from './document-id.js';
 import type { DataDocument, DocumentRecord, JsonObject, JsonValue } from '../model.js';
@@ -14,6 +17,7 @@ export function toDocument(record: DocumentRecord): DataDocument {
     value: JSON.parse(record.valueJson) as JsonValue,
     metadata: ownCopy(record.metadata),
     createdByAgent: record.createdByAgent,
+    updatedByAgent: record.updatedByAgent,
     lastAccessedByAgent: record.lastAccessedByAgent,
     accessCount: record.accessCount,
     createdAt: record.createdAt,
@@ -38,6 +42,7 @@ export function toDocumentJson(record: DocumentRecord): string {
     valueJson,
     metadata,
     createdByAgent,
+    updatedByAgent,
     lastAccessedByAgent,
     accessCount,
     createdAt,
@@ -47,7 +52,7 @@ export function toDocumentJson(record: DocumentRecord): string {
     expiresAt,
   } = record;
   const names = `{"_id":${quoted(documentId(userId, namespace, key))},"userId":${quoted(userId)},"namespace":${quoted(namespace)},"key":${quoted(key)}`;
-  const agents = `"createdByAgent":${quoted(createdByAgent)},"lastAccessedByAgent":${quoted(lastAccessedByAgent)},"accessCount":${accessCount}`;
+  const agents = `"createdByAgent":${quoted(createdByAgent)},"updatedByAgent":${quoted(updatedByAgent)},"lastAccessedByAgent":${quoted(lastAccessedByAgent)},"accessCount":${accessCount}`;
   const times = `"createdAt":${quoted(createdAt)},"updatedAt":${quoted(updatedAt)},"lastAccessedAt":${quoted(lastAccessedAt)},"version":${version},"expiresAt":${quoted(expiresAt)}}`;
   return `${names},"value":${valueJson},"metadata":${JSON.stringify(metadata)},${agents},${times}`;
 }
@@ -92,6 +97,7 @@ export function fromSeedFields(
     valueJson: json,
     metadata: optionalObject(fields, 'metadata'),
     createdByAgent: optionalText(fields, 'createdByAgent'),
+    updatedByAgent: optionalText(fields, 'updatedByAgent'),
     lastAccessedByAgent: optionalText(fields, 'lastAccessedByAgent'),
     accessCount: optionalCount(fields, 'accessCount') ?? 0,
     createdAt,

@@ -41,7 +41,10 @@ export interface MoveResult {
   to: Side;
   /** Both sides have the documents of the source, with the same content. */
   verified: boolean;
-  /** Documents on the target that the source does not have: they existed before, or were written during the move. */
+  /**
+   * Documents on the target that the source does not have: they existed before, or were written during the
+   * move.
+   */
   others: number;
   /** Documents over the value limit. They are moved, and reported. */
   oversized: string[];

@@ -54,7 +54,7 @@ export function importedRecord(fields: unknown, limits: Limits): DocumentRecord 
   checkUserId(record.userId, limits);
   checkNamespace(record.namespace, limits);
   checkKey(record.key, limits);
-  for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
+  for (const agent of [record.createdByAgent, record.updatedByAgent, record.lastAccessedByAgent])
     if (agent !== null) checkAgent(agent, limits);
   // Version 0 means "no document". A count beyond the last safe integer could not be incremented.
   if (record.version < 1 || Math.max(record.version, record.accessCount) > importedCountMax)
@@ -117,7 +117,9 @@ export class DataTransfer {
     this.#options = options;
   }
 
-  /** Every document of the caller, or of all users if the operator did not name one. Does not count as a read. */
+  /**
+   * Every document of the caller, or of all users if the operator did not name one. Does not count as a read.
+   */
   async exportPage(caller: Caller, request: PageRequest = {}): Promise<Page<DocumentRecord>> {
     if (caller.scopes.namespaces !== null)
       throw new StoaError(

@@ -1,6 +1,6 @@
 /**
- * Checks fencing numbers inside the transaction, so that a write is refused even if the lease passes to another
- * holder during the request.
+ * Checks fencing numbers inside the transaction, so that a write is refused even if the lease passes to
+ * another holder during the request.
  */
 import { StoaError } from '../../core/errors.js';
 import type { Caller } from '../../core/caller.js';
@@ -26,8 +26,8 @@ export function checkCallerFence(kernel: Kernel, store: Store, tx: Transaction, 
 }
 
 /**
- * Like `checkCallerFence`, for a write outside the store of the lease. Sees every transaction that the store has
- * accepted so far.
+ * Like `checkCallerFence`, for a write outside the store of the lease. Sees every transaction that the store
+ * has accepted so far.
  */
 export function checkFenceFromOutside(kernel: Kernel, { user, agentId, fence }: FencedCaller): void {
   if (agentId === null || fence === null) return;

@@ -18,9 +18,9 @@ export interface Index<Placed> {
   /** The value under each of these keys; empty by default. It must stay the same while the record exists. */
   contentOf?(placed: Placed): Buffer;
   /**
-   * The part of a record that determines the keys, besides its id, which never changes. If it is the same value
-   * (`===`) before and after a write, the keys are not computed. Without it they are always computed and
-   * compared.
+   * The part of a record that determines the keys, besides its id, which never changes. If it is the same
+   * value (`===`) before and after a write, the keys are not computed. Without it they are always computed
+   * and compared.
    */
   basisOf?(placed: Placed): unknown;
 }

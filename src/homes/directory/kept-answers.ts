@@ -1,6 +1,6 @@
 /**
- * Answers under an Idempotency-Key: written in the transaction of the request, and counted in the bytes of the
- * user.
+ * Answers under an Idempotency-Key: written in the transaction of the request, and counted in the bytes of
+ * the user.
  */
 import { type Idempotency, checkAnswerBytes } from '../../core/idempotency.js';
 import { checkQuota, hasQuota } from '../../datastore/quota.js';
@@ -36,7 +36,9 @@ export function findAnswer(
   return kept.expiresAtMs <= nowMs ? undefined : repeatedAnswer(kept, idempotency);
 }
 
-/** Stores the answer. Throws if the answer is too large or exceeds the quota, which undoes the whole write. */
+/**
+ * Stores the answer. Throws if the answer is too large or exceeds the quota, which undoes the whole write.
+ */
 export function keepAnswer(
   tx: Transaction,
   user: Buffer,

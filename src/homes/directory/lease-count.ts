@@ -1,6 +1,6 @@
 /**
- * The number of live leases of agents and tasks. It is counted in the background and stored, so that reading it
- * costs nothing.
+ * The number of live leases of agents and tasks. It is counted in the background and stored, so that reading
+ * it costs nothing.
  */
 import { setTimeout as sleep, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kernel } from './kernel/kernel.js';

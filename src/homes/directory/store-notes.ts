@@ -35,9 +35,11 @@ export class DirectoryStoreNotes implements StoreNotes {
     });
   }
 
-  /** One transaction for each user. Only an import has documents of several users, and it stores no answer. */
+  /**
+   * One transaction for each user. Only an import has documents of several users, and it stores no answer.
+   */
   async end(
-    { user: callerUser }: Caller,
+    { user: callerUser, agent }: Caller,
     changes: readonly Change[],
     kept: { readonly idempotency: Idempotency; readonly results: readonly unknown[] } | null,
   ): Promise<void> {
@@ -46,6 +48,7 @@ export class DirectoryStoreNotes implements StoreNotes {
     for (const user of users) {
       const key = userKey(user);
       await this.#kernel.storeOf(key).transact((tx) => {
+        tx.agent = agent;
         const own = changes.filter((change) => change.user === user);
         if (own.length > 0) this.#users.ensure(tx, user);
         for (const change of own) tx.change(change);

@@ -70,6 +70,7 @@ export class DirectoryWriter implements Writer {
     { caller, idempotency, onRefused }: WriteRequest,
     { checks, steps }: Parts,
   ): unknown[] {
+    tx.agent = root.agent = caller.agent;
     const before = findAnswer(tx, idempotency, tx.nowMs);
     if (before !== undefined) return before;
     checkCallerFence(this.#kernel, own, tx, caller);

@@ -1,15 +1,21 @@
 /** What all domains of the PostgreSQL home share: one pool, one feed, one clock and one writer. */
 import type { Limits } from '../../core/settings/limits.js';
-import { type OnCall, type PostgresSql, boundStatements, closePostgres, openPostgres } from './connection.js';
-import { DatabaseClock } from './database-clock.js';
+import {
+  type OnCall,
+  type PostgresSql,
+  limitStatements,
+  closePostgres,
+  openPostgres,
+} from './database/connection.js';
+import { DatabaseClock } from './database/database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
-import { migrate } from './migrate.js';
-import type { CheckFence } from './work.js';
+import { migrate } from './database/migrate.js';
+import type { CheckFence } from './write/work.js';
 import { knownSteps } from './cluster/tables.js';
-import { TablesWatch } from './tables-watch.js';
-import { PostgresWriter } from './writer.js';
+import { TablesWatch } from './database/tables-watch.js';
+import { PostgresWriter } from './write/writer.js';
 
 export interface PostgresBaseOptions {
   readonly limits: Limits;
@@ -30,7 +36,7 @@ export interface PostgresBase {
   readonly writer: PostgresWriter;
   readonly tables: TablesWatch;
   /** Call it once the tables of all domains are made: from then on statements are short. */
-  bound(): void;
+  limitStatements(): void;
   /** After everything that uses it. */
   close(): Promise<void>;
 }
@@ -68,7 +74,8 @@ export async function openPostgresBase(
   };
   try {
     await feed.open();
-    // Answers that are kept count together with documents, whether those are here or in a store beside the home.
+    // Answers that are kept count together with documents, whether those are here or in a store beside the
+    // home.
     await migrate(sql, 'datastore', dataMigrations);
     await writer.open();
     tables.start();
@@ -76,5 +83,5 @@ export async function openPostgresBase(
     await close();
     throw error;
   }
-  return { sql, clock, feed, writer, tables, bound: () => boundStatements(sql, limits), close };
+  return { sql, clock, feed, writer, tables, limitStatements: () => limitStatements(sql, limits), close };
 }

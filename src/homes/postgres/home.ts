@@ -11,7 +11,7 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { noteKeys } from './cluster/key-checks.js';
-import { query } from './connection.js';
+import { query } from './database/connection.js';
 import { checkRequirements } from './cluster/requirements.js';
 import {
   type OperatorCredentials,
@@ -57,8 +57,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
   if (options.operatorToken !== undefined) checkOperatorToken(options.operatorToken);
   await checkRequirements({ ...options, ring });
   try {
-    const letGo = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
-    if (letGo !== undefined) opened.unshift(letGo);
+    const releaseDatabase = options.move === 'to' ? await holdDatabase(options.postgres, limits) : undefined;
+    if (releaseDatabase !== undefined) opened.unshift(releaseDatabase);
     const base = await openPostgresBase(new URL(options.postgres), {
       limits,
       onError,
@@ -116,10 +116,10 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opened.unshift(() => messaging.close());
     await migrateCommitsUp(sql);
-    base.bound();
+    base.limitStatements();
     if (options.move === undefined) await servers.start();
     const parts: Parts = {
-      letGo,
+      releaseDatabase,
       storeId,
       registry,
       identity,
@@ -191,7 +191,7 @@ function openSharedSecrets(
 
 interface Parts {
   /** Of what a move holds. */
-  readonly letGo: (() => Promise<void>) | undefined;
+  readonly releaseDatabase: (() => Promise<void>) | undefined;
   readonly storeId: string;
   readonly registry: PostgresRegistry;
   readonly identity: PostgresIdentity;
@@ -225,14 +225,14 @@ export class PostgresHome implements Home {
   readonly #servers: Servers;
   readonly #sweeps: Sweeps;
   readonly #options: PostgresHomeOptions;
-  readonly #letGo: Parts['letGo'];
+  readonly #releaseDatabase: Parts['releaseDatabase'];
   #commit: PostgresCommit | undefined;
 
   constructor(base: PostgresBase, parts: Parts, options: PostgresHomeOptions) {
     const { sql, writer, feed } = base;
     this.#base = base;
     this.#options = options;
-    this.#letGo = parts.letGo;
+    this.#releaseDatabase = parts.releaseDatabase;
     this.id = parts.storeId;
     this.writer = writer;
     this.feed = feed;
@@ -282,8 +282,10 @@ export class PostgresHome implements Home {
   async liveLeases(): Promise<number> {
     const [row] = await query<{ live: string }>(
       this.#base.sql,
-      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp())
-        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL AND expires_at > clock_timestamp()) AS live`,
+      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL
+        AND lease_expires_at > clock_timestamp())
+        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL
+          AND expires_at > clock_timestamp()) AS live`,
     );
     return Number(row?.live ?? 0);
   }
@@ -312,13 +314,13 @@ export class PostgresHome implements Home {
     this.#sweeps.start();
   }
 
-  /** The ports are closed by their services. */
+  /** The ports are closed before, by `openStoa` and by their services. */
   async close(): Promise<void> {
     await this.#sweeps.close();
     await this.#commit?.close();
     await this.identity.removals.close();
     await this.#servers.close();
     await this.#base.close();
-    await this.#letGo?.();
+    await this.#releaseDatabase?.();
   }
 }

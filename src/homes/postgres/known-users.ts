@@ -1,6 +1,9 @@
-/** Users that exist. A user is created by its first write and never deleted, so a user that was seen is not looked up again. */
+/**
+ * Users that exist. A user is created by its first write and never deleted, so a user that was seen is not
+ * looked up again.
+ */
 import { LRUCache } from 'lru-cache';
-import type { Work } from './work.js';
+import type { Work } from './write/work.js';
 
 /** Creates the user if it is new, in the transaction of its first write. */
 export type EnsureUser = (work: Work, user: string) => Promise<void>;

@@ -1,4 +1,7 @@
-/** What PostgreSQL and Redis can do for the operator of a Stoa: state and sizes; backups are the database's own. */
+/**
+ * What PostgreSQL and Redis can do for the operator of a Stoa: state and sizes; backups are the database's
+ * own.
+ */
 import type { Caller } from '../../core/caller.js';
 import { StoaError } from '../../core/errors.js';
 import type { Idempotency } from '../../core/idempotency.js';
@@ -6,12 +9,12 @@ import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
 import type { ExaminedFinding, HomeFacts, HomeSize, LiveServer, Readiness } from '../../operations/model.js';
 import type { OperationsPort } from '../../operations/port.js';
-import { type PostgresSql, query } from './connection.js';
+import { type PostgresSql, query } from './database/connection.js';
 import type { Servers } from './cluster/servers.js';
 import { examine } from './doctor.js';
 import type { PostgresFeed } from './feed/feed.js';
-import { PostgresStep } from './step.js';
-import type { PostgresWriter } from './writer.js';
+import { PostgresStep } from './write/step.js';
+import type { PostgresWriter } from './write/writer.js';
 
 export interface PostgresOperationsOptions {
   readonly sql: PostgresSql;
@@ -25,7 +28,8 @@ export interface PostgresOperationsOptions {
 
 /** The schemas of a Stoa, and the tables that the seeds put beside them. */
 const ownTables = `n.nspname IN ('cluster', 'feed', 'identity', 'messaging', 'registry', 'workspaces')
-  OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox'))`;
+  OR (n.nspname = current_schema() AND
+    c.relname IN ('agents', 'rooms', 'documents', 'kept_answers', 'commit_outbox'))`;
 
 export class PostgresOperations implements OperationsPort {
   readonly backupDirectory = '';
@@ -74,7 +78,8 @@ export class PostgresOperations implements OperationsPort {
       this.#options.sql,
       `SELECT n.nspname || '.' || c.relname AS family, greatest(c.reltuples, 0)::bigint AS entries,
         pg_total_relation_size(c.oid) AS size_bytes
-        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND (${ownTables})`,
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r'
+          AND (${ownTables})`,
     );
     return {
       sizeBytes: rows.reduce((sum, { size_bytes }) => sum + Number(size_bytes), 0),
@@ -99,7 +104,9 @@ export class PostgresOperations implements OperationsPort {
 
   backup(): never {
     throw new StoaError('unsupported', 'PostgreSQL keeps this Stoa, so its own tools back it up.', {
-      fix: 'Use pg_dump, or a base backup with archived logs for point-in-time recovery. Redis needs "appendonly yes". See docs/cluster.md.',
+      fix:
+        'Use pg_dump, or a base backup with archived logs for point-in-time recovery. Redis needs ' +
+        '"appendonly yes". See docs/cluster.md.',
     });
   }
 

@@ -1,11 +1,11 @@
 /** What PostgreSQL keeps for a store of documents beside it: the feed, answers under a key, and leases. */
 import type { Caller } from '../../core/caller.js';
-import type { Change } from '../../core/change.js';
+import { type Change, byAgent } from '../../core/change.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { StoreNotes } from '../../datastore/document-store/documents.js';
-import type { PostgresSql } from './connection.js';
-import { beginAnswer, dropAnswer, endAnswer, findAnswer, lockAnswer } from './kept-answers.js';
-import type { PostgresWriter } from './writer.js';
+import type { PostgresSql } from './database/connection.js';
+import { beginAnswer, dropAnswer, endAnswer, findAnswer, lockAnswer } from './write/kept-answers.js';
+import type { PostgresWriter } from './write/writer.js';
 
 export class PostgresStoreNotes implements StoreNotes {
   readonly #sql: PostgresSql;
@@ -18,7 +18,7 @@ export class PostgresStoreNotes implements StoreNotes {
 
   async checkCaller(caller: Caller): Promise<void> {
     if (caller.fence !== null || caller.tokenId !== null)
-      await this.#writer.transact((work) => work.fenced(), caller);
+      await this.#writer.transact((work) => work.checkFence(), caller);
   }
 
   answered(caller: Caller, idempotency: Idempotency): Promise<unknown[] | undefined> {
@@ -40,7 +40,7 @@ export class PostgresStoreNotes implements StoreNotes {
     kept: { readonly idempotency: Idempotency; readonly results: readonly unknown[] } | null,
   ): Promise<void> {
     await this.#writer.transact(async (work) => {
-      work.announce(...changes);
+      work.announce(...changes.map((change) => byAgent(change, caller.agent)));
       if (kept !== null) await endAnswer(work, caller, kept.idempotency, kept.results);
     });
   }

@@ -7,7 +7,9 @@ export interface McpSession {
   /** A UUID. */
   readonly id: string;
   readonly user: string;
-  /** Names the caller that opened the session and its rights, without a secret. Others cannot use the session. */
+  /**
+   * Names the caller that opened the session and its rights, without a secret. Others cannot use the session.
+   */
   readonly owner: string;
   /** The name of the client's program; empty if it cannot name an agent. */
   readonly client: string;
@@ -27,9 +29,15 @@ export interface FoundMcpSession extends McpSession {
 }
 
 export interface McpSessionStore {
-  /** Keeps a session. Beyond the limits of all servers the sessions that were idle longest end; returns their ids. */
+  /**
+   * Keeps a session. Beyond the limits of all servers the sessions that were idle longest end; returns their
+   * ids.
+   */
   open(session: McpSession): Promise<string[]>;
-  /** The sessions that are there, and notes that they are in use. With the version of each that the reader knows, or 0. */
+  /**
+   * The sessions that are there, and notes that they are in use. With the version of each that the reader
+   * knows, or 0.
+   */
   find(known: ReadonlyMap<string, number>): Promise<FoundMcpSession[]>;
   /** Refuses more than `mcpSubscriptionsMax`. A session that is gone is ignored. */
   subscribe(id: string, uri: string): Promise<void>;

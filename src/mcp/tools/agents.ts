@@ -21,7 +21,9 @@ const agents = defineTool({
   name: 'agents',
   title: 'Agents',
   description:
-    'list: the other agents, whether they are alive, what they are labelled with. register: announce yourself by name (once, at the start), or change your labels. heartbeat: show that you are alive, before lease_expires_at.',
+    'list: the other agents, whether they are alive, what they are labelled with. register: announce ' +
+    'yourself by name (once, at the start), or change your labels. heartbeat: show that you are alive, ' +
+    'before lease_expires_at.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true },
   input: z.strictObject({
     action: z.enum(['list', 'register', 'heartbeat']).default('list'),

@@ -12,14 +12,19 @@ const commit = defineTool({
   name: 'commit',
   title: 'Commit',
   description:
-    'Do several changes as one: all or none. Use it when a result and its report must not come apart. Each operation is {op, …} with the fields of the tool that does it alone. checks must hold at that moment, such as {check: "data", key, version}. ok: false names the check or operation that met a conflict; nothing was changed then: read again and retry.',
+    'Do several changes as one: all or none. Use it when a result and its report must not come apart. ' +
+    'Each operation is {op, …} with the fields of the tool that does it alone. checks must hold at ' +
+    'that moment, such as {check: "data", key, version}. ok: false names the check or operation that ' +
+    'met a conflict; nothing was changed then: read again and retry.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
   input: z.strictObject({
     operations: z
       .array(z.looseObject({ op: z.enum(operationNames) }))
       .min(1)
       .describe(
-        'data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, data.append {key, items}, task.complete {task_id, fence, output}, task.create {session_id, command} …',
+        'data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, ' +
+          'data.append {key, items}, task.complete {task_id, fence, output}, task.create {session_id, ' +
+          'command} …',
       ),
     checks: z.array(z.looseObject({ check: z.enum(checkNames) })).default([]),
   }),

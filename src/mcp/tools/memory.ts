@@ -13,7 +13,9 @@ const remember = defineTool({
   name: 'remember',
   title: 'Remember',
   description:
-    'Store a value under a key, for later and for other agents. Overwrites unless `how` says otherwise: append to a list, add to a number, merge into an object; each is one atomic step. Use if_version to change only what you have read.',
+    'Store a value under a key, for later and for other agents. Overwrites unless `how` says ' +
+    'otherwise: append to a list, add to a number, merge into an object; each is one atomic step. Use ' +
+    'if_version to change only what you have read.',
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false },
   input: z.strictObject({
     key,
@@ -72,7 +74,8 @@ const recall = defineTool({
   name: 'recall',
   title: 'Recall',
   description:
-    'Read what is stored under one key or several, with version and who wrote it. Keys that hold nothing come back in `missing`. Use it before asking a person for something that may be known.',
+    'Read what is stored under one key or several, with version and who wrote it. Keys that hold ' +
+    'nothing come back in `missing`. Use it before asking a person for something that may be known.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({ key: z.union([key, z.array(z.string()).min(1)]), namespace }),
   output: z.object({
@@ -83,6 +86,7 @@ const recall = defineTool({
         version: z.int(),
         updatedAt: z.string(),
         createdByAgent: z.string().nullable(),
+        updatedByAgent: z.string().nullable(),
         expiresAt: z.string().nullable(),
         metadata: record,
       }),
@@ -117,7 +121,8 @@ const list = defineTool({
   name: 'list',
   title: 'List memory',
   description:
-    'Without namespace: the namespaces and their sizes. With one: its keys in order, by prefix if given; values: true reads the values too. Use it to find out what is known.',
+    'Without namespace: the namespaces and their sizes. With one: its keys in order, by prefix if ' +
+    'given; values: true reads the values too. Use it to find out what is known.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     namespace: z.string().optional(),
@@ -168,8 +173,17 @@ type DocumentRecord = Parameters<typeof toDocument>[0];
 
 /** The fields of a document that an agent uses; the others would only fill its context. */
 function documentItem(entry: DocumentRecord) {
-  const { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata } = toDocument(entry);
-  return { key: name, value, version, updatedAt, createdByAgent, expiresAt, metadata };
+  const {
+    key: name,
+    value,
+    version,
+    updatedAt,
+    createdByAgent,
+    updatedByAgent,
+    expiresAt,
+    metadata,
+  } = toDocument(entry);
+  return { key: name, value, version, updatedAt, createdByAgent, updatedByAgent, expiresAt, metadata };
 }
 
 function tooMuch(limits: Limits, fitting: readonly string[]): StoaError {

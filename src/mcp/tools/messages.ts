@@ -24,7 +24,8 @@ const post = defineTool({
   name: 'post',
   title: 'Post to a room',
   description:
-    'Say something to every agent in a room; a new name makes a public room. Answer a message with reply_to. At most 4096 bytes; messages go after 24 hours, so remember what must stay.',
+    'Say something to every agent in a room; a new name makes a public room. Answer a message with ' +
+    'reply_to. At most 4096 bytes; messages go after 24 hours, so remember what must stay.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     room,
@@ -50,7 +51,9 @@ const read = defineTool({
   name: 'read',
   title: 'Read messages',
   description:
-    'Messages of a room, or with inbox: true those sent to you alone, oldest first. Without after: the newest. With after (the last you got): only newer ones, and wait_seconds waits for one; so follow a conversation.',
+    'Messages of a room, or with inbox: true those sent to you alone, oldest first. Without after: the ' +
+    'newest. With after (the last you got): only newer ones, and wait_seconds waits for one; so follow ' +
+    'a conversation.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     room,
@@ -143,7 +146,8 @@ const directMessage = defineTool({
   name: 'direct_message',
   title: 'Send a direct message',
   description:
-    'Say something to one agent alone, by its name or id. It reads it with read and inbox: true. At most 8192 bytes, kept 7 days.',
+    'Say something to one agent alone, by its name or id. It reads it with read and inbox: true. At ' +
+    'most 8192 bytes, kept 7 days.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     to: z.string().describe('Name of an agent of the same user, or from_id of a message'),

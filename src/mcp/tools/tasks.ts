@@ -38,7 +38,9 @@ const tasks = defineTool({
   name: 'tasks',
   title: 'Tasks',
   description:
-    'The shared list of work. create: add a task for any agent (command says what to do). list: see tasks, by status, holder or label if given; project "*" lists all projects. get: one task with its output. cancel: end it. answer: answer the question of a task with status input_required. To do the work itself, use work.',
+    'The shared list of work. create: add a task for any agent (command says what to do). list: see ' +
+    'tasks, by status, holder or label if given; project "*" lists all projects. get: one task with its ' +
+    'output. cancel: end it. answer: the question of an input_required task. To do the work, use work.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     action: z.enum(['create', 'list', 'get', 'cancel', 'answer']),
@@ -47,12 +49,12 @@ const tasks = defineTool({
     priority: z.int().optional().describe('create: higher goes first'),
     depends_on: z.array(z.string()).optional().describe('create: tasks to be completed before'),
     max_attempts: z.int().min(1).optional(),
-    labels: z.array(z.string()).optional().describe('create: what the task needs, as "gpu"'),
-    run_at: z.string().optional().describe('create: not before this time, ISO 8601'),
+    labels: z.array(z.string()).optional().describe('create: what it needs'),
+    run_at: z.string().optional().describe('create: not before, ISO 8601'),
     task: taskId,
     status: taskStatus.optional(),
-    holder: z.string().optional().describe('list: only tasks that this agent holds'),
-    label: z.string().optional().describe('list: only tasks with this label'),
+    holder: z.string().optional().describe('list: held by this agent'),
+    label: z.string().optional().describe('list: with this label'),
     reason: z.string().optional().describe('cancel: why'),
     answer: z.string().optional(),
     limit,
@@ -99,7 +101,11 @@ const work = defineTool({
   name: 'work',
   title: 'Work on a task',
   description:
-    'claim: take the next ready task for yourself alone; task is null when none is ready within wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with output, or fail (retry: true gives it back). If only a person can decide, ask: the task waits for the answer, and any agent claims it then, with question and answer in it; with keep: true and heartbeats it stays yours. Pass task and fence from the claim each time; the error "fenced" means that another agent has it now: stop.',
+    'claim: take the next ready task for yourself alone; task is null when none is ready within ' +
+    'wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with ' +
+    'output, or fail (retry: true gives it back). ask a person: the task waits, and is claimed again ' +
+    'with the answer; with keep: true and heartbeats it stays yours. Pass task and fence from the claim each time; the error "fenced" means ' +
+    'that another agent has it now: stop.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     action: z.enum(['claim', 'heartbeat', 'complete', 'fail', 'ask']),
@@ -110,19 +116,16 @@ const work = defineTool({
       .positive()
       .optional()
       .describe('claim: yours for so long without a heartbeat; default 60'),
-    skills: z
-      .array(z.string())
-      .optional()
-      .describe('claim: only a task all of whose labels are in this list'),
-    labels: z.array(z.string()).optional().describe('claim: only a task that has all these labels'),
+    skills: z.array(z.string()).optional().describe('claim: only if it needs no other labels'),
+    labels: z.array(z.string()).optional().describe('claim: only with all of them'),
     task: taskId,
     fence: z.int().min(1).optional().describe('From the claim'),
     output: z.string().optional().describe('The result'),
     error: z.string().optional().describe('fail: what went wrong'),
     retry: z.boolean().optional(),
-    question: z.string().optional().describe('ask: what the person has to decide'),
+    question: z.string().optional().describe('ask: what to decide'),
     keep: z.boolean().optional().describe('ask: keep the claim'),
-    expires_seconds: z.number().positive().optional().describe('ask: fails without an answer; default a day'),
+    expires_seconds: z.number().positive().optional().describe('ask: then it fails; default a day'),
   }),
   output: z.object({ task: task.nullable(), fence: z.int().optional(), expires_at: z.string().optional() }),
   run: async (context, input) => {

@@ -10,7 +10,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
     /** Behind a proxy on this machine, so that each caller has its own address. */
     const settings = { trustedProxies: ['127.0.0.0/8', '::1'] };
 
-    it('are sliding windows with their state in the headers, and refusals cost nothing', async () => {
+    it('count requests in a sliding window, show it in headers, and do not count refused requests', async () => {
       const desk = await backend.open({
         limits: { ...roomy, postsPerMinuteMax: 3, directSendsPerMinuteMax: 1 },
         messagingSettings: settings,
@@ -24,13 +24,6 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         const refused = await postOnce(ann);
         expect(refusal(refused)).toEqual([429, { error: 'rate limit exceeded' }]);
         expect(refused.headers.get('x-ratelimit-limit')).toBe('3');
-        expect([
-          refused.headers.get('access-control-allow-origin'),
-          refused.headers.get('access-control-expose-headers'),
-        ]).toEqual([
-          '*',
-          expect.stringContaining('Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset'),
-        ]);
         expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(30);
         const resetSeconds = Number(refused.headers.get('x-ratelimit-reset'));
         expect(resetSeconds - Date.now() / 1000).toBeGreaterThan(30);
@@ -51,7 +44,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('are those of a few agents for all the names that the tokens of a user give', async () => {
+    it("give the agent names of one user's tokens a shared budget of a few agents", async () => {
       const desk = await backend.open({
         limits: { ...roomy, postsPerMinuteMax: 2, namedAgentBudgetsMax: 2 },
         messagingSettings: settings,
@@ -86,7 +79,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('slide with the time, and forget refused requests', async () => {
+    it('free a request when its window has passed, and do not count refused requests', async () => {
       let nowMs = Date.now();
       const desk = await backend.open({
         limits: { ...roomy, channelReadsPerMinuteMax: 2 },
@@ -113,7 +106,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('count bytes of messages an agent, to the byte, however many post at once', async () => {
+    it('count message bytes per agent exactly, also for concurrent posts', async () => {
       const desk = await backend.open({
         limits: { ...roomy, messageBytesPerMinuteMax: 32_768 },
         messagingSettings: { ...settings, rateLimitAllow: ['127.0.0.1'] },
@@ -151,7 +144,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('block an address after ten refusals in an hour, tell the operator why, and lift the block', async () => {
+    it('block an address after ten refusals in an hour; the operator sees the reason and can lift the block', async () => {
       const desk = await backend.open({
         limits: { ...roomy, channelReadsPerMinuteMax: 1 },
         messagingSettings: settings,
@@ -162,10 +155,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         expect((await from('203.0.113.7')).status).toBe(200);
         for (let count = 0; count < 10; count += 1) expect((await from('203.0.113.7')).status).toBe(429);
         const blocked = await from('203.0.113.7', '/room/global');
-        expect([refusal(blocked), blocked.headers.get('access-control-allow-origin')]).toEqual([
-          [403, { error: 'temporarily blocked' }],
-          '*',
-        ]);
+        expect(refusal(blocked)).toEqual([403, { error: 'temporarily blocked' }]);
         expect((await from('203.0.113.8')).status).toBe(200);
         expect((await from('203.0.113.7', '/health')).status).toBe(200);
         const headers = { authorization: `Bearer ${desk.stoa.operatorToken}` };
@@ -219,7 +209,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('end the streams and waits of an address when it is blocked, and no others', async () => {
+    it('end only the streams and waits of the blocked address', async () => {
       const desk = await backend.open({
         limits: { ...roomy, channelReadsPerMinuteMax: 1 },
         messagingSettings: { ...settings, rateLimitAllow: ['2001:db8:1:2::9'] },
@@ -257,7 +247,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('hold for every spelling of a path', async () => {
+    it('count every spelling of a path as the same path', async () => {
       const desk = await backend.open({ limits: { ...roomy, channelReadsPerMinuteMax: 2 } });
       try {
         const statuses = [];
@@ -269,7 +259,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('do not believe forwarding headers of anyone but configured proxies', async () => {
+    it('ignore forwarding headers that do not come from a configured proxy', async () => {
       const desk = await backend.open({ limits: { ...roomy, channelReadsPerMinuteMax: 2 } });
       try {
         const statuses = [];
@@ -287,7 +277,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('spare the addresses of the allow-list, but not from the byte limit', async () => {
+    it('apply only the byte limit to addresses of the allow-list', async () => {
       const desk = await backend.open({
         limits: { ...roomy, channelReadsPerMinuteMax: 1, messageBytesPerMinuteMax: 10 },
         messagingSettings: { ...settings, rateLimitAllow: ['203.0.113.0/24', '127.0.0.1'] },
@@ -306,7 +296,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
       }
     });
 
-    it('count failed signatures and wrong room keys by address', async () => {
+    it('count failed signatures and wrong room keys per address', async () => {
       const desk = await backend.open({
         limits: { ...roomy, postsPerMinuteMax: 3, roomKeyGuessesPerMinuteMax: 2 },
         messagingSettings: settings,

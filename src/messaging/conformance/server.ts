@@ -3,57 +3,64 @@ import { isDeepStrictEqual } from 'node:util';
 import { verifySignature } from '../../identity/signatures.js';
 import { operatorCaller } from '../../core/caller.js';
 import { type TestRunner, eventually } from '../../core/test-runner.js';
-import { Agent, type Backend, type Desk } from './kit/desk.js';
+import { Agent, type Backend, type Desk, type Request } from './kit/desk.js';
 import { secret } from './kit/requests.js';
+
+const page = 'https://app.example.org';
 
 export function serverTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
 ): void {
-  describe(`the server around it on ${backend.name}`, () => {
+  describe(`the HTTP server of messaging on ${backend.name}`, () => {
     let desk: Desk;
     let ann: Agent;
 
     beforeAll(async () => {
-      desk = await backend.open();
+      desk = await backend.open({ corsOrigin: [page] });
       ann = await desk.agent('Ann');
     });
     afterAll(() => desk.close());
 
-    it('puts CORS and security headers on every answer', async () => {
+    it('puts security headers on every answer, and CORS headers on those for a named origin', async () => {
+      const asked = (method: string, path: string, request: Request = {}) =>
+        desk.ask(method, path, { ...request, headers: { origin: page, ...request.headers } });
       const answers = [
-        await desk.ask('GET', '/api'),
-        await desk.ask('GET', '/room/nowhere'),
-        await desk.ask('PUT', '/room/global'),
-        await desk.ask('GET', '/room/a/b/c/d'),
-        await desk.ask('POST', '/register', { raw: 'x'.repeat(70_000) }),
-        await desk.ask('POST', '/register', { raw: 'x', headers: { 'content-type': 'text/plain' } }),
-        await desk.ask('OPTIONS', '/room/global'),
-        await desk.ask('GET', '/health'),
-        await desk.ask('GET', '/nowhere'),
-        await desk.ask('GET', '/room/%'),
-        await desk.ask('POST', '/room/global', { raw: '{}' }),
-        await desk.ask('GET', '/'),
-        await desk.ask('GET', '/docs'),
-        await ann.ask('DELETE', `/room/global/${(await ann.post('global', 'to be deleted')).id}`),
+        await asked('GET', '/api'),
+        await asked('GET', '/room/nowhere'),
+        await asked('PUT', '/room/global'),
+        await asked('GET', '/room/a/b/c/d'),
+        await asked('POST', '/register', { raw: 'x'.repeat(70_000) }),
+        await asked('POST', '/register', { raw: 'x', headers: { 'content-type': 'text/plain' } }),
+        await asked('OPTIONS', '/room/global'),
+        await asked('GET', '/health'),
+        await asked('GET', '/nowhere'),
+        await asked('GET', '/room/%'),
+        await asked('POST', '/room/global', { raw: '{}' }),
+        await asked('GET', '/'),
+        await asked('GET', '/docs'),
+        await asked('GET', '/room/global'),
       ];
       expect(answers.map(({ status }) => status)).toEqual([
-        200, 400, 405, 404, 413, 415, 204, 200, 404, 400, 401, 200, 200, 204,
+        200, 400, 405, 404, 413, 415, 204, 200, 404, 400, 401, 200, 200, 200,
       ]);
-      for (const { headers } of answers) {
-        expect(headers.get('access-control-allow-origin')).toBe('*');
+      const stream = await fetch(`${desk.url}/room/global/stream`, { headers: { origin: page } });
+      await stream.body?.cancel();
+      for (const { headers } of [...answers, stream]) {
+        expect([headers.get('access-control-allow-origin'), headers.get('vary')]).toEqual([page, 'Origin']);
+        expect(headers.get('access-control-expose-headers')).toContain('Retry-After, ');
+      }
+      const unmarked = await desk.ask('DELETE', `/room/global/${(await ann.post('global', 'gone')).id}`, {
+        headers: { origin: desk.url },
+      });
+      expect([unmarked.status, unmarked.headers.get('access-control-allow-origin')]).toEqual([401, null]);
+      for (const { headers } of [...answers.filter(({ status }) => status !== 204), stream, unmarked]) {
         expect(headers.get('x-content-type-options')).toBe('nosniff');
         expect(headers.get('x-frame-options')).toBe('DENY');
         expect(headers.get('referrer-policy')).toBe('no-referrer');
         expect(headers.get('strict-transport-security')).toMatch(/max-age/);
         expect(headers.get('content-security-policy')).toMatch(/default-src 'none'/);
       }
-      const stream = await fetch(`${desk.url}/room/global/stream`);
-      await stream.body?.cancel();
-      expect([
-        stream.headers.get('access-control-allow-origin'),
-        stream.headers.get('x-frame-options'),
-      ]).toEqual(['*', 'DENY']);
       // Bytes that are not a valid request are answered directly on the socket.
       for (const bytes of [
         'NONSENSE\r\n\r\n',
@@ -62,7 +69,6 @@ export function serverTests(
         const answer = await desk.talk(bytes);
         expect(answer).toMatch(/^HTTP\/1\.1 4\d\d /);
         for (const header of [
-          'access-control-allow-origin: *',
           'x-content-type-options: nosniff',
           "content-security-policy: default-src 'none'",
         ])
@@ -70,7 +76,41 @@ export function serverTests(
       }
     });
 
-    it('tells clients what it is', async () => {
+    it('refuses pages of other sites on every route, and writes nothing for them', async () => {
+      const headers = { origin: 'https://evil.example' };
+      const refused = {
+        error:
+          'The Origin "https://evil.example" is another site, and this server does not accept requests from its pages.',
+      };
+      for (const [method, path] of [
+        ['GET', '/api'],
+        ['GET', '/room/global'],
+        ['GET', '/room/global/stream'],
+        ['GET', '/health'],
+        ['GET', '/room/a/b/c/d'],
+        ['GET', '/room/%'],
+        ['OPTIONS', '/room/global'],
+      ] as const) {
+        const answer = await desk.ask(method, path, { headers });
+        expect([path, answer.status, answer.json]).toEqual([path, 403, refused]);
+        expect(answer.headers.get('access-control-allow-origin')).toBe(null);
+      }
+      const posted = await ann.ask('POST', '/room/global', { body: { body: 'from a page' }, headers });
+      expect([posted.status, posted.json]).toEqual([403, refused]);
+      expect((await desk.ask('GET', '/room/global')).text).not.toContain('from a page');
+      for (const path of ['/v1/status', '/mcp', '/livez', '/metrics', '/nowhere', '/openapi.json']) {
+        const answer = await desk.ask('GET', path, { headers });
+        expect([path, answer.status, answer.json['code']]).toEqual([path, 403, 'origin_refused']);
+      }
+      const own = await ann.ask('POST', '/room/global', {
+        body: { body: 'from a page of the server' },
+        headers: { origin: desk.url },
+      });
+      expect([own.status, own.headers.get('access-control-allow-origin')]).toEqual([201, null]);
+      expect((await desk.ask('OPTIONS', '/room/global')).status).toBe(204);
+    });
+
+    it('describes itself to clients', async () => {
       expect((await desk.ask('GET', '/api')).json).toEqual({
         name: 'AICQ',
         version: expect.any(String),
@@ -89,7 +129,7 @@ export function serverTests(
       });
     });
 
-    it('counts what happened', async () => {
+    it('counts requests and messages in its metrics', async () => {
       const before = (await desk.ask('GET', '/stats')).json;
       const eve = await desk.agent('Eve');
       const { id, ts } = await eve.post('global', '😀'.repeat(300));
@@ -128,7 +168,7 @@ export function serverTests(
       }
     });
 
-    it('tells the change feed of identities and rooms, of private ones the operator alone', async () => {
+    it('reports identities and rooms in the change feed, private rooms only to the operator', async () => {
       const eve = await desk.agent('Eve');
       const [open, hidden] = [await desk.room(eve), await desk.room(eve, 'den', secret)];
       await eve.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Eva' } });
@@ -160,7 +200,7 @@ export function serverTests(
       expect((await told(token)).toSorted()).toEqual(all.filter((each) => !each.includes(hidden)));
     });
 
-    it('posts for a bearer token as an identity that it keeps, and says so', async () => {
+    it('posts for a bearer token as an identity whose key it keeps, and marks the message', async () => {
       const headers = {
         authorization: `Bearer ${desk.stoa.operatorToken}`,
         'stoa-user': 'ada',

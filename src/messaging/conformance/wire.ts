@@ -54,7 +54,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       return [status, json];
     };
 
-    it('takes an id in every spelling on every route', async () => {
+    it('accepts every spelling of an id on every route', async () => {
       const room = await desk.room(ann);
       const word = `w${randomUUID().slice(0, 8)}`;
       const { id } = await ann.post(room, word);
@@ -90,7 +90,7 @@ export function wireTests({ afterAll, beforeAll, describe, expect, it }: TestRun
         }
       });
 
-    it('falls back where paging values are bad', async () => {
+    it('uses the defaults for invalid paging values', async () => {
       const room = await desk.room(ann);
       for (let index = 0; index < 3; index += 1) await ann.post(room, `n${index}`);
       for (const bad of ['-1', '0', 'x', '1e3', '', '1.5', '9'.repeat(30), '%00']) {

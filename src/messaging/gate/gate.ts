@@ -28,6 +28,11 @@ const minute = 60;
  * within this time.
  */
 const unblockedMs = 1_000;
+/**
+ * How long a request under /v1 waits for the list of blocked addresses. If the list cannot be read, or not within
+ * this time, the request continues: most of /v1 works without Redis, and a block is not a permission check.
+ */
+const blockLookupWaitMs = 1_000;
 const addressesKeptMax = 10_000;
 const blockList = 'blocks';
 /** An IPv6 network and its length in bits are shorter. */
@@ -44,6 +49,8 @@ export class Gate {
    * saves a round trip for each request under /v1.
    */
   readonly #unblockedUntilMs = new LRUCache<string, number>({ max: addressesKeptMax });
+  /** The lookups that have not ended, by counted address. Requests of one address share a lookup. */
+  readonly #lookups = new Map<string, Promise<void>>();
   readonly #stopListening: () => void;
   readonly #table: readonly RateLimit[];
 
@@ -80,17 +87,32 @@ export class Gate {
   }
 
   /**
-   * For routes that do not count requests by address. The result is used for a few seconds, or until an address
+   * For routes that do not count requests by address. The result is used for `unblockedMs`, or until the address
    * is blocked.
    */
   checkBlocked(address: string): void | Promise<void> {
     if (this.isExempt(address)) return undefined;
     const counted = countedAddress(address);
-    const nowMs = performance.now();
-    if ((this.#unblockedUntilMs.get(counted) ?? 0) > nowMs) return undefined;
-    return this.#refuseBlocked(counted).then(() => {
-      this.#unblockedUntilMs.set(counted, nowMs + unblockedMs);
-    });
+    if ((this.#unblockedUntilMs.get(counted) ?? 0) > performance.now()) return undefined;
+    let lookup = this.#lookups.get(counted);
+    if (lookup === undefined) {
+      lookup = within(blockLookupWaitMs, this.#look(counted));
+      this.#lookups.set(counted, lookup);
+    }
+    return lookup;
+  }
+
+  async #look(counted: string): Promise<void> {
+    const startedMs = performance.now();
+    try {
+      await this.#refuseBlocked(counted);
+      this.#unblockedUntilMs.set(counted, startedMs + unblockedMs);
+    } catch (error) {
+      if (!(error instanceof StoaError) || error.code !== 'backend_unavailable') throw error;
+      this.#unblockedUntilMs.set(counted, performance.now() + unblockedMs);
+    } finally {
+      this.#lookups.delete(counted);
+    }
   }
 
   /** Checks a request again after it has waited: its address may be blocked now. */
@@ -183,4 +205,12 @@ export class Gate {
     this.#stopListening();
     this.#watch.close();
   }
+}
+
+/** Ends with the work, or without its result after a time. */
+function within(ms: number, work: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    void work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }

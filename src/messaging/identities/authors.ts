@@ -1,4 +1,6 @@
-/** The identity in whose name a caller writes: its own signed identity, or one that the server holds for it. */
+/**
+ * The identity in whose name a caller writes: its own signed identity, or one that the server holds for it.
+ */
 import { createHash, randomBytes } from 'node:crypto';
 import { StoaError } from '../../core/errors.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';

@@ -31,7 +31,9 @@ export class IdentityLinks {
     this.#options = options;
   }
 
-  /** Gives the identity access to the data of its user, in the name of an agent. An earlier link is replaced. */
+  /**
+   * Gives the identity access to the data of its user, in the name of an agent. An earlier link is replaced.
+   */
   link(caller: Caller, id: string, input: LinkInput): Promise<LinkedIdentity> {
     const { registry, messaging } = this.#options;
     return prepareAndWrite(async () => {

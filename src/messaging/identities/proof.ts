@@ -15,7 +15,9 @@ export interface CheckedSignature {
   rawBody: Buffer;
 }
 
-/** Null if the signature covers something that readers must not see, because they could not verify it then. */
+/**
+ * Null if the signature covers something that readers must not see, because they could not verify it then.
+ */
 export function proofOf(checked: CheckedSignature, body: string): Proof | null {
   if (checked.scheme === 'rfc9421' && checked.signatureBase === null) return null;
   return {

@@ -1,4 +1,7 @@
-/** Direct messages: opaque to the server, stored until they expire, delivered again until they are acknowledged. */
+/**
+ * Direct messages: opaque to the server, stored until they expire, delivered again until they are
+ * acknowledged.
+ */
 import type { Caller } from '../../core/caller.js';
 import type { Writer } from '../../core/write.js';
 import type { Authors, NamedAgent } from '../identities/authors.js';
@@ -50,7 +53,10 @@ export class DirectMessages {
     return came ? this.#options.port.inbox(agentId, span) : page;
   }
 
-  /** Messages that were not acknowledged, oldest first. Every read returns them again until they are acknowledged. */
+  /**
+   * Messages that were not acknowledged, oldest first. Every read returns them again until they are
+   * acknowledged.
+   */
   async pending(
     agentId: string,
     afterMs: number,

@@ -25,8 +25,8 @@ interface Reader {
    */
   positionMs: number;
   /**
-   * The reader's position at the start of the page that is being delivered: several messages of a page may have
-   * the same time.
+   * The reader's position at the start of the page that is being delivered: several messages of a page may
+   * have the same time.
    */
   fromMs: number;
 }
@@ -64,8 +64,8 @@ export class MessageHub {
   }
 
   /**
-   * Resolves to true when there is a message after `afterMs`, and to false when the time is over or the server
-   * stops.
+   * Resolves to true when there is a message after `afterMs`, and to false when the time is over or the
+   * server stops.
    */
   wait(topic: Topic, afterMs: number, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     if (signal.aborted || this.#stopped) return Promise.resolve(false);
@@ -118,9 +118,9 @@ function keyOf(kind: Topic['kind'], id: string): string {
 }
 
 /**
- * One room or inbox with readers: a new message is read once and delivered to all readers that have caught up.
- * A reader has caught up when a page after its position has nothing more. No step compares positions to find an
- * end: a message may be deleted or expire meanwhile, and a reader may name any position.
+ * One room or inbox with readers: a new message is read once and delivered to all readers that have caught
+ * up. A reader has caught up when a page after its position has nothing more. No step compares positions to
+ * find an end: a message may be deleted or expire meanwhile, and a reader may name any position.
  */
 class Channel {
   readonly #port: MessagingPort;

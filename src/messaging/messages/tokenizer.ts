@@ -21,8 +21,8 @@ export function indexWords(text: string): string[] {
 }
 
 /**
- * The words of a query. A message must contain all of them. At most five terms count; a run of CJK is one term
- * of many words.
+ * The words of a query. A message must contain all of them. At most five terms count; a run of CJK is one
+ * term of many words.
  */
 export function queryWords(query: string): string[] {
   const words = new Set<string>();

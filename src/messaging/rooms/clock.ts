@@ -3,8 +3,8 @@ import type { Limits } from '../../core/settings/limits.js';
 import { refuse } from '../refusals.js';
 
 /**
- * The next time in a room or an inbox: the time of the clock, or one millisecond after the last message if that
- * is later.
+ * The next time in a room or an inbox: the time of the clock, or one millisecond after the last message if
+ * that is later.
  */
 export function nextTsMs(lastTsMs: number, nowMs: number): number {
   return Math.max(nowMs, lastTsMs + 1);

@@ -36,7 +36,10 @@ export class RoomDoors {
     return room;
   }
 
-  /** Like `enter`, for a write, which compares the hash again: a cached result for an earlier hash is not used. */
+  /**
+   * Like `enter`, for a write, which compares the hash again: a cached result for an earlier hash is not
+   * used.
+   */
   async enterToWrite(caller: Caller | null, id: string, { key, address }: RoomAccess): Promise<EnteredRoom> {
     const room = await this.find(id);
     if (caller?.kind === 'operator' && key === undefined) return { room, keyHash: undefined };

@@ -1,4 +1,6 @@
-/** The keys of private rooms: hashed with bcrypt, checked outside of the main thread, cached for a short time. */
+/**
+ * The keys of private rooms: hashed with bcrypt, checked outside of the main thread, cached for a short time.
+ */
 import { createHmac, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/bcrypt';
 import { LRUCache } from 'lru-cache';
@@ -39,8 +41,8 @@ export class RoomKeys {
    */
   readonly #secret = randomBytes(32);
   /**
-   * By the tag of a room and a correct key: the hash that the key matches, and when to check it again. It saves
-   * a bcrypt for each request.
+   * By the tag of a room and a correct key: the hash that the key matches, and when to check it again. It
+   * saves a bcrypt for each request.
    */
   readonly #checked = new LRUCache<string, { untilMs: number; keyHash: string }>({ max: rememberedMax });
   /** Keys that are being checked, by their counters. Each may be wrong. */

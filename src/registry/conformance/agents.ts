@@ -51,7 +51,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       ]);
     });
 
-    it('of another user are not found, in reading and in writing', async () => {
+    it('of another user are not found, for reads and for writes', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
@@ -88,7 +88,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       await expect(registry.deleteAgent(disguised, agent_id)).rejects.toMatchObject(refused);
     });
 
-    it('are removed with sessions, lease, links and every index entry, and only from stopped or error', async () => {
+    it('are deleted with sessions, lease, links and index entries, and only if stopped or in error', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       for (const status of agentStates) {
@@ -118,7 +118,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect(await registry.countAgents(alice)).toBe(0);
     });
 
-    it('read again after any write of them are as that write left them', async () => {
+    it('show the last write when they are read again', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
@@ -144,7 +144,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       await expect(read()).rejects.toMatchObject({ code: 'not_found' });
     });
 
-    it('are copies: what a reader does with one is not seen by the next', async () => {
+    it('are returned as copies: a change by one reader is not visible to the next', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });
@@ -156,7 +156,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       }
     });
 
-    it('race for a state: one wins, and the index has one entry', async () => {
+    it('that change state concurrently: one change succeeds, and the index has one entry', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id, version } = await agentIn(opened, 'running');
@@ -174,7 +174,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect(await listedByStatus(opened)).toEqual([['running', agent_id]]);
     });
 
-    it('stay within the quota under fifty creations at once', async () => {
+    it('stay within the quota during fifty concurrent creations', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const outcomes = await Promise.allSettled(
@@ -193,7 +193,7 @@ export function agentTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect((await registry.getUser(operator, 'alice')).agents).toBe(11);
     });
 
-    it('are made once under one Idempotency-Key, however often it is sent', async () => {
+    it('are created once for an Idempotency-Key, however often it is sent', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const idempotency = { scope: 'alice', key: 'k', fingerprint: 'f', seconds: 60 };

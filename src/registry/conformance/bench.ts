@@ -17,7 +17,10 @@ export interface RegistryBench {
   readonly writer: Writer;
   /** The time by which the home decides. It stands still until a test turns it. */
   readonly clock: { nowMs: number };
-  /** The agents whose presence was lost, as a hook of the bench saw them. The hook announces `task.returned` in the same commit. */
+  /**
+   * The agents whose presence was lost, as a hook of the bench saw them. The hook announces `task.returned`
+   * in the same commit.
+   */
   readonly lost: readonly string[];
   /** What was announced, a list for each commit, oldest first. */
   commits(): Promise<readonly (readonly Change[])[]>;
@@ -85,8 +88,12 @@ const waysTo: Record<AgentState, AgentState[]> = {
 };
 
 /** A new agent of Alice's in that state. */
-export async function agentIn({ registry }: RegistryBench, status: AgentState): Promise<AgentAnswer> {
-  let agent = await registry.createAgent(alice, { name: `agent-${status}` });
+export async function agentIn(
+  { registry }: RegistryBench,
+  status: AgentState,
+  name = `agent-${status}`,
+): Promise<AgentAnswer> {
+  let agent = await registry.createAgent(alice, { name });
   for (const step of waysTo[status]) agent = await registry.updateAgentStatus(alice, agent.agent_id, step);
   return agent;
 }

@@ -7,10 +7,10 @@ const runningAgent = (bench: RegistryBench) => agentIn(bench, 'running');
 export function idlenessTests(runner: TestRunner, { name, open }: RegistryTarget): void {
   const { describe, it, expect } = runner;
 
-  describe(`an agent without a sign of life on ${name}`, () => {
+  describe(`an inactive agent on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('becomes idle, then hibernates, and no sweep renews the clock that it reads', async () => {
+    it('becomes idle, then hibernates; a sweep does not count as activity', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await runningAgent(opened);
@@ -54,7 +54,7 @@ export function idlenessTests(runner: TestRunner, { name, open }: RegistryTarget
       expect((await registry.getAgent(alice, agent_id)).status).toBe('hibernating');
     });
 
-    it('has the whole time again when it comes back to running', async () => {
+    it('has the full time again after it returns to running', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await runningAgent(opened);
@@ -66,7 +66,7 @@ export function idlenessTests(runner: TestRunner, { name, open }: RegistryTarget
       expect((await registry.getAgent(alice, agent_id)).status).toBe('idle');
     });
 
-    it('stays as it is where the settings say never', async () => {
+    it('stays in its state if the settings turn this off', async () => {
       const opened = await bench.open({ idleAfterSeconds: 0 });
       const { registry } = opened;
       const { agent_id } = await runningAgent(opened);

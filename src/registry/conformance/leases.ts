@@ -43,7 +43,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect(await kinds(opened)).toHaveLength(announced);
     });
 
-    it('show in the text of an agent, which is kept, as they are by now', async () => {
+    it('are current in the cached text of an agent', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await runningAgent(opened);
@@ -62,7 +62,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       );
     });
 
-    it('refuse a second holder until their time and grace are over', async () => {
+    it('refuse a second holder until their time and the grace time have passed', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await runningAgent(opened);
@@ -81,7 +81,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect((await registry.heartbeat(alice, agent_id, { holder: 'node-2' })).lease.fence).toBe(2);
     });
 
-    it('number on over the deletion of an agent whose id is used again', async () => {
+    it('continue their fencing numbers if the id of a deleted agent is used again', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const agent_id = 'ab'.repeat(32);
@@ -108,7 +108,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect((await registry.heartbeat(alice, fresh.agent_id)).lease.fence).toBe(1);
     });
 
-    it('lose the presence of a silent holder: the feed says so, hooks run in the same commit, late writes are refused', async () => {
+    it('end for a silent holder: the feed reports it, hooks run in the same commit, late writes are refused', async () => {
       const opened = await bench.open();
       const { registry, lost } = opened;
       const { agent_id } = await runningAgent(opened);
@@ -145,7 +145,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       ).toBe('back');
     });
 
-    it('refuse late writes and run the hooks once also where the sweeper has not come yet', async () => {
+    it('refuse late writes and run the hooks once, also before the sweeper runs', async () => {
       const opened = await bench.open();
       const { registry, lost } = opened;
       const { agent_id } = await runningAgent(opened);
@@ -164,7 +164,7 @@ export function leaseTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect((await kinds(opened)).filter((kind) => kind === 'agent.lost')).toHaveLength(1);
     });
 
-    it('given back let the next holder in at once with a higher number', async () => {
+    it('that were released go to the next holder at once, with a higher fencing number', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await runningAgent(opened);

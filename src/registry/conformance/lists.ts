@@ -37,7 +37,7 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
   describe(`lists on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('page over all users without gaps or repeats while writes go on', async () => {
+    it('have no gaps and no repeats over all users during writes', async () => {
       const opened = await bench.open({ agentsPerUserMax: 1_000 });
       const { registry } = opened;
       const users = Array.from({ length: 8 }, (_, index) => userCaller(`user-${index}`));
@@ -119,7 +119,7 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
         expect((await registry.listAgentsByStatus(alice, 'running', { limit: 5 })).items).toHaveLength(5);
       });
 
-    it('refuse cursors of other lists, and a forged one reaches nobody else', async () => {
+    it('refuse cursors of other lists; a forged cursor reaches no other user', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const [low, high] = ['alice', 'bob']

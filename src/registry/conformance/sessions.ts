@@ -25,7 +25,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
   describe(`sessions on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('make an idle agent running, and idle again when the last one is closed', async () => {
+    it('make an idle agent running, and the last closed session makes it idle again', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running', 'idle');
@@ -51,7 +51,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       expect(await registry.getAgent(alice, agentId)).toMatchObject({ status: 'idle', active_sessions: 0 });
     });
 
-    it('ask for a wake of a sleeping or stopped agent, and the feed says so', async () => {
+    it('request a wake of a hibernating or stopped agent in the feed', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       for (const steps of [
@@ -82,7 +82,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       }
     });
 
-    it('close twice without error and never reopen', async () => {
+    it('can be closed twice, and never open again', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running');
@@ -101,7 +101,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       ).rejects.toMatchObject({ code: 'conflict' });
     });
 
-    it('can be put under an id of the caller and closed by putting them again', async () => {
+    it("can be created under the caller's id, and closed by a second PUT", async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running');
@@ -165,7 +165,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       expect((await registry.listSessions(alice, agentId, { status: 'active' })).items).toHaveLength(24);
     });
 
-    it('are made once under one Idempotency-Key', async () => {
+    it('are created once for an Idempotency-Key', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running');
@@ -177,7 +177,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       expect((await registry.getAgent(alice, agentId)).active_sessions).toBe(1);
     });
 
-    it('are limited an agent', async () => {
+    it('are limited per agent', async () => {
       const opened = await bench.open({ sessionsPerAgentMax: 2 });
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running');
@@ -187,7 +187,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
     });
 
-    it('are as many as they like where the limit is 0', async () => {
+    it('are not limited if the limit is 0', async () => {
       const opened = await bench.open({ sessionsPerAgentMax: 0 });
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running');
@@ -195,7 +195,7 @@ export function sessionTests(runner: TestRunner, { name, open }: RegistryTarget)
       expect((await registry.getAgent(alice, agentId)).active_sessions).toBe(3);
     });
 
-    it('go with their agent, however many they are', async () => {
+    it('are deleted with their agent, however many there are', async () => {
       const opened = await bench.open({ sessionsDeletedAtOnceMax: 3 });
       const { registry } = opened;
       const agentId = await agentThrough(opened, 'running');

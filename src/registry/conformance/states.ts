@@ -26,40 +26,42 @@ const allowed: Record<AgentState, AgentState[]> = {
 
 export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): void {
   const { describe, it, expect } = runner;
-  const pairs = agentStates.flatMap((from) => agentStates.map((to) => ({ from, to })));
 
   describe(`the table of states on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    for (const { from, to } of pairs)
-      it(`from ${from} to ${to}`, async () => {
+    for (const from of agentStates)
+      it(`an agent that is ${from} can only become ${allowed[from].join(', ')}`, async () => {
         const opened = await bench.open();
         const { registry } = opened;
-        const before = await agentIn(opened, from);
-        opened.clock.nowMs += 1_000;
-        const attempt = registry.updateAgentStatus(alice, before.agent_id, to);
-        if (!allowed[from].includes(to)) {
-          await expect(attempt).rejects.toMatchObject({
-            code: 'invalid_transition',
-            status: 409,
-            details: { from, to },
+        for (const to of agentStates) {
+          const before = await agentIn(opened, from, `to-${to}`);
+          opened.clock.nowMs += 1_000;
+          const attempt = registry.updateAgentStatus(alice, before.agent_id, to);
+          if (!allowed[from].includes(to)) {
+            await expect(attempt).rejects.toMatchObject({
+              code: 'invalid_transition',
+              status: 409,
+              details: { from, to },
+            });
+            expect(await registry.getAgent(alice, before.agent_id)).toEqual(before);
+            continue;
+          }
+          expect(await attempt).toMatchObject({
+            status: to,
+            version: before.version + 1,
+            updated_at: opened.clock.nowMs,
           });
-          expect(await registry.getAgent(alice, before.agent_id)).toEqual(before);
-          return;
+          const listed = await listedByStatus(opened);
+          expect(listed.filter(([, id]) => id === before.agent_id)).toEqual([[to, before.agent_id]]);
+          expect((await changesOf(opened)).at(-1)).toMatchObject({
+            kind: 'agent.transitioned',
+            facts: { from, to },
+          });
         }
-        expect(await attempt).toMatchObject({
-          status: to,
-          version: before.version + 1,
-          updated_at: opened.clock.nowMs,
-        });
-        expect(await listedByStatus(opened)).toEqual([[to, before.agent_id]]);
-        expect((await changesOf(opened)).at(-1)).toMatchObject({
-          kind: 'agent.transitioned',
-          facts: { from, to },
-        });
       });
 
-    it('is walked by the verbs', async () => {
+    it('is followed by the verbs start, stop, restart, hibernate and wake', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const walk: [AgentState, 'start' | 'stop' | 'restart' | 'hibernate' | 'wake', AgentState | null][] = [
@@ -89,7 +91,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
       }
     });
 
-    it('restarts through every step, in one commit', async () => {
+    it('lets restart pass through every state in one commit', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id, version } = await agentIn(opened, 'running');
@@ -105,7 +107,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
   describe(`a change of an agent on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('raises the version once, replaces labels, and says nothing where nothing changed', async () => {
+    it('increases the version once, replaces labels, and is not announced if nothing changed', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await registry.createAgent(alice, { name: 'scout', labels: { a: '1' } });
@@ -136,7 +138,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
       ).toEqual([changed]);
     });
 
-    it('is never older than the one before it, also under a clock that was set back', async () => {
+    it('never has an earlier time than the change before, also after the clock was set back', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
@@ -170,7 +172,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
       ).toBe(lines);
     });
 
-    it('put obeys the table and the version, and makes what is not there', async () => {
+    it('by PUT follows the table and the version, and creates a missing agent', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       await expect(
@@ -196,10 +198,10 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
     });
   });
 
-  describe(`what comes in on ${name}`, () => {
+  describe(`input of the registry on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('is refused with the field named', async () => {
+    it('is refused with the name of the field', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const bad: unknown[] = [
@@ -254,7 +256,7 @@ export function stateTests(runner: TestRunner, { name, open }: RegistryTarget): 
       }
     });
 
-    it('reaches only its own record from a signed agent', async () => {
+    it('of a signed agent can change only its own record', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const own = await registry.createAgent(alice, { name: 'scout', labels: { team: 'red' } });

@@ -9,7 +9,7 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
   describe(`users on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('have one spelling: hex and UUIDs in upper case are lowered, nonsense is refused', async () => {
+    it('have one spelling: upper-case hex and UUIDs become lower case, invalid ids are refused', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const id = 'AB'.repeat(32);
@@ -26,7 +26,7 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
       }
     });
 
-    it('exist from their first write, under the readable id', async () => {
+    it('exist after their first write, under the readable id', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       await expect(registry.getUser(operator, 'alice')).rejects.toMatchObject({ code: 'not_found' });
@@ -57,7 +57,7 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
       });
     });
 
-    it('known by a readable id are not reached through the hash of it, nor the other way', async () => {
+    it('with a readable id cannot be reached by its hash, nor the other way round', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       await registry.createAgent(userCaller('alice'), { name: 'scout' });
@@ -71,7 +71,7 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
       });
     });
 
-    it('are seen lazily', async () => {
+    it('update `last seen` only once in a while', async () => {
       const opened = await bench.open();
       const { registry, clock } = opened;
       await registry.sawUser(alice);
@@ -89,7 +89,7 @@ export function userTests(runner: TestRunner, { name, open }: RegistryTarget): v
   describe(`identity links on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('lead from an identity to one agent and go with the agent', async () => {
+    it('connect an identity to one agent, and are deleted with the agent', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const { agent_id } = await registry.createAgent(alice, { name: 'scout' });

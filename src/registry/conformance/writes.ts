@@ -27,7 +27,7 @@ export function writeTests(runner: TestRunner, { name, open }: RegistryTarget): 
   describe(`a write of the registry on ${name}`, () => {
     const bench = new OneBench(runner, open);
 
-    it('is whole or not at all: a refused step takes back the steps before it', async () => {
+    it('is all or nothing: a refused step undoes the steps before it', async () => {
       const opened = await bench.open();
       const { registry, writer } = opened;
       const { steps } = registry;
@@ -46,7 +46,7 @@ export function writeTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect(await changesOf(opened)).toEqual(changesBefore);
     });
 
-    it('holds only where the checks before it hold', async () => {
+    it('happens only if its checks hold', async () => {
       const opened = await bench.open();
       const { registry, writer } = opened;
       const { steps } = registry;
@@ -70,7 +70,7 @@ export function writeTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect((await registry.getAgent(alice, agent_id)).name).toBe('first');
     });
 
-    it('gives an id that several users want at once to one of them', async () => {
+    it('gives an id that several users request at the same time to one of them', async () => {
       const opened = await bench.open();
       const { registry } = opened;
       const agentId = 'cd'.repeat(32);
@@ -98,7 +98,7 @@ export function writeTests(runner: TestRunner, { name, open }: RegistryTarget): 
       expect(links.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     });
 
-    it('takes everything of a deleted agent away', async () => {
+    it('deletes everything of a deleted agent', async () => {
       const opened = await bench.open({ sessionsDeletedAtOnceMax: 2 });
       const { registry } = opened;
       for (const caller of users) {

@@ -62,7 +62,9 @@ export function moved(before: StoredAgent, verb: AgentVerb, times: Times): Agent
   return { agent, changes };
 }
 
-/** What a put asks of an agent that exists: the fields that it names, and defaults for the rest of its spec. */
+/**
+ * What a put asks of an agent that exists: the fields that it names, and defaults for the rest of its spec.
+ */
 export function putChange(before: StoredAgent, input: PutAgent): AgentChange {
   const { name, labels, errorMessage } = input;
   const status = input.status === stateOf(before.record) ? undefined : input.status;
@@ -135,7 +137,10 @@ export function closed(
 /** An agent of an export. Only a move gives its lease. */
 export type RestoredAgent = Pick<StoredAgent, 'record' | 'meta'> & { lease?: Lease | null | undefined };
 
-/** An agent as an export had it, over the one that is there. A fencing number never falls; quota and states were judged before. */
+/**
+ * An agent as an export had it, over the one that is there. A fencing number never falls; quota and states
+ * were judged before.
+ */
 export function restored(
   given: RestoredAgent,
   before: StoredAgent | undefined,

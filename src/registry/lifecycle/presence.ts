@@ -7,7 +7,10 @@ import { type LeaseTimes, beat, checkFence, lostAtMs, vacated } from './lease.js
 import type { AgentRecord, Lease, StoredAgent } from '../model.js';
 import type { WriteGuard } from '../port.js';
 
-/** The home announces `ended`, lets other domains take back what the agent held, stores the agent, and announces the rest. */
+/**
+ * The home announces `ended`, lets other domains take back what the agent held, stores the agent, and
+ * announces the rest.
+ */
 export interface PresenceOutcome {
   agent: StoredAgent;
   /** The change that says that a presence ended; null where none did. */
@@ -25,7 +28,10 @@ export const noLease: Lease = {
   lost: false,
 };
 
-/** The lease that an agent under an id of the caller's own begins with: nobody's, above every number that was given out. */
+/**
+ * The lease that an agent under an id of the caller's own begins with: nobody's, above every number that was
+ * given out.
+ */
 export function firstLease(fenceOfDeleted: number): Lease | null {
   return fenceOfDeleted === 0 ? null : { ...noLease, fence: fenceOfDeleted + 1 };
 }
@@ -73,7 +79,10 @@ export function release(
   };
 }
 
-/** The timer is set for the end of the lease of that moment; where heartbeats came since then, it is set again. Answers null for a timer that is a leftover. */
+/**
+ * The timer is set for the end of the lease of that moment; where heartbeats came since then, it is set
+ * again. Answers null for a timer that is a leftover.
+ */
 export function onLeaseTimer(agent: StoredAgent, times: LeaseTimes, nowMs: number): PresenceOutcome | null {
   const { lease } = agent;
   if (lease === null || lease.timerAtMs === null || lease.timerAtMs > nowMs) return null;

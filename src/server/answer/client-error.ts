@@ -9,13 +9,9 @@ import { StoaError } from '../../core/errors.js';
 import { fixFor, limitError } from '../../core/settings/exceeds.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { securityHeaders } from './answer-writer.js';
-import { openToAllSites } from './cors.js';
 import { problemOf } from './problem.js';
 
-/** The request may have been for messaging, whose answers pages of any site can read. */
-const shared = Object.entries({ ...securityHeaders, ...openToAllSites }).map(
-  ([name, value]) => `${name}: ${value}`,
-);
+const shared = Object.entries(securityHeaders).map(([name, value]) => `${name}: ${value}`);
 
 export function clientErrorAnswer(
   limits: Limits,

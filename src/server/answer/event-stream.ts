@@ -91,7 +91,7 @@ export class EventStreams {
       onEnd: () => {
         this.#open.delete(stream);
         this.#signed.delete(stream);
-        if (holder !== undefined) this.#letGo(holder);
+        if (holder !== undefined) this.#releaseStream(holder);
         options.onEnd?.();
       },
     });
@@ -103,7 +103,7 @@ export class EventStreams {
     return stream;
   }
 
-  #letGo(holder: string): void {
+  #releaseStream(holder: string): void {
     const left = (this.#held.get(holder) ?? 1) - 1;
     if (left > 0) this.#held.set(holder, left);
     else this.#held.delete(holder);

@@ -1,37 +1,34 @@
-/**
- * Protects against DNS rebinding: checks Host and Origin, because a page can make its own name resolve to
- * this server.
- */
+/** Protects against DNS rebinding: checks Host, because a page can make its own name resolve to this server. */
 import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../../core/errors.js';
 
 const loopbackNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
+const guarded = /^\/(v1|mcp)([/?]|$)/;
+
+/** Whether the Host of requests to this URL is checked. AICQ's clients may use any host name. */
+export function isGuarded(url: string): boolean {
+  return guarded.test(url);
+}
 
 export class HostCheck {
   readonly #names: ReadonlySet<string>;
 
-  readonly #origins: ReadonlySet<string>;
-
-  /**
-   * `host` is the bound address, `allowedHosts` are further names, `allowedOrigins` are other sites whose
-   * pages may call the server.
-   */
-  constructor(host: string, allowedHosts: readonly string[] = [], allowedOrigins: readonly string[] = []) {
-    this.#origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase()));
+  /** `host` is the bound address, `allowedHosts` are further names. */
+  constructor(host: string, allowedHosts: readonly string[] = []) {
     this.#names = new Set(
       [...loopbackNames, bracketed(host), ...allowedHosts].map((name) => name.toLowerCase()),
     );
   }
 
   check(request: FastifyRequest): void {
-    const { host, origin } = request.headers;
+    const { host } = request.headers;
     const name = host === undefined ? undefined : nameOfHost(host);
     if (name === undefined || !this.#serves(name, request))
-      throw refusal(`The Host "${(host ?? '').slice(0, 100)}" is not allowed.`);
-    if (origin === undefined || this.#origins.has(origin.toLowerCase())) return;
-    const from = nameOfOrigin(origin);
-    if (from === undefined || !this.#serves(from, request))
-      throw refusal(`The Origin "${origin.slice(0, 100)}" is not allowed.`);
+      throw new StoaError(
+        'origin_refused',
+        `The Host "${(host ?? '').slice(0, 100)}" is not a name of this server.`,
+        { fix: "Use localhost or the server's address, or add the host to the setting allowed_hosts." },
+      );
   }
 
   /** The address itself is always accepted: rebinding needs a name. */
@@ -60,15 +57,4 @@ function bracketed(address: string): string {
 
 function nameOfHost(host: string): string | undefined {
   return /^(\[[0-9a-f:.]+\]|[^:/@\s[\]]+)(?::\d{1,5})?$/i.exec(host)?.[1]?.toLowerCase();
-}
-
-function nameOfOrigin(origin: string): string | undefined {
-  const rest = /^https?:\/\/(.+)$/i.exec(origin)?.[1];
-  return rest === undefined ? undefined : nameOfHost(rest);
-}
-
-function refusal(detail: string): StoaError {
-  return new StoaError('origin_refused', detail, {
-    fix: "Use localhost or the server's address, or add the host to the setting allowed_hosts or the origin to allowed_origins.",
-  });
 }

@@ -52,7 +52,7 @@ const probes = {
   },
 } as const satisfies OperationTable;
 
-/** In AICQ's format, with CORS like its other routes. */
+/** In AICQ's format. */
 export const aicqHealthRoutes = routesOf(
   'health',
   health,

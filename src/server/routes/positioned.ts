@@ -9,7 +9,8 @@ import { type Answer, answer } from '../route.js';
 export async function positioned<Body>(stoa: Stoa, read: () => Promise<Body>): Promise<Answer<Body>> {
   const position = await stoa.changes.newest();
   const body = await read();
-  // A reader who follows the feed from the position finds the changes of what the page shows there, and knows them.
+  // A reader who follows the feed from the position finds the changes of what the page shows there, and knows
+  // them.
   await stoa.changes.newest();
   return answer(200, body, { 'stoa-position': position });
 }

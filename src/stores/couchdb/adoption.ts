@@ -24,14 +24,20 @@ const rememberedMax = 10_000;
 
 export class Adoption {
   readonly #options: AdoptionOptions;
-  /** When each namespace was last looked through, by the clock of this process, which is never set back. It saves a query to CouchDB for each list. */
+  /**
+   * When each namespace was last looked through, by the clock of this process, which is never set back. It
+   * saves a query to CouchDB for each list.
+   */
   readonly #lookedAtMs = new LRUCache<string, number>({ max: rememberedMax });
 
   constructor(options: AdoptionOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the namespace was looked through less than `foreignDocumentsSeconds` ago; with `isFresh`, just now. */
+  /**
+   * Resolves when the namespace was looked through less than `foreignDocumentsSeconds` ago; with `isFresh`,
+   * just now.
+   */
   async settle(scope: Scope, isFresh: boolean, signal?: Cancellation): Promise<void> {
     const id = `${scope.user}\n${scope.namespace}`;
     const startMs = performance.now();

@@ -166,8 +166,8 @@ export class CouchDataStore implements DocumentStore {
       scope,
       own.map((document) => ({ key: String(document['key']) })),
       (_item, document) => {
-        const isThere = document !== undefined && isOf(scope, document);
-        return isThere
+        const exists = document !== undefined && isOf(scope, document);
+        return exists
           ? { answer: isLiveDocument(document, this.#nowMs()), document: deleted(document) }
           : { answer: false };
       },
@@ -243,7 +243,11 @@ export class CouchDataStore implements DocumentStore {
       for (const outcome of outcomes) if (outcome instanceof Error) throw outcome;
       await this.#agents.seen(
         scope,
-        own.flatMap(({ createdByAgent, lastAccessedByAgent }) => [createdByAgent, lastAccessedByAgent]),
+        own.flatMap(({ createdByAgent, updatedByAgent, lastAccessedByAgent }) => [
+          createdByAgent,
+          updatedByAgent,
+          lastAccessedByAgent,
+        ]),
       );
     }
   }

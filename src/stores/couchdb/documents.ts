@@ -59,8 +59,9 @@ export function toCouch(record: DocumentRecord, before: CouchDocument | undefine
 }
 
 /**
- * Whether JSON may come back changed. CouchDB turns the smallest numbers into 0 (5e-324; all of them have an exponent
- * below -307, or as many zeros), and PouchDB, which many replicate with, loses a member named `__proto__`.
+ * Whether JSON may come back changed. CouchDB turns the smallest numbers into 0 (5e-324; all of them have an
+ * exponent below -307, or as many zeros), and PouchDB, which many replicate with, loses a member named
+ * `__proto__`.
  */
 function isAltered(json: string): boolean {
   return /e-\d{3}|0{100}|"__proto__"/i.test(json);

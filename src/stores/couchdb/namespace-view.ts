@@ -59,8 +59,8 @@ const map = `function (doc) {
 }`;
 
 /**
- * CouchDB's own: for 3,000 scattered documents a function in JavaScript took 20 s of the processor, because the server
- * compiles it for every call; a built-in one took 0.6 s.
+ * CouchDB's own: for 3,000 scattered documents a function in JavaScript took 20 s of the processor, because
+ * the server compiles it for every call; a built-in one took 0.6 s.
  */
 const reduce = '_stats';
 
@@ -171,7 +171,8 @@ export class NamespaceView {
       endkey: [orderKey(user), kind, ...last, {}],
       group_level: kind === 'agents' ? 4 : 3,
     };
-    return (await this.#client.reduced(this.#database, designName, viewName, range, signal)) as Row[]; // What the functions above make.
+    // What the functions above make.
+    return (await this.#client.reduced(this.#database, designName, viewName, range, signal)) as Row[];
   }
 }
 

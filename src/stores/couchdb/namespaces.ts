@@ -25,7 +25,10 @@ export class CouchNamespaces implements AgentsStore {
   readonly #view: NamespaceView;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
-  /** Namespaces written to by this process, for which the seed's index was ensured. It saves two round trips to CouchDB for each write. */
+  /**
+   * Namespaces written to by this process, for which the seed's index was ensured. It saves two round trips
+   * to CouchDB for each write.
+   */
   readonly #ensured = new LRUCache<string, true>({ max: rememberedMax });
   /** The design document of the seed's index; CouchDB names it when the index is made. */
   #seedDesign: string | undefined;
@@ -61,7 +64,8 @@ export class CouchNamespaces implements AgentsStore {
     signal?: Cancellation,
   ): Promise<NamespaceSummary[]> {
     const names = new Set<string>();
-    // One request for each namespace. CouchDB sorts differently from Stoa, so all names are read before sorting.
+    // One request for each namespace. CouchDB sorts differently from Stoa, so all names are read before
+    // sorting.
     for (let last: string | null = null; ;) {
       checkWanted(signal);
       const [next] = await this.#client.find(this.#database, this.#nameQuery(user, last), signal);

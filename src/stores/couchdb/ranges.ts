@@ -35,7 +35,10 @@ export class CouchRanges {
     }
   }
 
-  /** One page of the index. Expired documents are among it, and documents whose owner CouchDB's order takes for this one. */
+  /**
+   * One page of the index. Expired documents are among it, and documents whose owner CouchDB's order takes
+   * for this one.
+   */
   page(scope: Scope, range: KeyRange, fields?: readonly string[]): Promise<CouchDocument[]> {
     return this.#client.find(this.#database, rangeQuery(scope, range, fields), range.signal);
   }

@@ -20,11 +20,16 @@ export interface AdoptionOptions {
 /** Namespaces of which it is remembered when the next look is due. */
 const rememberedMax = 10_000;
 
-/** Of its time, a namespace is looked through at most this part: a look reads all of it, and costs capacity. */
+/**
+ * Of its time, a namespace is looked through at most this part: a look reads all of it, and costs capacity.
+ */
 const lookingShare = 0.1;
 
 interface Look {
-  /** When the next look may begin, by the clock of this process, which is never set back; Infinity while one waits or is under way. */
+  /**
+   * When the next look may begin, by the clock of this process, which is never set back; Infinity while one
+   * waits or is under way.
+   */
   dueMs: number;
   /** What lists wait for. */
   done: Promise<void>;

@@ -191,7 +191,8 @@ export class DynamodbClient {
     input: Operations[Name]['input'],
     onUnanswered: () => void = () => undefined,
   ): Promise<Operations[Name]['output']> {
-    const Command = this.#commands[`${name}Command`] as new (input: Operations[Name]['input']) => object; // The key keeps input and name together.
+    // The key keeps input and name together.
+    const Command = this.#commands[`${name}Command`] as new (input: Operations[Name]['input']) => object;
     try {
       const again = (error: unknown): boolean => {
         if (isUnreachable(error)) onUnanswered();
@@ -286,7 +287,8 @@ function mayPass(error: unknown): boolean {
 
 function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const { $metadata, code } = error as { $metadata?: { httpStatusCode?: number }; code?: unknown }; // What the driver adds to its errors.
+  // What the driver adds to its errors.
+  const { $metadata, code } = error as { $metadata?: { httpStatusCode?: number }; code?: unknown };
   return (
     ($metadata?.httpStatusCode ?? 0) >= 500 ||
     connectionCodes.has(String(code)) ||

@@ -206,7 +206,11 @@ export class DynamodbDataStore implements DocumentStore {
       this.#client.batchWrite(this.#tables.documents, chunk),
     );
     for (const record of documents)
-      await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
+      await this.#agents.seen(scopeOf(record), [
+        record.createdByAgent,
+        record.updatedByAgent,
+        record.lastAccessedByAgent,
+      ]);
   }
 
   async close(): Promise<void> {

@@ -20,6 +20,7 @@ export const valueBytesMax = itemBytesMax - surroundingBytes;
 /** Attributes that a document may lack. */
 const optionalAttributes = [
   'createdByAgent',
+  'updatedByAgent',
   'lastAccessedByAgent',
   'lastAccessedAt',
   'metadata',
@@ -56,9 +57,9 @@ export function isOf(scope: Scope, item: Item): boolean {
 }
 
 /**
- * Beside the seed's attributes go ours. `jsonAt` equals `updatedAt` while `value` is JSON text, and `indexedAt`
- * while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing them
- * sets a new `updatedAt`, and so takes their word back.
+ * Beside the seed's attributes go ours. `jsonAt` equals `updatedAt` while `value` is JSON text, and
+ * `indexedAt` while `scopeKey` and `sizeBytes` are right: a program that writes the document without knowing
+ * them sets a new `updatedAt`, and so takes their word back.
  */
 export function toItem(record: DocumentRecord, writeId: string, before?: Item): Item {
   const { metadata, expiresAt } = record;
@@ -79,6 +80,7 @@ export function toItem(record: DocumentRecord, writeId: string, before?: Item): 
     writeId: { S: writeId },
     earlierWriteIds: { S: earlierThan(writeIdsOf(before)) },
     ...(record.createdByAgent !== null && { createdByAgent: { S: record.createdByAgent } }),
+    ...(record.updatedByAgent !== null && { updatedByAgent: { S: record.updatedByAgent } }),
     ...(record.lastAccessedByAgent !== null && { lastAccessedByAgent: { S: record.lastAccessedByAgent } }),
     ...(record.lastAccessedAt !== null && { lastAccessedAt: { S: record.lastAccessedAt } }),
     // The map is for other programs; DynamoDB gives its members back in another order, so the text is what we
@@ -116,6 +118,7 @@ export function fromItem(item: Item): DocumentRecord {
         'namespace',
         'key',
         'createdByAgent',
+        'updatedByAgent',
         'lastAccessedByAgent',
         'createdAt',
         'updatedAt',

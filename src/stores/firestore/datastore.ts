@@ -247,7 +247,11 @@ export class FirestoreDataStore implements DocumentStore {
     for await (const commit of this.#commits.ofDocuments(documents))
       await this.#requests.run(() => commit.commit());
     for (const record of documents)
-      await this.#agents.seen(scopeOf(record), [record.createdByAgent, record.lastAccessedByAgent]);
+      await this.#agents.seen(scopeOf(record), [
+        record.createdByAgent,
+        record.updatedByAgent,
+        record.lastAccessedByAgent,
+      ]);
   }
 
   async sweepExpired(limit: number): Promise<number> {

@@ -19,6 +19,7 @@ export const valueBytesMax = documentBytesMax - surroundingBytes;
 /** Fields that a document may lack. */
 export const optionalFields = [
   'createdByAgent',
+  'updatedByAgent',
   'lastAccessedByAgent',
   'lastAccessedAt',
   'metadata',

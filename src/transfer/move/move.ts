@@ -1,6 +1,6 @@
 /**
- * Moves a whole Stoa from one home to another: counts and sums up the source, copies it, and compares the target with
- * it. A note in the target says how far the copy came, so that an interrupted move goes on there.
+ * Moves a whole Stoa from one home to another: counts and sums up the source, copies it, and compares the
+ * target with it. A note in the target says how far the copy came, so that an interrupted move goes on there.
  */
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
@@ -49,7 +49,10 @@ interface Progress {
 
 /** A note costs a sync of the disk. What was copied after the last note is copied again. */
 const noteEveryMs = 500;
-/** Messages that end their lives within this time are copied, but not compared: they may be gone from one side. */
+/**
+ * Messages that end their lives within this time are copied, but not compared: they may be gone from one
+ * side.
+ */
 const endingMs = 600_000;
 
 /** Says what a move would do. Neither side is changed. */

@@ -2,7 +2,10 @@
 import { StoaError } from '../../core/errors.js';
 import type { RecordStore } from '../port.js';
 
-/** A move opens a home to read it, to fill it, or to look whether it could be filled. No home sweeps or runs timers then. */
+/**
+ * A move opens a home to read it, to fill it, or to look whether it could be filled. No home sweeps or runs
+ * timers then.
+ */
 export type MoveRole = 'from' | 'to' | 'look';
 
 /** The note in a home that is being filled: it holds a part of a Stoa, and no server may start on it. */
@@ -16,7 +19,10 @@ export interface HomeMove {
   readonly mark: MoveMark;
   /** Records that no export has: tokens by their hashes, and kept seeds. */
   records(): [type: string, store: RecordStore][];
-  /** What must end before a move, in sentences: servers that use the home, and work that only a server finishes. */
+  /**
+   * What must end before a move, in sentences: servers that use the home, and work that only a server
+   * finishes.
+   */
   obstacles(): Promise<string[]>;
 }
 

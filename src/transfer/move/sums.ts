@@ -1,4 +1,6 @@
-/** What a side of a move holds, by type: a number of records and a hash that does not depend on their order. */
+/**
+ * What a side of a move holds, by type: a number of records and a hash that does not depend on their order.
+ */
 import type { Limits } from '../../core/settings/limits.js';
 import { Slices } from '../../core/waiting/yielding.js';
 import { SideSum } from '../../datastore/transfer/move.js';

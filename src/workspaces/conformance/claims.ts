@@ -1,4 +1,7 @@
-/** Claims on tasks on every backend: one holder at a time, given back when the holder is lost, closed to late writes. */
+/**
+ * Claims on tasks on every backend: one holder at a time, given back when the holder is lost, closed to late
+ * writes.
+ */
 import type { TestRunner } from '../../core/test-runner.js';
 import type { Claim, Task } from '../model.js';
 import type { WorkspacesService } from '../service.js';
@@ -48,7 +51,7 @@ export function claimTests(
       expect(claimed).toEqual(expected);
     });
 
-    it('what is cancelled, deleted, moved, returned or added between claims is claimed in its right place', async () => {
+    it('tasks that are cancelled, deleted, moved, returned or added between claims keep the claim order', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const made: Task[] = [];
       for (let index = 0; index < 9; index += 1)
@@ -93,7 +96,7 @@ export function claimTests(
       ]);
     });
 
-    it('a claim answers the task, running, and a lease with a fence', async () => {
+    it('a claim returns the running task and a lease with a fence', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const { task, lease } = await claimOne(projectId);
@@ -112,7 +115,7 @@ export function claimTests(
       expect(await service.getTask(ada, task.id)).toEqual(task);
     });
 
-    it('of many claims at the same time each task goes to one', async () => {
+    it('each task goes to one of many concurrent claims', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const made = await makeTasks(service, ada, sessionId, 30);
       const claims = await Promise.all(
@@ -136,7 +139,7 @@ export function claimTests(
       expect((await service.getTask(ada, task.id)).status).toBe('running');
     });
 
-    it('a lapsed lease puts the task back with the reason and a raised count, and refuses the late holder', async () => {
+    it('an expired lease makes the task ready again, with reason and attempt count, and refuses the late holder', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const first = await claimOne(projectId);
@@ -165,7 +168,7 @@ export function claimTests(
       });
     });
 
-    it('after the last attempt a lapsed task fails', async () => {
+    it('a task whose last lease expires fails', async () => {
       const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       for (let attempt = 1; attempt <= 3; attempt += 1) {
@@ -203,7 +206,7 @@ export function claimTests(
       expect((await service.getTask(ada, task.id)).status).toBe('pending');
     });
 
-    it('a lease has the length that the claim asks for', async () => {
+    it('a lease lasts as long as the claim requests', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const claim = await service.claimTask(ada, projectId, { lease_seconds: 5 });
@@ -246,7 +249,7 @@ export function claimTests(
       expect(await service.claimTask(ada, projectId, { wait: 0.05 })).toBeNull();
     });
 
-    it('of many waiting claims each gets another task, first come first served', async () => {
+    it('waiting claims get different tasks, in the order of their arrival', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const waiting = Array.from({ length: 10 }, (_, index) =>
         service.claimTask(ada, projectId, { wait: 30, agent_id: `w${index}` }),
@@ -256,7 +259,7 @@ export function claimTests(
       expect(new Set(ids).size).toBe(10);
     });
 
-    it('a waiting claim that is given up leaves the task to the next', async () => {
+    it('a cancelled waiting claim leaves the task to the next claim', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const gone = new AbortController();
       const first = service.claimTask(ada, projectId, { wait: 30 }, gone.signal);
@@ -267,14 +270,14 @@ export function claimTests(
       expect((await second)?.task.id).toBe(task!.id);
     });
 
-    it('a claim of somebody who is gone already takes no task', async () => {
+    it('a claim of a disconnected caller takes no task', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       expect(await service.claimTask(ada, projectId, { wait: 30 }, AbortSignal.abort())).toBeNull();
       expect((await service.claimTask(ada, projectId))?.task.id).toBe(task!.id);
     });
 
-    it('a signed agent claims in its own name only', async () => {
+    it('a signed agent can claim only in its own name', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const signed = userCaller('ada', { kind: 'agent', agent: 'signed', agentId: 'a'.repeat(64) });
@@ -284,7 +287,7 @@ export function claimTests(
       expect((await service.claimTask(signed, projectId))?.task.claimed_by).toBe('a'.repeat(64));
     });
 
-    it('a signed agent reports on its own claims only, whatever number it guesses', async () => {
+    it('a signed agent can report only on its own claims, even with a correct fence', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       const holder = userCaller('ada', { kind: 'agent', agent: 'holder', agentId: 'a'.repeat(64) });

@@ -68,7 +68,7 @@ export function dependencyTests(
       ).rejects.toMatchObject({ code: 'conflict' });
     });
 
-    it('nothing depends on a task of another project', async () => {
+    it('a task cannot depend on a task of another project', async () => {
       const { sessionId } = await makePlace(service, ada);
       const other = await makePlace(service, ada);
       const [theirs] = await makeTasks(service, ada, other.sessionId, 1);
@@ -78,7 +78,7 @@ export function dependencyTests(
     });
 
     for (const end of ['cancelled', 'failed', 'deleted'] as const)
-      it(`when a task is ${end}, what depends on it is cancelled, down the line`, async () => {
+      it(`when a task is ${end}, all tasks that depend on it are cancelled`, async () => {
         const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
         const [root] = await makeTasks(service, ada, sessionId, 1);
         const child = await service.createTask(ada, sessionId, { command: 'child', depends_on: [root!.id] });
@@ -104,7 +104,7 @@ export function dependencyTests(
         expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(0);
       });
 
-    it('more dependants than one step holds follow in further steps', async () => {
+    it('more dependants than one step can change are changed in further steps', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [root] = await makeTasks(service, ada, sessionId, 1);
       const children = await Promise.all(
@@ -118,7 +118,7 @@ export function dependencyTests(
       expect((await readyIds(projectId)).toSorted()).toEqual(children.map(({ id }) => id).toSorted());
     });
 
-    it('deleting a session cancels what depends on its unfinished tasks', async () => {
+    it('deleting a session cancels tasks that depend on its unfinished tasks', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [root] = await makeTasks(service, ada, sessionId, 1);
       const other = await service.createSession(ada, projectId);

@@ -149,7 +149,7 @@ export function holderTests(
       expect((await service.listWorkspaces(userCaller('racer'))).items).toHaveLength(1);
     });
 
-    it('two spellings of one name in Unicode are one name', async () => {
+    it('two Unicode spellings of a name are the same name', async () => {
       await service.createWorkspace(userCaller('spelling'), { name: 'caf\u00e9' });
       await expect(
         service.createWorkspace(userCaller('spelling'), { name: 'cafe\u0301' }),
@@ -173,7 +173,7 @@ export function holderTests(
       });
     });
 
-    it('every change of every record can be tied to its version', async () => {
+    it('every change names the version of its record', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       const stale = { ifVersion: 99 };
@@ -265,7 +265,7 @@ export function holderTests(
       }
     });
 
-    it('lists come in pages, in the order of creation, 20 by default and 100 at most', async () => {
+    it('lists have pages in the order of creation, 20 items by default and 100 at most', async () => {
       const caller = userCaller('pages');
       const made: string[] = [];
       for (let index = 0; index < 45; index += 1)
@@ -307,7 +307,7 @@ export function holderTests(
       expect(await ids({ path: '/a', status: 'active' })).toEqual([a.id, b.id]);
     });
 
-    it('the operator who names no user lists all of them, page by page', async () => {
+    it('the operator without a user lists the records of all users, page by page', async () => {
       const all = new Set<string>();
       let cursor: string | undefined;
       do {

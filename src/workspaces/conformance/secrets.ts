@@ -23,7 +23,7 @@ export function secretTests(
     });
     afterAll(() => bench.close());
 
-    it('a key is stored sealed, answered as a mask, and opens for the library', async () => {
+    it('a key is stored encrypted, returned as a mask, and readable through the library', async () => {
       const workspace = await service.createWorkspace(ada, {
         name: 'sealed',
         claude_key: 'sk-ant-very-secret',
@@ -44,7 +44,7 @@ export function secretTests(
       });
     });
 
-    it('secrets in a config are sealed, wherever they stand', async () => {
+    it('secrets anywhere in a config are encrypted', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'configs' });
       const config = {
         environment: { DATABASE_PASSWORD: 'hunter2-env', NODE_ENV: 'test' },
@@ -76,7 +76,7 @@ export function secretTests(
       }
     });
 
-    it('below a name that speaks of secrets every text is one, and so is a URL with a password', async () => {
+    it('every text below a name of a secret is a secret, and so is a URL with a password', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'below' });
       const config = {
         api_keys: { openai: 'hunter4-below', list: ['hunter4-list', { also: 'hunter4-object' }] },
@@ -108,7 +108,7 @@ export function secretTests(
       await service.updateProject(ada, project.id, { config: { secrets: { nothing: null } } });
     });
 
-    it('an address of a repository with a password or token is refused, and not repeated', async () => {
+    it('a repository URL with a password or token is refused, and the error does not repeat it', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'addresses' });
       const project = await service.createProject(ada, workspace.id, { name: 'p' });
       const bad = [
@@ -169,7 +169,7 @@ export function secretTests(
       expect(await bench.dump()).not.toContain('hunter5');
     });
 
-    it('a password in an address that was stored before is shown nowhere', async () => {
+    it('a password in a URL that was stored earlier is never shown', async () => {
       const workspace = await service.createWorkspace(ada, { name: 'stored before' });
       const url = 'https://ada:hunter6@example.org/x.git';
       const id = newId('project');
@@ -209,7 +209,7 @@ export function secretTests(
       expect(JSON.stringify([answers, shown, await bench.changes()])).not.toContain('hunter6');
     });
 
-    it('texts that nearly hold a password a thousand times are looked through at once', async () => {
+    it('texts with a thousand near matches of a password are checked quickly', async () => {
       const { id } = await service.createWorkspace(ada, { name: 'nearly' });
       for (const [index, text] of [
         'a'.repeat(60_000),
@@ -228,7 +228,7 @@ export function secretTests(
       }
     });
 
-    it('re-keying puts every secret under a new key, and changes nothing else', async () => {
+    it('re-keying encrypts every secret with the new key and changes nothing else', async () => {
       const workspaces = await Promise.all(
         Array.from({ length: 25 }, (_, index) =>
           service.createWorkspace(ada, { name: `rekey ${index}`, claude_key: `sk-rekey-${index}` }),

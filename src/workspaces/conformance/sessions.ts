@@ -115,7 +115,7 @@ export function sessionTests(
       expect((await service.activeSession(ada, projectId))?.id).toBe(second.id);
     });
 
-    it('of many starts at the same time one gets the slot', async () => {
+    it('one of many concurrent starts gets the slot', async () => {
       const { projectId } = await makePlace(service, ada);
       const outcomes = await Promise.allSettled(
         Array.from({ length: 8 }, () => service.createSession(ada, projectId, { status: 'active' })),
@@ -165,7 +165,7 @@ export function sessionTests(
       expect((await service.getSession(ada, session.id)).status).toBe('ended');
     });
 
-    it('takeover, idleness and old age end a session in the feed too, step by step, with the reason', async () => {
+    it('the feed reports each session that ends by takeover, idleness or age, with the reason', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await service.updateSession(ada, sessionId, { status: 'active' });
       const idle = await service.createSession(ada, projectId, {
@@ -209,7 +209,7 @@ export function sessionTests(
       expect((await service.getSession(ada, sessionId)).status).toBe('active');
     });
 
-    it('counts what its tasks did, without a new version', async () => {
+    it('counts the results of its tasks without a new version', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 2);
       const first = await service.claimTask(ada, projectId);
@@ -229,7 +229,7 @@ export function sessionTests(
       });
     });
 
-    it('a deleted session goes with its tasks, and frees the slot', async () => {
+    it('deleting a session deletes its tasks and frees the slot', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await service.updateSession(ada, sessionId, { status: 'active' });
       const tasks = await makeTasks(service, ada, sessionId, 3);
@@ -246,7 +246,7 @@ export function sessionTests(
       for (const id of [sessionId, ...tasks.map((task) => task.id)]) expect(stored).not.toContain(id);
     });
 
-    it('an ended session takes no new tasks', async () => {
+    it('an ended session refuses new tasks', async () => {
       const { sessionId } = await makePlace(service, ada);
       for (const status of ways.ended) await service.updateSession(ada, sessionId, { status });
       await expect(service.createTask(ada, sessionId, { command: 'late' })).rejects.toMatchObject({
@@ -254,7 +254,7 @@ export function sessionTests(
       });
     });
 
-    it('lists come by status', async () => {
+    it('sessions are listed by status', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const second = await service.createSession(ada, projectId, { status: 'active' });
       expect((await service.listSessions(ada, projectId)).items.map(({ id }) => id)).toEqual([

@@ -87,7 +87,7 @@ export function taskTests(
         });
       });
 
-    it('the ready list comes in pages', async () => {
+    it('ready tasks are listed in pages', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const made = await makeTasks(service, ada, sessionId, 7);
       const first = await service.listReadyTasks(ada, projectId, { limit: 4 });
@@ -98,7 +98,7 @@ export function taskTests(
       expect(second.next_cursor).toBeNull();
     });
 
-    it('complete records the result, and the same write again is not an error', async () => {
+    it('complete stores the result, and a repeated complete is not an error', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const { task, lease } = await claimOne(projectId);
@@ -129,7 +129,7 @@ export function taskTests(
       });
     });
 
-    it('fail is final, unless another attempt is asked for and one is left', async () => {
+    it('fail is final unless a retry is requested and an attempt is left', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       let claim = await claimOne(projectId);
@@ -166,7 +166,7 @@ export function taskTests(
       ).toEqual(failed);
     });
 
-    it('cancel ends a running task and shuts its holder out', async () => {
+    it('cancel ends a running task and refuses its holder', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [waiting] = await makeTasks(service, ada, sessionId, 2);
       const { task, lease } = await claimOne(projectId);
@@ -182,7 +182,7 @@ export function taskTests(
       expect(await service.getTask(ada, task.id)).toEqual(cancelled);
     });
 
-    it('only a pending task can be changed, and a new priority changes its place', async () => {
+    it('only a pending task can be changed, and a new priority changes the claim order', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [first, second] = await makeTasks(service, ada, sessionId, 2);
       await service.updateTask(ada, second!.id, { priority: 9, command: 'sooner' }, { ifVersion: 1 });
@@ -200,7 +200,7 @@ export function taskTests(
       });
     });
 
-    it('lists come by status, in the order of creation', async () => {
+    it('tasks are listed by status, in the order of creation', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const made = await makeTasks(service, ada, sessionId, 3);
       await claimOne(projectId);
@@ -213,7 +213,7 @@ export function taskTests(
       expect((await service.listSessionTasks(ada, sessionId, { status: 'pending' })).items).toHaveLength(2);
     });
 
-    it('a cursor that somebody made up is refused, or shows nothing of others', async () => {
+    it('a forged cursor is refused or shows no data of others', async () => {
       const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 3);
       await makePlace(service, userCaller('bob'));
@@ -260,7 +260,7 @@ export function taskTests(
       }
     });
 
-    it('a task ends whatever sizes its holder and its session claim', async () => {
+    it('a task can end even if its holder and session have the longest names', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 2);
       const most = Number.MAX_SAFE_INTEGER;
@@ -286,7 +286,7 @@ export function taskTests(
       });
     });
 
-    it('a deleted task is gone with its claim', async () => {
+    it('deleting a task ends its claim', async () => {
       const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
       await makeTasks(service, ada, sessionId, 1);
       const { task, lease } = await claimOne(projectId);

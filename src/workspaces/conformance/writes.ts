@@ -24,7 +24,7 @@ export function writeTests(
       return bench.writer.write({ caller: ada, ...request }, steps);
     }
 
-    it('ten repeats of one Idempotency-Key at once get one answer, without the secret', async () => {
+    it('ten concurrent repeats of an Idempotency-Key get one answer, without the secret', async () => {
       const idempotency = { scope: 'ada', key: 'ten', fingerprint: 'f', seconds: 60 };
       const answers = await Promise.all(
         Array.from({ length: 10 }, () =>
@@ -44,7 +44,7 @@ export function writeTests(
       expect((await bench.dump()).split(sealed)).toHaveLength(2);
     });
 
-    it('a refused step takes back all steps before it, and the claimed task is the first in the line again', async () => {
+    it('a refused step undoes all steps before it, and the claimed task is the next to claim again', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [first, second] = await makeTasks(service, ada, sessionId, 2);
       const before = await bench.dump();
@@ -61,7 +61,7 @@ export function writeTests(
       expect(await service.claimTask(ada, projectId)).toBeNull();
     });
 
-    it('steps see what the steps before them wrote', async () => {
+    it('steps see the writes of earlier steps', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task, claim] = await write([
         service.steps.createTask(ada, sessionId, { command: 'x' }),
@@ -71,7 +71,7 @@ export function writeTests(
       expect(await write([service.steps.claimNow(ada, projectId, { wait: 30 })])).toEqual([null]);
     });
 
-    it('a check that does not hold refuses the write, and names its place', async () => {
+    it('a check that fails refuses the write, and the error has its index', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       const claim = await service.claimTask(ada, projectId);
@@ -97,7 +97,7 @@ export function writeTests(
       expect(await write([complete()], { checks })).toMatchObject([{ status: 'completed' }]);
     });
 
-    it('a task of a write of several steps wakes a claim that waits, and a task of a refused one does not', async () => {
+    it('a task of a write of several steps wakes a waiting claim; a task of a refused write does not', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const waiting = service.claimTask(ada, projectId, { wait: 30 });
       await eventually(
@@ -112,7 +112,7 @@ export function writeTests(
       expect((await waiting)?.task.command).toBe('b');
     });
 
-    it('a purge in a write of several steps goes on by itself', async () => {
+    it('a purge in a write of several steps continues in the background', async () => {
       const { workspaceId, projectId, sessionId } = await makePlace(service, ada);
       const tasks = await makeTasks(service, ada, sessionId, 25);
       await service.deleteProject(ada, projectId);
@@ -129,7 +129,7 @@ export function writeTests(
       );
     });
 
-    it('a claim that finds a task takes no place in a line that is full', async () => {
+    it('a claim that finds a task succeeds even if the queue of waiting claims is full', async () => {
       const full = await makePlace(service, ada);
       const gone = new AbortController();
       const waiting = [1, 2].map(() => service.claimTask(ada, full.projectId, { wait: 30 }, gone.signal));

@@ -1,4 +1,7 @@
-/** Checks of a whole history against what is stored at its end. Each answers the faults that it found, in words. */
+/**
+ * Checks of a whole history against what is stored at its end. Each answers the faults that it found, in
+ * words.
+ */
 
 /** Something that a client asked to be stored, under a name that no other write has. */
 export interface Write {
@@ -85,7 +88,9 @@ function endFaults({ id, status, output }: StoredTask, reports: readonly Report[
   return faults;
 }
 
-/** For sure a task is held from the claim's answer to the report's request, unless the lease was over before. */
+/**
+ * For sure a task is held from the claim's answer to the report's request, unless the lease was over before.
+ */
 function holderFaults(task: string, claims: readonly Claim[], reports: readonly Report[]): string[] {
   const held = claims
     .map(({ holder, fence, calledAtMs, returnedAtMs, leaseMs }) => {
@@ -116,7 +121,10 @@ export interface SeenChange {
   readonly version: number | null;
 }
 
-/** Every watcher saw what the feed holds: the same changes, each once, in the same order with the same positions. */
+/**
+ * Every watcher saw what the feed holds: the same changes, each once, in the same order with the same
+ * positions.
+ */
 export function watcherFaults(
   feed: readonly SeenChange[],
   watchers: ReadonlyMap<string, readonly SeenChange[]>,

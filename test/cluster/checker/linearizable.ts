@@ -1,15 +1,16 @@
 /**
- * Decides whether a history of concurrent calls is linearizable: whether each call can be given one moment between its
- * beginning and its end, so that in the order of these moments a single process would have given the same answers.
- * Wing and Gong's search, with Lowe's memory of what was tried: the calls placed so far and the state they lead to.
+ * Decides whether a history of concurrent calls is linearizable: whether each call can be given one moment
+ * between its beginning and its end, so that in the order of these moments a single process would have given
+ * the same answers. Wing and Gong's search, with Lowe's memory of what was tried: the calls placed so far and
+ * the state they lead to.
  */
 
 /** What one object does, one call after the other. */
 export interface Model<State, Input, Output> {
   readonly initial: State;
   /**
-   * The state after the call, or `undefined` where this answer is impossible in this state. An `output` of `undefined` is
-   * an unknown outcome: the call has the effect that it would have had here.
+   * The state after the call, or `undefined` where this answer is impossible in this state. An `output` of
+   * `undefined` is an unknown outcome: the call has the effect that it would have had here.
    */
   step(state: State, input: Input, output: Output | undefined): State | undefined;
 }
@@ -131,7 +132,10 @@ class Search<State, Input, Output> {
     return undefined;
   }
 
-  /** Of unknown outcomes with the same input the earliest may stand for any of them: without this rule ten of them are a thousand ways. */
+  /**
+   * Of unknown outcomes with the same input the earliest may stand for any of them: without this rule ten of
+   * them are a thousand ways.
+   */
   #hasTwinBefore(index: number): boolean {
     const twins = this.#twins[index] ?? [];
     return twins.some((twin) => this.#isPlaced[twin] === false);

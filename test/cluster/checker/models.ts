@@ -35,7 +35,10 @@ export const documentModel: Model<DocumentState, DocumentInput, DocumentOutput> 
   },
 };
 
-/** A value that nobody read is as good as any other: lost writes of such values become the same call, which shortens the search. */
+/**
+ * A value that nobody read is as good as any other: lost writes of such values become the same call, which
+ * shortens the search.
+ */
 export function withoutUnreadValues(
   calls: readonly Call<DocumentInput, DocumentOutput>[],
 ): Call<DocumentInput, DocumentOutput>[] {
@@ -60,7 +63,10 @@ export type LeaseInput =
   | { readonly call: 'heartbeat'; readonly holder: string; readonly renewal: string }
   /** A write that shows a fencing number. */
   | { readonly call: 'fenced write'; readonly fence: number }
-  /** Time and grace of a renewal are over. Nobody calls it: the history has one of unknown outcome for each heartbeat. */
+  /**
+   * Time and grace of a renewal are over. Nobody calls it: the history has one of unknown outcome for each
+   * heartbeat.
+   */
   | { readonly call: 'lapse'; readonly renewal: string };
 
 export type LeaseOutput = { readonly fence: number } | 'held by another' | 'accepted' | 'fenced';

@@ -183,6 +183,8 @@ describe('wrong values are refused by name and origin', () => {
     ['datastore', 'postgres://localhost/x'],
     ['redis', 'http://localhost'],
     ['logLevel', 'loud'],
+    ['corsOrigin', '*'],
+    ['corsOrigin', 'https://app.example.org/'],
   ] as const)('%s = %j', (name, value) => {
     const error = refusal({ flags: { [name]: value } });
     expect(error.code).toBe('invalid_config');

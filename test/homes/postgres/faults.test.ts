@@ -1,11 +1,14 @@
-/** Faults of PostgreSQL and Redis under load: accepted means stored, refused means not stored, and a key settles what is unknown. */
+/**
+ * Faults of PostgreSQL and Redis under load: accepted means stored, refused means not stored, and a key
+ * settles what is unknown.
+ */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { StoaError } from '../../../src/core/errors.js';
-import { openPostgres, query } from '../../../src/homes/postgres/connection.js';
+import { openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import { globalRoomId } from '../../../src/messaging/identities/uuid.js';
 import { roomy } from '../../messaging/kit.js';
@@ -26,9 +29,15 @@ let redis: HaltingServer;
 let [postgresGate, redisGate]: Gate[] = [];
 let stoa: Stoa;
 
-beforeEach(async () => {
+beforeAll(async () => {
   [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
   await Promise.all([postgres, redis].map(({ describe: text }) => noteServer(text)));
+});
+afterAll(async () => {
+  await redis?.stop();
+  await postgres?.stop();
+});
+beforeEach(async () => {
   [postgresGate, redisGate] = [await startGate(postgres.url), await startGate(redis.url)];
   stoa = await openStoa({
     postgres: postgresGate.url,
@@ -44,8 +53,6 @@ afterEach(async () => {
   await stoa?.close();
   await postgresGate?.close();
   await redisGate?.close();
-  await redis?.stop();
-  await postgres?.stop();
 });
 
 type Outcome = 'accepted' | 'unknown' | 'refused';
@@ -59,7 +66,7 @@ interface Load {
 
 /** Writes all the while; ends when writes are accepted again after the fault. */
 async function during(
-  fault: () => Promise<unknown>,
+  fault: (load: Load) => Promise<unknown>,
   write: (name: string) => Promise<unknown>,
 ): Promise<Load> {
   const outcomes = new Map<string, Outcome>();
@@ -84,7 +91,7 @@ async function during(
   });
   const accepted = (): number => [...outcomes.values()].filter((outcome) => outcome === 'accepted').length;
   await vi.waitFor(() => expect(accepted()).toBeGreaterThan(10), patience);
-  await fault();
+  await fault({ outcomes, codes });
   await vi.waitFor(async () => {
     const name = randomUUID();
     const outcome = await attempt(name);
@@ -147,15 +154,15 @@ async function setMemory(max: string): Promise<void> {
 }
 
 describe('PostgreSQL', () => {
-  const faults: Record<string, () => Promise<unknown>> = {
+  const faults: Record<string, (load: Load) => Promise<unknown>> = {
     'is restarted': async () => {
       await postgres.halt();
       await sleep(1_000);
       await postgres.resume();
     },
-    'is frozen for ten seconds': async () => {
+    'is frozen until writes fail': async ({ codes }) => {
       postgresGate?.silence();
-      await sleep(10_000);
+      await vi.waitFor(() => expect([...codes]).toContain(unknown), patience);
       postgresGate?.speak();
     },
     'loses all connections, several times': async () => {
@@ -176,7 +183,7 @@ describe('PostgreSQL', () => {
   };
 
   it.each(Object.keys(faults))('keeps its promises when it %s', async (name) => {
-    const { outcomes, codes } = await during(async () => faults[name]?.(), increment);
+    const { outcomes, codes } = await during(async (load) => faults[name]?.(load), increment);
     expect([...codes].filter((code) => code !== unknown)).toEqual([]);
     for (const [key, outcome] of outcomes) {
       const stored = await stoa.data.get(ada, 'n', key);
@@ -189,7 +196,7 @@ describe('PostgreSQL', () => {
 });
 
 describe('Redis', () => {
-  const faults: Record<string, { act: () => Promise<unknown>; code: string }> = {
+  const faults: Record<string, { act: (load: Load) => Promise<unknown>; code: string }> = {
     'is restarted': {
       act: async () => {
         await redis.halt();
@@ -199,10 +206,9 @@ describe('Redis', () => {
       code: unknown,
     },
     'is frozen': {
-      act: async () => {
+      act: async ({ codes }) => {
         redisGate?.silence();
-        // Twice the time after which a command is given up: the first may belong to a message that is stored already.
-        await sleep(12_000);
+        await vi.waitFor(() => expect([...codes]).toContain(unknown), patience);
         redisGate?.speak();
       },
       code: unknown,
@@ -220,8 +226,8 @@ describe('Redis', () => {
   it.each(Object.keys(faults))('keeps its promises when it %s, and data goes on', async (name) => {
     const fault = faults[name];
     let kept = 0;
-    const { outcomes, codes } = await during(async () => {
-      const acting = fault?.act();
+    const { outcomes, codes } = await during(async (load) => {
+      const acting = fault?.act(load);
       await sleep(300);
       await stoa.data.set(ada, 'n', 'meanwhile', (kept += 1));
       await acting;

@@ -47,7 +47,7 @@ export async function openData(
   try {
     const users = anyUser();
     const port = await openPostgresDataStore(base.sql, base.writer, { limits, nowMs, users, onError });
-    base.bound();
+    base.limitStatements();
     const closePort = port.close.bind(port);
     port.close = async () => {
       await closePort();

@@ -1,16 +1,27 @@
-/** How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows is one trip. */
+/**
+ * How often the hot operations wait for PostgreSQL: each answer of the server that the next request follows
+ * is one trip.
+ */
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { limitsWith } from '../../../src/core/settings/limits.js';
 import { DataService } from '../../../src/datastore/service.js';
-import { closePostgres, openPostgres, query } from '../../../src/homes/postgres/connection.js';
-import { DatabaseClock } from '../../../src/homes/postgres/database-clock.js';
-import { openPostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
+import {
+  type PostgresSql,
+  closePostgres,
+  openPostgres,
+  query,
+} from '../../../src/homes/postgres/database/connection.js';
+import { DatabaseClock } from '../../../src/homes/postgres/database/database-clock.js';
+import {
+  type PostgresDataStore,
+  openPostgresDataStore,
+} from '../../../src/homes/postgres/datastore/datastore.js';
 import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
 import { migrateRegistry } from '../../../src/homes/postgres/registry/schema.js';
 import { openPostgresWorkspaces } from '../../../src/homes/postgres/workspaces/workspaces.js';
-import { PostgresWriter } from '../../../src/homes/postgres/writer.js';
+import { PostgresWriter } from '../../../src/homes/postgres/write/writer.js';
 import { openSecrets } from '../../../src/secrets/secrets.js';
 import { WorkspacesService } from '../../../src/workspaces/service.js';
 import { sharedPostgres } from '../../servers/shared.js';
@@ -20,6 +31,9 @@ import { anyUser } from './open-domains.js';
 const limits = limitsWith();
 const ada = userCaller('ada');
 let trips = 0;
+let sql: PostgresSql;
+let writer: PostgresWriter;
+let dataPort: PostgresDataStore;
 let data: DataService;
 let workspaces: WorkspacesService;
 let place: Place;
@@ -49,7 +63,8 @@ async function countingProxy(url: string): Promise<{ url: string; close: () => v
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const through = new URL(url);
-  through.port = String((proxy.address() as AddressInfo).port); // A TCP server that listens has an AddressInfo.
+  // A TCP server that listens has an AddressInfo.
+  through.port = String((proxy.address() as AddressInfo).port);
   return { url: through.href, close: () => void proxy.close() };
 }
 
@@ -60,9 +75,9 @@ function onError(error: unknown, about: string): void {
 beforeAll(async () => {
   const proxy = await countingProxy((await sharedPostgres()).url);
   // One connection, and nothing beside the requests: the feed is not numbered, and no sweep comes.
-  const sql = await openPostgres(new URL(proxy.url), { limits, connectionsMax: 1 });
+  sql = await openPostgres(new URL(proxy.url), { limits, connectionsMax: 1 });
   const clock = new DatabaseClock(sql);
-  const writer = new PostgresWriter({
+  writer = new PostgresWriter({
     sql,
     limits,
     clock,
@@ -81,7 +96,7 @@ beforeAll(async () => {
     [tokenId],
   );
   const [users, { sealer }] = [anyUser(), await openSecrets({ dataDir: null })];
-  const dataPort = await openPostgresDataStore(sql, writer, { limits, nowMs: Date.now, users, onError });
+  dataPort = await openPostgresDataStore(sql, writer, { limits, nowMs: Date.now, users, onError });
   const port = await openPostgresWorkspaces(sql, writer, {
     limits,
     clock,
@@ -120,6 +135,23 @@ it('a set takes two, one without an agent, and a get one', async () => {
   expect(await tripsOf(() => data.get(ada, 'n', 'k'))).toBe(1);
 });
 
+it('a write of three documents takes three, and one that names a document twice reads it again', async () => {
+  const scope = { user: 'ada', namespace: 'n' };
+  const add = (key: string) =>
+    dataPort.modify(scope, key, (current) => ({
+      key,
+      valueJson: String(Number(current?.valueJson ?? 0) + 1),
+      metadata: null,
+      agent: null,
+      ifVersion: null,
+      expiresAt: null,
+    }));
+  const write = (...keys: string[]) => writer.write({ caller: ada }, keys.map(add));
+  expect(await tripsOf(() => write('a', 'b', 'c'))).toBe(3);
+  await write('d', 'e', 'd');
+  expect([await data.get(ada, 'n', 'c'), await data.get(ada, 'n', 'd')]).toEqual([2, 2]);
+});
+
 it('the check of a token takes none more', async () => {
   const bearer = { ...ada, tokenId };
   let value = 0;
@@ -151,4 +183,23 @@ it('a new task takes three, and the call to other servers after it one', async (
   expect(
     await tripsOf(() => workspaces.createTask(ada, place.sessionId, { command: 'x' })),
   ).toBeLessThanOrEqual(4);
+});
+
+/** Rows of workspaces that were read so far. */
+async function rowsRead(): Promise<number> {
+  await query(sql, 'SELECT pg_stat_force_next_flush()');
+  const [sum] = await query<{ read: string }>(
+    sql,
+    "SELECT sum(seq_tup_read + idx_tup_fetch) AS read FROM pg_stat_user_tables WHERE schemaname = 'workspaces'",
+  );
+  return Number(sum?.read);
+}
+
+it('a claim and a completion read a few rows, also of tables that PostgreSQL has no statistics of', async () => {
+  await makeTasks(workspaces, ada, place.sessionId, 300);
+  const before = await rowsRead();
+  const claimed = await workspaces.claimTask(ada, place.projectId);
+  const { id, fence } = { id: claimed!.task.id, fence: claimed!.lease.fence };
+  await workspaces.completeTask(ada, id, { fence, output: 'done' });
+  expect((await rowsRead()) - before).toBeLessThan(100);
 });

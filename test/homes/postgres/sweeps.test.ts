@@ -1,13 +1,19 @@
-/** Ten servers do no more sweeping than one: the database counts the statements that come while nobody asks for anything. */
+/**
+ * Ten servers do no more sweeping than one: the database counts the statements that come while nobody asks
+ * for anything.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type PostgresSql, openPostgres, query } from '../../../src/homes/postgres/connection.js';
+import { type PostgresSql, openPostgres, query } from '../../../src/homes/postgres/database/connection.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
 import type { HaltingServer } from '../../servers/child.js';
 import { start as startPostgres } from '../../servers/postgres.js';
 import { start as startRedis } from '../../servers/redis.js';
 import { noteServer, sharedKeys } from '../../servers/shared.js';
 
-/** What each server has to do for itself: it listens, looks how far the feed is, says that it is alive, and asks whose turn it is. */
+/**
+ * What each server has to do for itself: it listens, looks how far the feed is, says that it is alive, and
+ * asks whose turn it is.
+ */
 const ownWork =
   /pg_notify|number_commits|cluster\.servers|sweep_turns|stoa_migrations|pg_stat_statements|clock_timestamp\(\)\) \* \$?\d+\)::bigint AS/;
 const watchedMs = 4_000;

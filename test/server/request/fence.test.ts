@@ -6,7 +6,7 @@ import {
   openPostgres,
   query,
   transaction,
-} from '../../../src/homes/postgres/connection.js';
+} from '../../../src/homes/postgres/database/connection.js';
 import { type Caller, operatorCaller } from '../../../src/core/caller.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import { shardOf } from '../../../src/homes/directory/kernel/directory/manifest.js';

@@ -5,7 +5,7 @@ let running: Running;
 beforeAll(async () => {
   running = await Running.start(
     {},
-    { allowedHosts: ['stoa.example'], allowedOrigins: ['https://console.example'] },
+    { allowedHosts: ['stoa.example'], corsOrigin: ['https://console.example'] },
   );
 });
 afterAll(() => running.stop());
@@ -44,16 +44,29 @@ test.each([
 });
 
 test.each([
-  ['http://localhost:3000', 200],
-  ['http://127.0.0.1', 200],
-  ['https://stoa.example', 200],
+  ['http://localhost', 200],
+  ['https://LOCALHOST', 200],
+  ['http://localhost:80', 200],
   ['https://console.example', 200],
+  ['https://Console.example', 200],
+  ['http://localhost:3000', 403],
+  ['http://localhost:443', 403],
+  ['http://127.0.0.1', 403],
+  ['https://stoa.example', 403],
+  ['https://console.example:8443', 403],
   ['http://console.example', 403],
   ['https://evil.example', 403],
   ['null', 403],
   ['file://', 403],
 ])('the Origin %j is %i on /v1', async (origin, status) => {
   expect(await statusOf('/v1/status', ['Host: localhost', `Origin: ${origin}`])).toBe(status);
+});
+
+test('the page of a server on a port of its own may call it, and a page of another port may not', async () => {
+  const statuses = [];
+  for (const origin of ['http://localhost:7862', 'http://localhost'])
+    statuses.push(await statusOf('/v1/status', ['Host: localhost:7862', `Origin: ${origin}`]));
+  expect(statuses).toEqual([200, 403]);
 });
 
 test('another spelling of the path does not bypass the check', async () => {

@@ -127,8 +127,24 @@ test('a caller sees only its own changes; the operator sees all', async () => {
   expect(await idsFor(running.operator, { 'stoa-user': 'bob' })).toEqual([theirs.agent_id]);
 });
 
+test('a change names the agent that made it to its owner, and to nobody else', async () => {
+  const since = await running.stoa.changes.newest();
+  const scout = operatorCaller('alice', 'scout');
+  await running.stoa.data.set(scout, 'notes', 'a', 1);
+  await running.stoa.data.set(operatorCaller('alice'), 'notes', 'a', 2);
+  const headers = { 'stoa-agent': 'scout' };
+  const body = { body: 'hello' };
+  expect((await running.ask('POST', '/room/global', { as: running.alice, headers, body })).status).toBe(201);
+  const { json } = await running.ask('GET', `/v1/changes?since=${since}&topics=data,message`, {
+    as: running.bob,
+  });
+  expect(json.items).toMatchObject([{ kind: 'message.posted', agent: null }]);
+  const own = await running.ask('GET', `/v1/changes?since=${since}&topics=data`, { as: running.alice });
+  expect(own.json.items).toMatchObject([{ agent: 'scout' }, { agent: null }]);
+});
+
 test('tokens are announced to the operator only', async () => {
-  const topics = '/v1/changes?topics=identity';
+  const topics = '/v1/changes?topics=token';
   expect((await running.ask('GET', topics, { as: running.operator })).json.items.length).toBeGreaterThan(0);
   expect((await running.ask('GET', topics, { as: running.alice })).json.items).toEqual([]);
 });

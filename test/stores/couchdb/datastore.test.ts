@@ -19,6 +19,7 @@ const database = uniqueName('conformance');
 
 describe('the data store on CouchDB (emulator unless COUCHDB_URL is set)', () => {
   dataStoreConformance((name, body) => test(name, body, 300_000), {
+    size: process.env['STORES'] === 'full' ? 'full' : 'small',
     open: (options): Promise<CouchDataStore> =>
       openCouchDataStore(couchdbUrl(server, database, gate.url), {
         ...options,

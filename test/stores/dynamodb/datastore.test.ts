@@ -24,6 +24,7 @@ const open = (options: Parameters<typeof openDynamodbDataStore>[1]): Promise<Dyn
 
 describe('the data store on DynamoDB', () => {
   dataStoreConformance((name, body) => test(name, body, 300_000), {
+    size: process.env['STORES'] === 'full' ? 'full' : 'small',
     open: (options) => open({ ...options, limits: limitsWith({ ...options.limits, backendDelayMsMax: 50 }) }),
     putForeign: (document) => putNative(direct, table, document),
     outage: { stop: () => gate.close(), start: () => gate.open() },

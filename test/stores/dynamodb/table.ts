@@ -27,8 +27,8 @@ export async function getNative(
 }
 
 /**
- * Ends what a test has made. DynamoDB Local keeps one of its ten threads busy for each table whose documents can expire:
- * with seven of them left behind, no index is added to any table any more.
+ * Ends what a test has made. DynamoDB Local keeps one of its ten threads busy for each table whose documents
+ * can expire: with seven of them left behind, no index is added to any table any more.
  */
 export async function dropTable(endpoint: string, table: string): Promise<void> {
   for (const name of [table, `${table}_namespaces`])

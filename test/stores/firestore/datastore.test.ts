@@ -35,6 +35,7 @@ async function open(options: StoreOptions): Promise<FirestoreDataStore> {
 
 describe('the data store on Firestore (emulator)', () => {
   dataStoreConformance((name, body) => test(name, body, 300_000), {
+    size: process.env['STORES'] === 'full' ? 'full' : 'small',
     open,
     putForeign: async ({ _id, ...fields }) => {
       await server.firestore.collection(collectionName).doc(String(_id)).set(fields);

@@ -20,7 +20,8 @@ export const commitLimits = {
   commitDeliverySecondsMax: {
     default: 24 * 3600,
     about:
-      'Seconds that delivery of a message of a commit in PostgreSQL is retried before the message is undeliverable.',
+      'Seconds that delivery of a message of a commit in PostgreSQL is retried before the message is ' +
+      'undeliverable.',
   },
   commitDeliveredKeptSeconds: {
     default: 24 * 3600,

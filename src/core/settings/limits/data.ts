@@ -58,7 +58,8 @@ export const dataLimits = {
   trackedReadsMax: {
     default: 100_000,
     about:
-      'Documents with read counts waiting in memory. At this number they are written; if that fails, no further documents are counted.',
+      'Documents with read counts waiting in memory. At this number they are written; if that fails, ' +
+      'no further documents are counted.',
   },
   updateAttemptsMax: {
     default: 100,
@@ -68,7 +69,8 @@ export const dataLimits = {
   foreignDocumentsSeconds: {
     default: 5,
     about:
-      'Seconds between scans of a listed namespace on CouchDB or DynamoDB for documents of other programs; 0 scans before each list.',
+      'Seconds between scans of a listed namespace on CouchDB or DynamoDB for documents of other ' +
+      'programs; 0 scans before each list.',
   },
   knownAgentSeconds: {
     default: 60,

@@ -25,7 +25,8 @@ export const mcpLimits = {
     default: 5_000,
     positive: true,
     about:
-      'Values in one request of an MCP client, without those inside the arguments of tools. A long text counts as one for each 1,024 characters.',
+      'Values in one request of an MCP client, without those inside the arguments of tools. A long ' +
+      'text counts as one for each 1,024 characters.',
   },
   mcpKeysMax: { default: 100, about: 'Keys that one recall reads.' },
   mcpAnswerBytesMax: {

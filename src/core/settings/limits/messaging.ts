@@ -24,7 +24,8 @@ export const messagingLimits = {
   messageClockAheadSecondsMax: {
     default: 60,
     about:
-      "Seconds that a message's time may be ahead of the clock before `stoa doctor` reports it. Posting is never refused for this.",
+      "Seconds that a message's time may be ahead of the clock before `stoa doctor` reports it. " +
+      'Posting is never refused for this.',
   },
   messagesPageDefault: {
     default: 50,

@@ -7,7 +7,8 @@ export const serverLimits = {
     default: 2_000,
     setting: true,
     about:
-      'Open event streams of one user, one messaging identity, or one address without credentials. The operator is exempt.',
+      'Open event streams of one user, one messaging identity, or one address without credentials. The ' +
+      'operator is exempt.',
   },
   stopSecondsMax: {
     default: 30,

@@ -65,7 +65,7 @@ export const expiryTimer = 'data.expiry';
 
 /**
  * [user, version, created, updated, created by, last accessed by, last accessed, count, metadata, bytes of
- * the value]
+ * the value, updated by]
  */
 type Head = [
   string,
@@ -78,6 +78,8 @@ type Head = [
   number,
   JsonObject,
   number,
+  /** Rows of an earlier version do not have it. */
+  (string | null)?,
 ];
 
 /** The row of a document; `apart` is the separate row of a large value. */
@@ -112,13 +114,14 @@ function headText(record: DocumentRecord, sizeBytes: number): string {
     createdAt,
     updatedAt,
     createdByAgent,
+    updatedByAgent,
     lastAccessedByAgent,
     lastAccessedAt,
     accessCount,
     metadata,
   } = record;
   const lastAccessed = lastAccessedAt === null ? 'null' : `"${lastAccessedAt}"`;
-  return `[${JSON.stringify(userId)},${version},"${createdAt}","${updatedAt}",${JSON.stringify(createdByAgent)},${JSON.stringify(lastAccessedByAgent)},${lastAccessed},${accessCount},${JSON.stringify(metadata)},${sizeBytes}]`;
+  return `[${JSON.stringify(userId)},${version},"${createdAt}","${updatedAt}",${JSON.stringify(createdByAgent)},${JSON.stringify(lastAccessedByAgent)},${lastAccessed},${accessCount},${JSON.stringify(metadata)},${sizeBytes},${JSON.stringify(updatedByAgent)}]`;
 }
 
 /** Milliseconds, or 0 for a document that does not expire. */
@@ -189,7 +192,10 @@ export function summaryOf(rowKey: Buffer, row: Buffer): KeySummary {
   return { key: namesOf(rowKey).key, version, sizeBytes, updatedAt };
 }
 
-/** `value` is the JSON text, from the row or from its own; the names come from its row key if they are not given. */
+/**
+ * `value` is the JSON text, from the row or from its own; the names come from its row key if they are not
+ * given.
+ */
 export function decodeDocument(
   rowKey: Buffer,
   row: Buffer,
@@ -210,6 +216,8 @@ function recordOf(namespace: string, key: string, row: Buffer, head: Head, value
     lastAccessedAt,
     accessCount,
     metadata,
+    ,
+    updatedByAgent = null,
   ] = head;
   const expiresAtMs = expiresAtMsOf(row);
   return {
@@ -219,6 +227,7 @@ function recordOf(namespace: string, key: string, row: Buffer, head: Head, value
     valueJson: value,
     metadata,
     createdByAgent,
+    updatedByAgent,
     lastAccessedByAgent,
     accessCount,
     createdAt,

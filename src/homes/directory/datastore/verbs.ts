@@ -106,9 +106,9 @@ export class DataVerbs {
   delete(tx: Transaction, scope: Scope, { key, ifVersion }: DocumentDelete): boolean {
     const rowKey = documentKey(scope, key);
     const row = tx.get(families.documents, rowKey);
-    const isThere = row !== undefined && isLiveRow(row, tx.nowMs);
-    checkVersion(key, isThere ? versionOfRow(row) : 0, ifVersion);
-    if (!isThere) return false;
+    const exists = row !== undefined && isLiveRow(row, tx.nowMs);
+    checkVersion(key, exists ? versionOfRow(row) : 0, ifVersion);
+    if (!exists) return false;
     this.#remove(tx, scope, rowKey, row);
     tx.change(documentDeleted(scope, key));
     return true;
@@ -193,7 +193,7 @@ export class DataVerbs {
       record,
       isCounted,
     );
-    for (const agent of [record.createdByAgent, record.lastAccessedByAgent])
+    for (const agent of [record.createdByAgent, record.updatedByAgent, record.lastAccessedByAgent])
       if (agent !== null) this.#noteAgent(tx, scope, agent);
     tx.change(documentImported(scope, record.key, record.version));
   }

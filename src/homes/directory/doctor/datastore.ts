@@ -124,7 +124,7 @@ function* inspectDocument(
       'wrong',
       `The value of a document has ${stored.length} bytes. Expected ${sizeOfRow(value)}.`,
     );
-  for (const agent of new Set([record.createdByAgent, record.lastAccessedByAgent]))
+  for (const agent of new Set([record.createdByAgent, record.updatedByAgent, record.lastAccessedByAgent]))
     yield* inspectWorked(reader, key, agent);
   const expiresAtMs = expiresAtMsOf(value);
   if (expiresAtMs > 0)

@@ -1,4 +1,6 @@
-/** What `stoa doctor` checks of every declared index: each record has its rows, and there are no other rows. */
+/**
+ * What `stoa doctor` checks of every declared index: each record has its rows, and there are no other rows.
+ */
 import { type Damage, missingRow, surplusRow, wrongRow } from '../kernel/inspect/doctor.js';
 import type { Entry } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
@@ -16,7 +18,10 @@ export function* inspectRows(reader: Reader, rows: Iterable<IndexRow>, name: str
   }
 }
 
-/** Compares a stored index row with the rows of the record that it names; undefined if the record does not exist. */
+/**
+ * Compares a stored index row with the rows of the record that it names; undefined if the record does not
+ * exist.
+ */
 export function* inspectIndexRow(
   family: string,
   { key }: Entry,

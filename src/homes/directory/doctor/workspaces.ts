@@ -192,7 +192,9 @@ function* workspaceCounterDamage(reader: Reader, id: string): Generator<Found> {
   );
 }
 
-/** Every index row that a record must have; undefined if the record, or one of its parents, does not exist. */
+/**
+ * Every index row that a record must have; undefined if the record, or one of its parents, does not exist.
+ */
 function expectedRows(reader: Reader, id: string): IndexRow[] | undefined {
   const entity = entityOf(id);
   const record = entity === undefined ? undefined : readRecord(reader, entity, id);

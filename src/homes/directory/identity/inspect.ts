@@ -1,7 +1,9 @@
 /** The rows of tokens as readable JSON, for `stoa inspect`. */
 import { tokenFamilies as families } from './identity.js';
 
-/** The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read. */
+/**
+ * The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read.
+ */
 export function decodeIdentityEntry(family: string, key: Buffer, value: Buffer): unknown {
   switch (family) {
     case families.tokens:

@@ -70,9 +70,9 @@ export interface Engine {
   /** A lazy scan. It must be consumed without awaiting in between: the view is that of one turn. */
   range(family: string, options: RangeOptions): Iterable<Entry>;
   /**
-   * Applies all operations or none. Resolves only when they are on disk (with `sync_writes`). A later operation
-   * on the same key wins. Rejects with code `disk_full` if nothing was written because the disk is full (trying
-   * again is safe), and with `engine` if the outcome is not known.
+   * Applies all operations or none. Resolves only when they are on disk (with `sync_writes`). A later
+   * operation on the same key wins. Rejects with code `disk_full` if nothing was written because the disk is
+   * full (trying again is safe), and with `engine` if the outcome is not known.
    */
   commit(operations: readonly WriteOperation[]): Promise<void>;
   snapshot(): Snapshot;

@@ -49,8 +49,8 @@ export class Group {
   }
 
   /**
-   * Resolves with `outcome` when the group is durable. A refusal waits too, because it may depend on writes of
-   * the group.
+   * Resolves with `outcome` when the group is durable. A refusal waits too, because it may depend on writes
+   * of the group.
    */
   wait<T>(outcome: () => T, onFailed?: () => void): Promise<T> {
     return new Promise<T>((resolve, reject) => {

@@ -40,9 +40,14 @@ export interface KernelOptions {
 }
 
 const trimIntervalMs = 60_000;
-/** How often the newest durable transactions are recorded beside the databases, and the free space is checked. */
+/**
+ * How often the newest durable transactions are recorded beside the databases, and the free space is checked.
+ */
 const watchIntervalMs = 1_000;
-/** With less free space than this, a test write is made, so that a full disk is detected before a caller writes. */
+/**
+ * With less free space than this, a test write is made, so that a full disk is detected before a caller
+ * writes.
+ */
 const lowSpaceBytes = 2 * 1024 * 1024;
 
 function lockLost(dataDir: string): StoaError {
@@ -103,11 +108,13 @@ export class Kernel {
     this.#pairs = new ShardPairs(stores, (error) => this.#onError(error, 'clearing a finished write'));
   }
 
-  /** Times in which no server ran on this directory, oldest first: leases do not expire during these times. */
+  /**
+   * Times in which no server ran on this directory, oldest first: leases do not expire during these times.
+   */
   get outages(): readonly Outage[] {
     const nowMs = this.nowMs();
-    // An outage that ends in the future was recorded before the clock was set back. It would keep leases alive
-    // until then.
+    // An outage that ends in the future was recorded before the clock was set back. It would keep leases
+    // alive until then.
     return (this.#outages.at(-1)?.toMs ?? 0) <= nowMs
       ? this.#outages
       : this.#outages.filter(({ toMs }) => toMs <= nowMs);
@@ -150,7 +157,10 @@ export class Kernel {
     return this.stores.length > 1 ? root.get(kernelFamilies.directory, Buffer.from(id)) : undefined;
   }
 
-  /** Enters an id into the directory of ids, in the transaction of shard 00 that belongs to the write of the record. */
+  /**
+   * Enters an id into the directory of ids, in the transaction of shard 00 that belongs to the write of the
+   * record.
+   */
   enterIn(root: Transaction, id: string, userKey: Buffer): void {
     if (this.stores.length > 1 && this.ownerIn(root, id)?.equals(userKey) !== true)
       root.put(kernelFamilies.directory, Buffer.from(id), userKey);
@@ -237,8 +247,8 @@ export class Kernel {
   }
 
   /**
-   * Records a backup, and the position up to which an increment has the redo log, which may then be trimmed. A
-   * store that refuses writes can still be backed up; then the next backup must be a full one.
+   * Records a backup, and the position up to which an increment has the redo log, which may then be trimmed.
+   * A store that refuses writes can still be backed up; then the next backup must be a full one.
    */
   async rememberBackup({ name, kind, shards }: BackupDescription, directory: string): Promise<void> {
     try {

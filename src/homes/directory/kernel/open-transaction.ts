@@ -6,7 +6,7 @@ import { kernelFamilies } from './families.js';
 import { type Overlay, overlayKey } from './overlay.js';
 import { mergedRange } from './range.js';
 import { timerKey } from './timers.js';
-import type { Change } from '../../../core/change.js';
+import { type Change, byAgent } from '../../../core/change.js';
 import type { Timer, Transaction } from './transaction.js';
 import { limitError } from '../../../core/settings/exceeds.js';
 
@@ -33,13 +33,16 @@ export class OpenTransaction implements Transaction {
   readonly writes: PendingWrite[] = [];
   readonly changes: Change[] = [];
   readonly nowMs: number;
+  agent: string | null = null;
   /** The transaction of another shard that announces for both. */
   readonly #announcesIn: OpenTransaction | undefined;
   readonly #durableListeners: (() => void)[] = [];
   readonly #undoneListeners: (() => void)[] = [];
   readonly #familyNumbers: ReadonlyMap<string, number>;
   readonly #engine: Engine;
-  /** The group of the transaction. Its writes are visible there at once, with those of earlier transactions. */
+  /**
+   * The group of the transaction. Its writes are visible there at once, with those of earlier transactions.
+   */
   readonly #overlay: Overlay<PendingWrite>;
   /** The group that is being committed. */
   #below: Overlay<PendingWrite> | undefined;
@@ -142,7 +145,7 @@ export class OpenTransaction implements Transaction {
 
   change(change: Change): void {
     this.#checkOpen();
-    (this.#announcesIn ?? this).changes.push(change);
+    (this.#announcesIn ?? this).changes.push(byAgent(change, this.agent));
   }
 
   schedule(timer: Timer): void {

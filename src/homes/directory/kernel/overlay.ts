@@ -54,8 +54,8 @@ const placedMax = 32;
 export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
   readonly #operations = new Map<string, Operation>();
   /**
-   * Sorted as of the last range. Most families are never scanned and never sorted. Cursors walk over it, so it
-   * is never changed in place.
+   * Sorted as of the last range. Most families are never scanned and never sorted. Cursors walk over it, so
+   * it is never changed in place.
    */
   #sorted: readonly Write<Operation>[] | undefined;
   /** The keys that were written since. */
@@ -114,10 +114,10 @@ export class FamilyWrites<Operation extends WriteOperation = WriteOperation> {
     const changed = [...sorted];
     for (const key of this.#unsorted) {
       const at = lowerBound(changed, key);
-      const isThere = changed[at]?.key === key;
+      const exists = changed[at]?.key === key;
       const operation = this.#operations.get(key);
-      if (operation === undefined) changed.splice(at, isThere ? 1 : 0);
-      else changed.splice(at, isThere ? 1 : 0, { key, operation });
+      if (operation === undefined) changed.splice(at, exists ? 1 : 0);
+      else changed.splice(at, exists ? 1 : 0, { key, operation });
     }
     return changed;
   }

@@ -51,7 +51,10 @@ export function commitFailed(cause: unknown): StoaError {
   );
 }
 
-/** Shard 00 has the intent of a write that this shard could not make. Later writes here must not come before it. */
+/**
+ * Shard 00 has the intent of a write that this shard could not make. Later writes here must not come before
+ * it.
+ */
 export function pairUnfinished(cause: unknown): StoaError {
   return new StoaError(
     'writes_stopped',

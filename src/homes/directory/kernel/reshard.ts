@@ -1,4 +1,7 @@
-/** Copies a closed data directory into a new one with another number of shards, and checks that nothing was lost. */
+/**
+ * Copies a closed data directory into a new one with another number of shards, and checks that nothing was
+ * lost.
+ */
 import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../core/errors.js';
@@ -42,7 +45,9 @@ export interface ReshardOptions {
   placements: Readonly<Record<string, Placement>>;
   /** Files beside the databases that are copied if they exist: keys and tokens. */
   files?: readonly string[];
-  /** The ids of one entry that are looked up without a user; called when the new directory has several shards. */
+  /**
+   * The ids of one entry that are looked up without a user; called when the new directory has several shards.
+   */
   directoryOf: (family: string, entry: Entry) => readonly string[];
   onProgress?: (progress: { done: number; total: number }) => void;
 }
@@ -194,7 +199,9 @@ function verify(copied: Tally, targets: readonly Engine[], options: ReshardOptio
   return { shards: targets.length, entries: found.count, hash: found.hash };
 }
 
-/** Counts entries and sums their hashes: the sum does not depend on the order, which differs between shards. */
+/**
+ * Counts entries and sums their hashes: the sum does not depend on the order, which differs between shards.
+ */
 class Tally {
   seen = 0;
   count = 0;

@@ -120,7 +120,10 @@ export class Store implements Reader {
     return this.#clock();
   }
 
-  /** Writes a few bytes to find out whether the disk has space. Afterwards `full` and `stopped` show the result. */
+  /**
+   * Writes a few bytes to find out whether the disk has space. Afterwards `full` and `stopped` show the
+   * result.
+   */
   async tryWriting(): Promise<void> {
     try {
       await this.transact((tx) => tx.put(kernelFamilies.meta, triedKey, Buffer.from(String(tx.nowMs))));
@@ -143,7 +146,9 @@ export class Store implements Reader {
     return this.engine.range(family, options);
   }
 
-  /** Calls back with the commits of each group once it is durable, in order. Returns a function that stops it. */
+  /**
+   * Calls back with the commits of each group once it is durable, in order. Returns a function that stops it.
+   */
   onCommit(listener: CommitListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

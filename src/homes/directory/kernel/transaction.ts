@@ -24,6 +24,8 @@ export interface Timer {
 export interface Transaction extends Reader {
   /** The clock, read once for the whole transaction. */
   readonly nowMs: number;
+  /** The agent that the changes are announced for. */
+  agent: string | null;
   put(family: string, key: Buffer, value: Buffer): void;
   delete(family: string, key: Buffer): void;
   /** Announces changes in the feed. A transaction without changes gets no sequence number. */

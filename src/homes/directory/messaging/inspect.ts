@@ -7,7 +7,9 @@ import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords }
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
-/** The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read. */
+/**
+ * The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read.
+ */
 export function decodeMessagingEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }

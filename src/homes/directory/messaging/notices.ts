@@ -3,7 +3,10 @@ import type { Commit } from '../../../feed/port.js';
 import { importNotice } from '../../../messaging/messages/imports.js';
 import type { Notice } from '../../../messaging/port.js';
 
-/** One notice for each room, inbox, deletion and import. `onRoom` is called for each change of a room's messages. */
+/**
+ * One notice for each room, inbox, deletion and import. `onRoom` is called for each change of a room's
+ * messages.
+ */
 export function noticesOf(commits: readonly Commit[], onRoom: (room: string) => void): Iterable<Notice> {
   const fresh = new Map<string, Notice>();
   for (const { changes } of commits) {

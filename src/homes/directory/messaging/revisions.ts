@@ -3,8 +3,8 @@
 import { LRUCache } from 'lru-cache';
 
 /**
- * Rooms with their own number. A room that is removed from the cache counts as changed, like all rooms that are
- * not in it.
+ * Rooms with their own number. A room that is removed from the cache counts as changed, like all rooms that
+ * are not in it.
  */
 const roomsMax = 10_000;
 

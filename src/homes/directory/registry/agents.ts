@@ -135,8 +135,8 @@ export class AgentVerbs {
   }
 
   /**
-   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Returns the ids
-   * of its sessions and of its linked identities.
+   * Removes the agent, its sessions, its lease, its links and every index entry, in one batch. Returns the
+   * ids of its sessions and of its linked identities.
    */
   delete(
     tx: Transaction,
@@ -200,7 +200,10 @@ export class AgentVerbs {
     return outcome?.session ?? null;
   }
 
-  /** The idle timer is due: the agent becomes idle or hibernates, unless it was active since the timer was set. */
+  /**
+   * The idle timer is due: the agent becomes idle or hibernates, unless it was active since the timer was
+   * set.
+   */
   onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
     const outcome = agent === undefined ? null : onActivityTimer(agent, this.#times(tx));

@@ -8,7 +8,9 @@ import { decodeJson, decodeMeta } from './rows.js';
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
-/** The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read. */
+/**
+ * The content of a row, or undefined for a family of another domain. Throws for a row that cannot be read.
+ */
 export function decodeRegistryEntry(family: string, key: Buffer, value: Buffer): unknown {
   return decoders[family]?.(key, value);
 }

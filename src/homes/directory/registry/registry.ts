@@ -1,6 +1,6 @@
 /**
- * The registry in the directory: reads of the user's shard, and steps there, together with shard 00 if an id is
- * entered.
+ * The registry in the directory: reads of the user's shard, and steps there, together with shard 00 if an id
+ * is entered.
  */
 import { versionFailure } from '../../../core/version-failure.js';
 import { type DirectoryStep, type Now, step, stepWithRoot } from '../step.js';

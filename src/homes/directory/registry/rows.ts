@@ -1,4 +1,7 @@
-/** The rows of the registry: reads a whole agent, and writes it with its index rows, its meta row and the counts. */
+/**
+ * The rows of the registry: reads a whole agent, and writes it with its index rows, its meta row and the
+ * counts.
+ */
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { WriteOperation } from '../kernel/engine.js';
 import { kernelFamilies } from '../kernel/families.js';
@@ -39,7 +42,10 @@ export function readAgent(reader: Reader, key: Buffer): StoredAgent | undefined 
     : agentOfRows(key, stored, reader.get(families.agentMeta, key), reader.get(families.leases, key));
 }
 
-/** Many agents at once, with their records if those are known: neighbouring rows are stored together in each family. */
+/**
+ * Many agents at once, with their records if those are known: neighbouring rows are stored together in each
+ * family.
+ */
 export function readAgents(
   reader: Reader,
   found: readonly { key: Buffer; value?: Buffer }[],

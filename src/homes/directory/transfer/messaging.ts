@@ -148,8 +148,8 @@ function putIdentity(tx: Transaction, { type: _type, keys, ...identity }: Identi
 
 function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine): void {
   const before = room.id === globalRoomId ? readRoom(tx, uuidBytes(room.id)) : undefined;
-  // Counts of the global room never fall, and a second import of the same file does not change them. One without
-  // messages is as it was made.
+  // Counts of the global room never fall, and a second import of the same file does not change them. One
+  // without messages is as it was made.
   const merged =
     before === undefined || before.messageCount === 0
       ? room

@@ -84,7 +84,10 @@ export function indexedText(text: string): string {
   return `#${createHash('sha256').update(text).digest('hex')}`;
 }
 
-/** The order in which ready tasks are claimed: the highest priority first, then the oldest. The id comes after it. */
+/**
+ * The order in which ready tasks are claimed: the highest priority first, then the oldest. The id comes after
+ * it.
+ */
 export function readyRank(task: Task): string {
   const urgency = (priorityOffset - task.priority).toString(16).padStart(6, '0');
   return `${urgency}-${Date.parse(task.created_at).toString(16).padStart(12, '0')}`;

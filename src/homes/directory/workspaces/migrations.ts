@@ -1,4 +1,6 @@
-/** Versions of the stored layout: ordered, recorded together with the change, refused if the data is newer. */
+/**
+ * Versions of the stored layout: ordered, recorded together with the change, refused if the data is newer.
+ */
 import { StoaError } from '../../../core/errors.js';
 import type { Store } from '../kernel/store.js';
 import type { Transaction } from '../kernel/transaction.js';

@@ -15,7 +15,10 @@ import { removeTask } from './tasks/rows.js';
 /** Each removed task updates this many dependants in the step. Further steps update the rest. */
 const dependantsEachMax = 10;
 
-/** What is being removed. The record itself is already gone. The mark stays until everything below it is gone too. */
+/**
+ * What is being removed. The record itself is already gone. The mark stays until everything below it is gone
+ * too.
+ */
 export interface PurgeMark {
   entity: Exclude<Entity, 'task'>;
   id: string;

@@ -1,4 +1,7 @@
-/** Re-keying in the data directory: records are encrypted with the current key, in steps that survive a restart. */
+/**
+ * Re-keying in the data directory: records are encrypted with the current key, in steps that survive a
+ * restart.
+ */
 import type { Transaction } from '../kernel/transaction.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import { resealConfig } from '../../../workspaces/config-secrets.js';

@@ -1,4 +1,7 @@
-/** Work sessions in the data directory: verbs over a transaction, and the time limits that the sweeper enforces. */
+/**
+ * Work sessions in the data directory: verbs over a transaction, and the time limits that the sweeper
+ * enforces.
+ */
 import { type Outage, extendedByOutages } from '../../../core/outages.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';

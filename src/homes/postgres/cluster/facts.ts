@@ -1,5 +1,5 @@
 /** Single facts that all servers of one Stoa share, each under a name. */
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 
 type FactName = 'store_id' | 'operator_token_hash' | 'rekeying' | 'move';
 
@@ -19,7 +19,7 @@ export async function writeFact(sql: PostgresSql, name: FactName, value: string)
 }
 
 /** The value that is there: this one, unless another server was first. */
-export async function settleFact(sql: PostgresSql, name: FactName, value: string): Promise<string> {
+export async function writeFactOnce(sql: PostgresSql, name: FactName, value: string): Promise<string> {
   await query(sql, 'INSERT INTO cluster.facts VALUES ($1, $2) ON CONFLICT DO NOTHING', [name, value]);
   return (await readFact(sql, name)) ?? value;
 }

@@ -1,8 +1,11 @@
-/** All servers need the same keys for secrets. The database holds a check value of each, by which a wrong ring is noticed at the start. */
+/**
+ * All servers need the same keys for secrets. The database holds a check value of each, by which a wrong ring
+ * is noticed at the start.
+ */
 import { createHmac } from 'node:crypto';
 import { StoaError } from '../../../core/errors.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
-import { type PostgresSql, query } from '../connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
 
 /** Refuses a ring that lacks a key in use or has another one in its place. */
 export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void> {
@@ -17,7 +20,8 @@ export async function requireKeys(sql: PostgresSql, ring: KeyRing): Promise<void
   if (missing.length > 0)
     throw new StoaError(
       'invalid_config',
-      `STOA_SECRET_KEYS does not hold the key ${missing.map(([id]) => id).join(', ')} that this database uses.`,
+      `STOA_SECRET_KEYS does not hold the key ${missing.map(([id]) => id).join(', ')} that this ` +
+        'database uses.',
       {
         fix: 'Set STOA_SECRET_KEYS to the same keys on every server; further keys after them do no harm.',
       },

@@ -1,8 +1,11 @@
-/** The operator's token where many servers share one database: from the environment, or made at the first start and shown once. */
+/**
+ * The operator's token where many servers share one database: from the environment, or made at the first
+ * start and shown once.
+ */
 import { StoaError } from '../../../core/errors.js';
 import { hashToken, newOperatorToken } from '../../../identity/tokens.js';
-import type { PostgresSql } from '../connection.js';
-import { readFact, settleFact } from './facts.js';
+import type { PostgresSql } from '../database/connection.js';
+import { readFact, writeFactOnce } from './facts.js';
 
 export interface OperatorCredentials {
   /** Null where only the hash is known. */
@@ -36,7 +39,7 @@ export async function operatorCredentials(
   const known = await readFact(sql, 'operator_token_hash');
   if (known !== undefined) return { token: null, hash: known };
   const token = newOperatorToken();
-  const hash = await settleFact(sql, 'operator_token_hash', hashToken(token));
+  const hash = await writeFactOnce(sql, 'operator_token_hash', hashToken(token));
   // Another server may have made its token first.
   return { token: hash === hashToken(token) ? token : null, hash };
 }

@@ -1,9 +1,12 @@
-/** What PostgreSQL and Redis must be for a Stoa to keep its promises there. Checked before anything is made. */
+/**
+ * What PostgreSQL and Redis must be for a Stoa to keep its promises there. Checked before anything is made.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { KeyRing } from '../../../secrets/key-ring.js';
-import { type PostgresSql, closePostgres, openPostgres, query } from '../connection.js';
+import { clockSql } from '../database/database-clock.js';
+import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
 import {
   type RedisConnection,
   closeRedis,
@@ -12,13 +15,13 @@ import {
   withRedis,
 } from '../messaging/redis/connection.js';
 import { requireKeys } from './key-checks.js';
-import { isThere, knownStore, tablesPlan } from './tables.js';
+import { tableExists, knownStore, tablesPlan } from './tables.js';
 
 const postgresVersionMin = 16;
 const redisVersionMin = 7;
 /**
- * Leases go by the database's clock, signatures and tokens by the server's. Two servers that differ from the database by
- * no more than this differ from each other by a minute at most.
+ * Leases go by the database's clock, signatures and tokens by the server's. Two servers that differ from the
+ * database by no more than this differ from each other by a minute at most.
  */
 export const clockDifferenceMsMax = 30_000;
 const retryMs = 500;
@@ -32,8 +35,8 @@ export interface Requirements {
 }
 
 /**
- * Refuses databases on which a promise could not be kept, on connections of its own, so that a refusal leaves nothing
- * behind. Answers what a start adds, in sentences.
+ * Refuses databases on which a promise could not be kept, on connections of its own, so that a refusal leaves
+ * nothing behind. Answers what a start adds, in sentences.
  */
 export async function checkRequirements(given: Requirements): Promise<string[]> {
   const untilMs = performance.now() + given.limits.backendStartSecondsMax * 1_000;
@@ -41,7 +44,7 @@ export async function checkRequirements(given: Requirements): Promise<string[]> 
   try {
     await whenThere('PostgreSQL', untilMs, given, () => checkPostgres(sql));
     const plan = await tablesPlan(sql);
-    if (await isThere(sql, 'cluster.secret_keys')) await requireKeys(sql, given.ring);
+    if (await tableExists(sql, 'cluster.secret_keys')) await requireKeys(sql, given.ring);
     const redis = await whenThere('Redis', untilMs, given, () => openRedis(given.redis, () => undefined));
     try {
       await checkRedis(redis);
@@ -81,7 +84,7 @@ async function checkPostgres(sql: PostgresSql): Promise<void> {
     sql,
     `SELECT current_setting('server_version_num') AS version, pg_is_in_recovery() AS standby,
       current_setting('default_transaction_read_only') AS read_only,
-      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms`,
+      ${clockSql} AS now_ms`,
   );
   const version = Math.floor(Number(server?.version ?? 0) / 10_000);
   if (version < postgresVersionMin)
@@ -103,7 +106,9 @@ function checkClock(sentMs: number, databaseMs: number, answeredMs: number): voi
   if (Math.abs(aheadMs) <= clockDifferenceMsMax) return;
   throw new StoaError(
     'invalid_config',
-    `The clock of this server is ${Math.round(Math.abs(aheadMs) / 1_000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the database's. At most ${clockDifferenceMsMax / 1_000} s are allowed (clockDifferenceMsMax).`,
+    `The clock of this server is ${Math.round(Math.abs(aheadMs) / 1_000)} s ` +
+      `${aheadMs > 0 ? 'ahead of' : 'behind'} the database's. At most ${clockDifferenceMsMax / 1_000} s ` +
+      'are allowed (clockDifferenceMsMax).',
     { fix: 'Set the clocks of both machines with NTP.' },
   );
 }
@@ -122,7 +127,8 @@ async function checkRedis({ commands, isCluster }: RedisConnection): Promise<voi
   if (policy !== undefined && policy !== 'noeviction')
     throw new StoaError(
       'unsupported',
-      `Redis has the maxmemory-policy "${policy}"${isCluster ? ' on at least one node' : ''}. With it a full Redis drops messages.`,
+      `Redis has the maxmemory-policy "${policy}"${isCluster ? ' on at least one node' : ''}. With it ` +
+        'a full Redis drops messages.',
       { fix: 'Set "maxmemory-policy noeviction" on every node.' },
     );
 }

@@ -1,6 +1,9 @@
-/** What all servers of one Stoa share beside its records: its name, the operator's token, keys, the list of servers and MCP sessions. */
-import type { PostgresSql } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+/**
+ * What all servers of one Stoa share beside its records: its name, the operator's token, keys, the list of
+ * servers and MCP sessions.
+ */
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 
 const tables = `
   CREATE SCHEMA IF NOT EXISTS cluster;

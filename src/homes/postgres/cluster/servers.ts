@@ -1,7 +1,11 @@
-/** The servers of one Stoa: each notes every few seconds that it is alive, and what the others must know of it. */
+/**
+ * The servers of one Stoa: each notes every few seconds that it is alive, and what the others must know of
+ * it.
+ */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type PostgresSql, poolUse, query } from '../connection.js';
+import { clockSql } from '../database/database-clock.js';
+import { type PostgresSql, poolUse, query } from '../database/connection.js';
 import type { LiveServer, ServerLoad } from '../../../operations/model.js';
 import { version } from '../../../version.js';
 import { clockDifferenceMsMax } from './requirements.js';
@@ -66,10 +70,12 @@ export class Servers {
   async live(): Promise<LiveServer[]> {
     const rows = await query<LiveServer & Record<WideNumber, string>>(
       this.#options.sql,
-      `SELECT id, host, process_id, version, url, clock_ahead_ms, feed_lag_commits, feed_lag_ms, pool_busy, pool_total,
+      `SELECT id, host, process_id, version, url, clock_ahead_ms, feed_lag_commits, feed_lag_ms,
+        pool_busy, pool_total,
         extract(epoch FROM clock_timestamp() - started_at)::integer AS uptime_seconds,
         (extract(epoch FROM clock_timestamp() - seen_at) * 1000)::integer AS seen_ms_ago
-        FROM cluster.servers WHERE seen_at > clock_timestamp() - interval '${silentSeconds} seconds' ORDER BY started_at, id`,
+        FROM cluster.servers WHERE seen_at > clock_timestamp() - interval '${silentSeconds} seconds'
+          ORDER BY started_at, id`,
     );
     return rows.map((row) => ({
       ...row,
@@ -105,14 +111,17 @@ export class Servers {
     const { busy, total } = poolUse(sql);
     const [row] = await query<{ ahead_ms: string; lag_commits: string; lag_ms: string }>(
       sql,
-      `WITH old AS (DELETE FROM cluster.servers WHERE seen_at < clock_timestamp() - interval '${forgottenSeconds} seconds')
+      `WITH old AS (DELETE FROM cluster.servers
+        WHERE seen_at < clock_timestamp() - interval '${forgottenSeconds} seconds')
       INSERT INTO cluster.servers (id, host, process_id, version, url, key_ids, pool_busy, pool_total,
           clock_ahead_ms, feed_lag_commits, feed_lag_ms)
         SELECT $1, $2, $3, $4, $5, $6::text[], $7, $8, $9 - clock.ms, greatest(0, last_seq - $10),
           coalesce((SELECT greatest(0, clock.ms - at_ms) FROM feed.commits WHERE seq = $10 + 1), 0)
-          FROM feed.extent, (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms) AS clock
-        ON CONFLICT (id) DO UPDATE SET url = excluded.url, key_ids = excluded.key_ids, seen_at = excluded.seen_at,
-          pool_busy = excluded.pool_busy, pool_total = excluded.pool_total, clock_ahead_ms = excluded.clock_ahead_ms,
+          FROM feed.extent, (SELECT ${clockSql} AS ms) AS clock
+        ON CONFLICT (id) DO UPDATE SET
+          url = excluded.url, key_ids = excluded.key_ids, seen_at = excluded.seen_at,
+          pool_busy = excluded.pool_busy, pool_total = excluded.pool_total,
+          clock_ahead_ms = excluded.clock_ahead_ms,
           feed_lag_commits = excluded.feed_lag_commits, feed_lag_ms = excluded.feed_lag_ms
         RETURNING clock_ahead_ms AS ahead_ms, feed_lag_commits AS lag_commits, feed_lag_ms AS lag_ms`,
       [

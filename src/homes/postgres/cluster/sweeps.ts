@@ -1,6 +1,9 @@
-/** Work that is due whether or not anybody asks: lapsed leases, silent agents, expired tokens. One server at a time does it, in small steps. */
-import type { PostgresSql } from '../connection.js';
-import { takeTurn } from '../turns.js';
+/**
+ * Work that is due whether or not anybody asks: lapsed leases, silent agents, expired tokens. One server at a
+ * time does it, in small steps.
+ */
+import type { PostgresSql } from '../database/connection.js';
+import { takeTurn } from '../database/turns.js';
 
 export interface SweepsOptions {
   readonly sweeps: readonly ((isOver: () => boolean) => Promise<void>)[];

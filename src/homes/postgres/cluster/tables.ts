@@ -1,13 +1,16 @@
-/** The tables of all domains before they are made or changed: what is newer than this program, and what a start adds. */
-import { type PostgresSql, query } from '../connection.js';
+/**
+ * The tables of all domains before they are made or changed: what is newer than this program, and what a
+ * start adds.
+ */
+import { type PostgresSql, query } from '../database/connection.js';
 import { commitMigrations } from '../commit/schema.js';
 import { dataMigrations } from '../datastore/sql.js';
 import { feedMigrations } from '../feed/schema.js';
-import { answerMigrations } from '../kept-answers.js';
+import { answerMigrations } from '../write/kept-answers.js';
 import { messagingMigrations, messagingPlan } from '../messaging/schema.js';
-import { migrationsDone, newerData } from '../migrate.js';
+import { migrationsDone, newerData } from '../database/migrate.js';
 import { registryMigrations } from '../registry/schema.js';
-import { turnMigrations } from '../turns.js';
+import { turnMigrations } from '../database/turns.js';
 import { workspacesMigrations } from '../workspaces/schema.js';
 import { clusterMigrations } from './schema.js';
 
@@ -49,8 +52,8 @@ export const knownSteps: ReadonlyMap<string, number> = new Map(
 );
 
 /**
- * What a start adds, in sentences. Nothing is changed. Refuses tables of a newer program, and tables of another program
- * under the names of AICQ's.
+ * What a start adds, in sentences. Nothing is changed. Refuses tables of a newer program, and tables of
+ * another program under the names of AICQ's.
  */
 export async function tablesPlan(sql: PostgresSql): Promise<string[]> {
   const done = await migrationsDone(sql);
@@ -66,7 +69,7 @@ export async function tablesPlan(sql: PostgresSql): Promise<string[]> {
 
 /** The name of the Stoa in this database, or undefined where none was made yet. */
 export async function knownStore(sql: PostgresSql): Promise<string | undefined> {
-  if (!(await isThere(sql, 'cluster.facts'))) return undefined;
+  if (!(await tableExists(sql, 'cluster.facts'))) return undefined;
   const [row] = await query<{ value: string }>(
     sql,
     "SELECT value FROM cluster.facts WHERE name = 'store_id'",
@@ -74,9 +77,7 @@ export async function knownStore(sql: PostgresSql): Promise<string | undefined> 
   return row?.value;
 }
 
-export async function isThere(sql: PostgresSql, table: string): Promise<boolean> {
-  const [row] = await query<{ is_there: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS is_there', [
-    table,
-  ]);
-  return row?.is_there === true;
+export async function tableExists(sql: PostgresSql, table: string): Promise<boolean> {
+  const [row] = await query<{ found: boolean }>(sql, 'SELECT to_regclass($1) IS NOT NULL AS found', [table]);
+  return row?.found === true;
 }

@@ -3,7 +3,8 @@ import type { TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { Places } from '../../../core/waiting/places.js';
-import { type Parameter, type PostgresSql, query, transaction } from '../connection.js';
+import { tryLockKeySql } from '../database/advisory-locks.js';
+import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
 import { valuesList } from '../datastore/sql.js';
 
 export interface OutboxDeliveryOptions {
@@ -95,12 +96,8 @@ export class OutboxDelivery {
   }
 
   async #deliverBatch(tx: TransactionSql, destination: string): Promise<'busy' | 'more' | 'done'> {
-    const [lock] = await query<{ got: boolean }>(
-      tx,
-      'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 6)) AS got',
-      [destination],
-    );
-    if (lock?.got !== true) return 'busy';
+    const [lock] = await query<{ taken: boolean }>(tx, tryLockKeySql('delivery'), [destination]);
+    if (lock?.taken !== true) return 'busy';
     const rows = await query<WaitingRow>(
       tx,
       `SELECT seq, delivery, message FROM commit_outbox

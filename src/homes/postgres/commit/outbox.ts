@@ -6,9 +6,9 @@ import type { TransactionSql } from 'postgres';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
-import { type PostgresSql, query } from '../connection.js';
-import { inSteps } from '../in-steps.js';
-import { takeTurn } from '../turns.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { inSteps } from '../database/in-steps.js';
+import { takeTurn } from '../database/turns.js';
 import { OutboxDelivery } from './delivery.js';
 
 /** A message with the id that makes its delivery unique. */

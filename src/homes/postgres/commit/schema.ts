@@ -1,6 +1,6 @@
 /** The table of commits in PostgreSQL: messages that wait for delivery. */
-import type { PostgresSql } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 
 /**
  * A row is written in the transaction of its commit. The state `waiting` becomes `delivered` or

@@ -3,7 +3,7 @@
  */
 import type { AccessRead } from '../../../datastore/port.js';
 import { StoaError } from '../../../core/errors.js';
-import { type Parameter, type PostgresSql, query, transaction } from '../connection.js';
+import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
 import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
 

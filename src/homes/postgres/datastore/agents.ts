@@ -1,7 +1,7 @@
 /** The agents that have read or written documents in a namespace. */
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import type { Scope } from '../../../datastore/model.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { valuesList } from './sql.js';
 
 export interface SeenAgent {

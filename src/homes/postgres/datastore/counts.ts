@@ -7,7 +7,8 @@
 import type { NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
 import { normaliseTime } from '../../../datastore/documents/times.js';
-import { type PostgresSql, type Queryable, query, transaction } from '../connection.js';
+import { tryLockSql } from '../database/advisory-locks.js';
+import { type PostgresSql, type Queryable, query, transaction } from '../database/connection.js';
 
 export const countsTables = `
   CREATE TABLE agent_data_store_counts (
@@ -61,10 +62,7 @@ export const countsTables = `
  */
 export async function mergeCounts(sql: PostgresSql, user: string | null): Promise<void> {
   await transaction(sql, async (tx) => {
-    const [lock] = await query<{ taken: boolean }>(
-      tx,
-      "SELECT pg_try_advisory_xact_lock(hashtext('agent_data_store_counts')) AS taken",
-    );
+    const [lock] = await query<{ taken: boolean }>(tx, tryLockSql('documentCounts'));
     if (lock?.taken !== true) return;
     await query(
       tx,

@@ -21,13 +21,13 @@ import {
 } from '../../../datastore/port.js';
 import { type Usage, hasQuota } from '../../../datastore/quota.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
-import { wholeUsage } from '../kept-answers.js';
+import { wholeUsage } from '../write/kept-answers.js';
 import type { KnownUsers } from '../known-users.js';
-import { PostgresStep, type RowName } from '../step.js';
-import type { Work } from '../work.js';
-import type { PostgresWriter } from '../writer.js';
+import { PostgresStep, type RowName } from '../write/step.js';
+import type { Work } from '../write/work.js';
+import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import type { PostgresSql } from '../connection.js';
+import type { PostgresSql } from '../database/connection.js';
 import { AccessWrites } from './access.js';
 import { documentsOf, mergeCounts } from './counts.js';
 import { DocumentReads } from './reads.js';
@@ -35,12 +35,13 @@ import { dataMigrations } from './sql.js';
 import { PlainSets, isPlainSet, nameOf } from './plain-sets.js';
 import {
   type TransactionWork,
+  readDocumentsAhead,
   requireDocumentVersion,
   restoreDocuments,
   writeDocuments,
 } from './transaction.js';
-import { migrate } from '../migrate.js';
-import { takeTurn } from '../turns.js';
+import { migrate } from '../database/migrate.js';
+import { takeTurn } from '../database/turns.js';
 
 export interface PostgresDataStoreOptions {
   readonly limits: Limits;
@@ -125,6 +126,10 @@ export class PostgresDataStore implements DataPort {
         read: await this.#readFrom(work, scope, batch.gets),
       }),
       isPlain ? (caller) => this.#setPlain(caller, scope, batch.sets) : undefined,
+      this.#readAhead(
+        scope,
+        [...batch.sets, ...batch.deletes].map(({ key }) => key),
+      ),
     );
   }
 
@@ -134,14 +139,20 @@ export class PostgresDataStore implements DataPort {
       return succeeded(sets[0]);
     };
     // Writers of this process wait in a queue, so that they do not block all connections for one row.
-    return new PostgresStep([lockOf(scope, key)], run, (caller) =>
-      this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
+    return new PostgresStep(
+      [lockOf(scope, key)],
+      run,
+      (caller) => this.#queue.run(nameOf(scope, key), () => this.#writer.transact(run, caller)),
+      this.#readAhead(scope, [key]),
     );
   }
 
   requireVersion(scope: Scope, key: string, version: number): PostgresStep<void> {
-    return new PostgresStep([lockOf(scope, key)], (work) =>
-      requireDocumentVersion(work, scope, key, version),
+    return new PostgresStep(
+      [lockOf(scope, key)],
+      (work) => requireDocumentVersion(work, scope, key, version),
+      undefined,
+      this.#readAhead(scope, [key]),
     );
   }
 
@@ -239,6 +250,11 @@ export class PostgresDataStore implements DataPort {
   /** Settles unconfirmed read counts. The pool is closed by the home. */
   async close(): Promise<void> {
     await this.#access.settle().catch((error: unknown) => this.#onError(error, 'recording read counts'));
+  }
+
+  /** With a quota the user is locked before the documents. */
+  #readAhead(scope: Scope, keys: readonly string[]): ((work: Work) => void) | undefined {
+    return this.#hasQuota ? undefined : (work) => readDocumentsAhead(work, scope, keys);
   }
 
   async #writeIn(work: Work, scope: Scope, documents: TransactionWork): Promise<BatchResult> {

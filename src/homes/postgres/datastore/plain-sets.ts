@@ -2,6 +2,7 @@
  * Sets that do not need to read the document first. Sets that arrive at the same time share one statement and
  * one row of the feed.
  */
+import { byAgent } from '../../../core/change.js';
 import { documentSet } from '../../../datastore/changes.js';
 import { compareCodePoints } from '../../../datastore/documents/code-point-order.js';
 import { documentId } from '../../../datastore/documents/document-id.js';
@@ -11,7 +12,8 @@ import type { DocumentWrite, WriteResult } from '../../../datastore/port.js';
 import { timeOfMs } from '../../../datastore/documents/times.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { Grouping } from '../../../core/waiting/grouping.js';
-import { type Parameter, type PostgresSql, isConcurrency, query } from '../connection.js';
+import { type Parameter, type PostgresSql, query } from '../database/connection.js';
+import { isConcurrency } from '../database/errors.js';
 import { tokenGone, tokenIsLive } from '../identity/token-check.js';
 import { recordAgents } from './agents.js';
 import { valuesList } from './sql.js';
@@ -98,7 +100,7 @@ export class PlainSets {
       now,
       write.expiresAt ?? null,
       // The statement fills in the version.
-      JSON.stringify(documentSet(scope, write.key, 0)),
+      JSON.stringify(byAgent(documentSet(scope, write.key, 0), write.agent)),
       ...(hasTokens ? [tokenId] : []),
     ]);
     const rows = await withoutDeadlock(() =>

@@ -8,7 +8,7 @@ import { afterPrefix } from '../../../datastore/documents/code-point-order.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../../../datastore/model.js';
 import type { ExportPage, KeyRange } from '../../../datastore/port.js';
 import { normaliseTime, timeOfMs } from '../../../datastore/documents/times.js';
-import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
+import { type Parameter, type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { type CountedNamespace, countedNamespaces, mergeCounts } from './counts.js';
 import { type DocumentRow, columnsRead, recordOf, valuesList } from './sql.js';
 

@@ -5,7 +5,7 @@
 import { documentId } from '../../../datastore/documents/document-id.js';
 import type { DocumentRecord, JsonObject } from '../../../datastore/model.js';
 import { expiryOfMs, msOf, normaliseTime } from '../../../datastore/documents/times.js';
-import type { Parameter } from '../connection.js';
+import type { Parameter } from '../database/connection.js';
 import { countsTables } from './counts.js';
 
 /**
@@ -57,6 +57,7 @@ export interface DocumentRow {
   value: string;
   metadata: string | null;
   createdByAgent: string | null;
+  updatedByAgent: string | null;
   lastAccessedByAgent: string | null;
   accessCount: string;
   createdAt: string;
@@ -67,8 +68,7 @@ export interface DocumentRow {
 }
 
 /**
- * In the order of `documentParameters`. `updatedByAgent` follows separately, because a record does not have
- * it.
+ * In the order of `documentParameters`.
  */
 const recordColumns = [
   '_id',
@@ -78,6 +78,7 @@ const recordColumns = [
   'value',
   'metadata',
   'createdByAgent',
+  'updatedByAgent',
   'lastAccessedByAgent',
   'accessCount',
   'createdAt',
@@ -86,15 +87,16 @@ const recordColumns = [
   'version',
   'expiresAt',
 ];
-export const columnsWritten = [...recordColumns, 'updatedByAgent'].map(quoted).join(', ');
-export const columnsWrittenCount = recordColumns.length + 1;
+export const columnsWritten = recordColumns.map(quoted).join(', ');
+export const columnsWrittenCount = recordColumns.length;
 export const columnsRead = recordColumns
   .slice(1)
   .map((name) => `d.${quoted(name)}`)
   .join(', ');
 
 /** For ON CONFLICT: replaces every column except the id and the primary key. */
-export const replaceAll = [...recordColumns.slice(4), 'updatedByAgent']
+export const replaceAll = recordColumns
+  .slice(4)
   .map((name) => `${quoted(name)} = excluded.${quoted(name)}`)
   .join(', ');
 
@@ -106,6 +108,7 @@ export function recordOf(row: DocumentRow): DocumentRecord {
     valueJson: row.value,
     metadata: row.metadata === null ? {} : (JSON.parse(row.metadata) as JsonObject),
     createdByAgent: row.createdByAgent,
+    updatedByAgent: row.updatedByAgent,
     lastAccessedByAgent: row.lastAccessedByAgent,
     accessCount: Number(row.accessCount),
     createdAt: normaliseTime(row.createdAt),
@@ -116,7 +119,7 @@ export function recordOf(row: DocumentRow): DocumentRecord {
   };
 }
 
-export function documentParameters(record: DocumentRecord, updatedByAgent: string | null): Parameter[] {
+export function documentParameters(record: DocumentRecord): Parameter[] {
   return [
     documentId(record.userId, record.namespace, record.key),
     record.userId,
@@ -125,6 +128,7 @@ export function documentParameters(record: DocumentRecord, updatedByAgent: strin
     record.valueJson,
     JSON.stringify(record.metadata),
     record.createdByAgent,
+    record.updatedByAgent,
     record.lastAccessedByAgent,
     record.accessCount,
     record.createdAt,
@@ -132,7 +136,6 @@ export function documentParameters(record: DocumentRecord, updatedByAgent: strin
     record.lastAccessedAt,
     record.version,
     record.expiresAt,
-    updatedByAgent,
   ];
 }
 

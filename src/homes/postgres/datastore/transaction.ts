@@ -15,11 +15,11 @@ import {
 import type { DocumentRecord, Scope } from '../../../datastore/model.js';
 import type { BatchResult, Decide, WriteBatch } from '../../../datastore/port.js';
 import { checkQuota, hasQuota, type Usage } from '../../../datastore/quota.js';
-import { wholeUsage } from '../kept-answers.js';
-import { lockUser } from '../locks.js';
-import type { Work } from '../work.js';
+import { wholeUsage } from '../write/kept-answers.js';
+import { lockUser } from '../write/row-locks.js';
+import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { query } from '../connection.js';
+import { query } from '../database/connection.js';
 import { agentsStatement, recordAgents } from './agents.js';
 import { documentsIn, documentsOf } from './counts.js';
 import {
@@ -45,16 +45,13 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
   const isBatch = 'sets' in input;
   const keys = isBatch ? [...input.sets, ...input.deletes].map(({ key }) => key) : [input.key];
   if (hasQuota(limits)) await lockUser(tx, scope.user);
-  const locked = await lockedDocuments(tx, scope, keys);
+  const locked = await lockedDocuments(work, scope, keys);
   const current = (key: string): DocumentRecord | undefined => {
     const record = locked.get(key)?.record;
     return record !== undefined && isLive(record, at) ? record : undefined;
   };
   const writes = isBatch ? input.sets : [input.decide(current(input.key))];
-  const merged = writes.map((write) => ({
-    write,
-    record: mergeDocument(scope, current(write.key), write, at, limits),
-  }));
+  const merged = writes.map((write) => mergeDocument(scope, current(write.key), write, at, limits));
   const removals = isBatch ? input.deletes : [];
   for (const { key, ifVersion } of removals) checkVersion(key, current(key)?.version ?? 0, ifVersion);
   if (hasQuota(limits))
@@ -62,7 +59,7 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
       tx,
       scope,
       locked,
-      merged.map(({ record }) => record),
+      merged,
       removals.map(({ key }) => key),
       limits,
     );
@@ -82,10 +79,10 @@ export async function writeDocuments(work: Work, scope: Scope, input: Transactio
   if (statement !== undefined) work.send(...statement);
   const deletes = removals.map(({ key }) => current(key) !== undefined);
   work.announce(
-    ...merged.map(({ record }) => documentSet(scope, record.key, record.version)),
+    ...merged.map(({ key, version }) => documentSet(scope, key, version)),
     ...removals.flatMap(({ key }, index) => (deletes[index] === true ? [documentDeleted(scope, key)] : [])),
   );
-  return { sets: merged.map(({ record }) => resultOf(record)), deletes };
+  return { sets: merged.map(resultOf), deletes };
 }
 
 /** A locked document and the physical location of its row. */
@@ -94,7 +91,34 @@ interface Locked {
   ctid: string;
 }
 
-async function lockedDocuments(
+/** The documents that a step has read ahead, by their names. */
+class DocumentsAhead extends Map<string, Promise<Map<string, Locked>>> {}
+
+/** Reads and locks the documents now, for `lockedDocuments` with the same keys. */
+export function readDocumentsAhead(work: Work, scope: Scope, keys: readonly string[]): void {
+  const reading = lockDocuments(work.sql, scope, keys);
+  // `lockedDocuments` gets the error, unless an earlier step has failed.
+  reading.catch(() => undefined);
+  work.part(aheadOf).set(namesOf(scope, keys), reading);
+}
+
+function lockedDocuments(work: Work, scope: Scope, keys: readonly string[]): Promise<Map<string, Locked>> {
+  const ahead = work.part(aheadOf);
+  const names = namesOf(scope, keys);
+  const reading = ahead.get(names) ?? lockDocuments(work.sql, scope, keys);
+  ahead.delete(names);
+  return reading;
+}
+
+function aheadOf(): DocumentsAhead {
+  return new DocumentsAhead();
+}
+
+function namesOf({ user, namespace }: Scope, keys: readonly string[]): string {
+  return [user, namespace, ...keys].join('\n');
+}
+
+async function lockDocuments(
   tx: TransactionSql,
   scope: Scope,
   keys: readonly string[],
@@ -118,20 +142,17 @@ function deleteRows(work: Work, ctids: readonly string[]): void {
     work.send('DELETE FROM agent_data_store WHERE ctid = ANY($1::text[]::tid[])', [ctids]);
 }
 
-/** A merged record and the agent that writes it. */
-interface Merged {
-  readonly record: DocumentRecord;
-  readonly write: { readonly agent: string | null };
-}
-
-/** The statement fails as a conflict, and the write runs again, if another transaction created a row in between. */
-function putRecords(work: Work, merged: readonly Merged[]): void {
-  if (merged.length === 0) return;
-  const parameters = merged.flatMap(({ record, write }) => documentParameters(record, write.agent));
-  const insert = insertStatement(merged.length, 'WHERE d.version = excluded.version - 1');
+/**
+ * The statement fails as a conflict, and the write runs again, if another transaction created a row in
+ * between.
+ */
+function putRecords(work: Work, records: readonly DocumentRecord[]): void {
+  if (records.length === 0) return;
+  const insert = insertStatement(records.length, 'WHERE d.version = excluded.version - 1');
   work.send(
-    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${merged.length}) FROM written`,
-    parameters,
+    `WITH written AS (${insert}) SELECT agent_data_store_require_rows(count(*), ${records.length})
+      FROM written`,
+    records.flatMap(documentParameters),
   );
 }
 
@@ -160,17 +181,13 @@ export async function restoreDocuments(
   }
   for (let start = 0; start < ordered.length; start += restoreRowsMax) {
     const rows = ordered.slice(start, start + restoreRowsMax);
-    await query(
-      tx,
-      insertStatement(rows.length, ''),
-      rows.flatMap((record) => documentParameters(record, null)),
-    );
+    await query(tx, insertStatement(rows.length, ''), rows.flatMap(documentParameters));
   }
   for (const [user, usage] of before) checkQuota(usage, await wholeUsage(tx, user, documentsOf), limits);
   await recordAgents(
     tx,
-    ordered.flatMap(({ userId: user, namespace, createdByAgent, lastAccessedByAgent }) =>
-      [createdByAgent, lastAccessedByAgent].flatMap((agent) =>
+    ordered.flatMap(({ userId: user, namespace, createdByAgent, updatedByAgent, lastAccessedByAgent }) =>
+      [createdByAgent, updatedByAgent, lastAccessedByAgent].flatMap((agent) =>
         agent === null ? [] : [{ scope: { user, namespace }, agent }],
       ),
     ),
@@ -187,13 +204,13 @@ export async function restoreDocuments(
  * key.
  */
 export async function requireDocumentVersion(
-  { sql: tx, nowMs }: Work,
+  work: Work,
   scope: Scope,
   key: string,
   version: number,
 ): Promise<void> {
-  const record = (await lockedDocuments(tx, scope, [key])).get(key)?.record;
-  const current = record !== undefined && isLive(record, nowMs) ? record.version : 0;
+  const record = (await lockedDocuments(work, scope, [key])).get(key)?.record;
+  const current = record !== undefined && isLive(record, work.nowMs) ? record.version : 0;
   requireVersion(scope, key, current, version);
 }
 

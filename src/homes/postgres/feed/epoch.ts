@@ -1,5 +1,6 @@
 /** Detects a restored copy of the database: positions from before the restore are not valid in the copy. */
-import { type PostgresSql, query, transaction } from '../connection.js';
+import { lockSql } from '../database/advisory-locks.js';
+import { type PostgresSql, query, transaction } from '../database/connection.js';
 
 /**
  * `pg_restore` and a new cluster change the system identifier or the oid of the table. A point-in-time
@@ -29,7 +30,7 @@ export async function currentEpoch(sql: PostgresSql): Promise<number> {
  */
 async function startEpoch(sql: PostgresSql, database: string): Promise<number> {
   return transaction(sql, async (tx) => {
-    await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_feed'))");
+    await query(tx, lockSql('feed'));
     const [epoch] = await query<{ epoch: number }>(
       tx,
       `WITH newest AS (SELECT epoch, database FROM feed.epochs ORDER BY epoch DESC LIMIT 1),

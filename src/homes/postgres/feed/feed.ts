@@ -7,11 +7,12 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { nextTurn } from '../../../core/waiting/yielding.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
 import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
-import { type PostgresSql, listen, query } from '../connection.js';
+import { clockSql } from '../database/database-clock.js';
+import { type PostgresSql, listen, query } from '../database/connection.js';
 import { currentEpoch } from './epoch.js';
 import { Numbering } from './numbering.js';
 import { feedChannel, migrateFeed } from './schema.js';
-import { takeTurn } from '../turns.js';
+import { takeTurn } from '../database/turns.js';
 import { FeedTail, commitsAfter } from './tail.js';
 
 export interface PostgresFeedOptions {
@@ -252,7 +253,7 @@ export class PostgresFeed implements Feed {
         const [row] = await query<{ removed: number }>(
           sql,
           `SELECT feed.trim_commits(
-            floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1::bigint, $2, $3) AS removed`,
+            ${clockSql} - $1::bigint, $2, $3) AS removed`,
           [limits.feedAgeSecondsMax * 1_000, limits.feedBytesMax, trimRowsMax],
         );
         removed = row?.removed ?? 0;

@@ -1,5 +1,5 @@
 /** Gives committed writes their numbers in the feed soon after the commit. Any server can do it. */
-import { type PostgresSql, query } from '../connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
 
 export interface NumberingOptions {
   readonly sql: PostgresSql;

@@ -1,6 +1,8 @@
 /** The tables of the change feed in PostgreSQL. In a distributed database they stay on one node. */
-import type { PostgresSql } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+import { clockSql } from '../database/database-clock.js';
+import { lockNumber } from '../database/advisory-locks.js';
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 
 /**
  * A write inserts one row into `incoming` with its last statement, when it holds all its row locks.
@@ -21,7 +23,7 @@ const tables = `
 
   CREATE TABLE feed.incoming (
     write_order bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    at_ms bigint NOT NULL DEFAULT floor(extract(epoch FROM clock_timestamp()) * 1000),
+    at_ms bigint NOT NULL DEFAULT ${clockSql},
     changes json NOT NULL
   );
 
@@ -63,7 +65,7 @@ const tables = `
     added integer := 0;
   BEGIN
     IF EXISTS (SELECT FROM feed.incoming) THEN
-      PERFORM pg_advisory_xact_lock(hashtext('stoa_feed'));
+      PERFORM pg_advisory_xact_lock(${lockNumber('feed')});
       WITH taken AS (
         DELETE FROM feed.incoming WHERE write_order IN (
           SELECT write_order FROM feed.incoming ORDER BY write_order LIMIT rows_max)
@@ -94,7 +96,7 @@ const tables = `
   DECLARE
     removed integer;
   BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('stoa_feed'));
+    PERFORM pg_advisory_xact_lock(${lockNumber('feed')});
     WITH oldest AS (
       SELECT seq, at_ms, sum(size_bytes) OVER (ORDER BY seq) AS through_bytes
         FROM feed.commits ORDER BY seq LIMIT rows_max

@@ -4,7 +4,7 @@
  */
 import type { Change } from '../../../core/change.js';
 import type { Commit } from '../../../feed/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 
 export interface FeedTailOptions {
   readonly sql: PostgresSql;

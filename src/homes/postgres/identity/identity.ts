@@ -5,12 +5,13 @@ import { type Writer, writeOne } from '../../../core/write.js';
 import { tokenChange } from '../../../identity/announcements.js';
 import type { IdentityPort, TokenWithUse } from '../../../identity/port.js';
 import { type TokenRecord, tooManyTokens } from '../../../identity/tokens.js';
-import { type PostgresSql, query } from '../connection.js';
+import { lockKeySql } from '../database/advisory-locks.js';
+import { type PostgresSql, query } from '../database/connection.js';
 import { type Row, inMs, numberOrNull, number, text, time } from '../registry/rows.js';
 import { Spellings } from '../registry/spellings.js';
 import { userIdOf } from '../registry/users.js';
-import { PostgresStep } from '../step.js';
-import type { Work } from '../work.js';
+import { PostgresStep } from '../write/step.js';
+import type { Work } from '../write/work.js';
 import { Removals } from './removals.js';
 import { tokenOwnerId } from './token-check.js';
 
@@ -27,7 +28,8 @@ export interface PostgresIdentityOptions {
   readonly clock?: () => number;
 }
 
-export const tokenColumns = `token_id, user_name, name, hash, can_write, namespaces, ${inMs('created_at')}, ${inMs('expires_at')}, ${inMs('last_used_at')}`;
+export const tokenColumns = `token_id, user_name, name, hash, can_write, namespaces,
+  ${inMs('created_at')}, ${inMs('expires_at')}, ${inMs('last_used_at')}`;
 
 /** The tables are those of the registry: open that one first. */
 export async function openPostgresIdentity(options: PostgresIdentityOptions): Promise<PostgresIdentity> {
@@ -62,7 +64,7 @@ export class PostgresIdentity implements IdentityPort {
     return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
       await this.#spellings.check(work.sql, record.user);
       // A user without a write has no row to lock.
-      await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 8))', [userId]);
+      await work.rows(lockKeySql('userTokens'), [userId]);
       const [held] = await work.rows<Row>(
         'SELECT count(*) AS tokens FROM (SELECT 1 FROM registry.tokens WHERE user_id = $1 LIMIT $2) AS found',
         [userId, perUserMax],
@@ -76,7 +78,8 @@ export class PostgresIdentity implements IdentityPort {
   async findToken(id: string): Promise<TokenRecord | undefined> {
     const [row] = await query<Row>(
       this.#sql,
-      `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1 AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
+      `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1
+        AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
       [id, tokenOwnerId(id)],
     );
     return row === undefined ? undefined : tokenOf(row);
@@ -86,7 +89,8 @@ export class PostgresIdentity implements IdentityPort {
     await this.checkUser(user);
     const rows = await query<Row>(
       this.#sql,
-      `SELECT ${tokenColumns} FROM registry.tokens WHERE user_id = $1 AND token_id > $2 ORDER BY token_id LIMIT $3`,
+      `SELECT ${tokenColumns} FROM registry.tokens WHERE user_id = $1 AND token_id > $2 ORDER BY token_id
+        LIMIT $3`,
       [userIdOf(user), afterId ?? '', limit],
     );
     return rows.map((row) => ({
@@ -99,7 +103,8 @@ export class PostgresIdentity implements IdentityPort {
     const userId = userIdOf(user);
     return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
       const gone = await work.rows<Row>(
-        `DELETE FROM registry.tokens WHERE user_id = $1 AND user_name = $2 AND ($3::text IS NULL OR token_id = $3) RETURNING ${tokenColumns}`,
+        `DELETE FROM registry.tokens WHERE user_id = $1 AND user_name = $2
+          AND ($3::text IS NULL OR token_id = $3) RETURNING ${tokenColumns}`,
         [userId, user, id ?? null],
       );
       return this.#removed(work, gone, 'token.revoked');
@@ -114,7 +119,8 @@ export class PostgresIdentity implements IdentityPort {
       await work.rows(
         `UPDATE registry.tokens t SET last_used_at = greatest(t.last_used_at, used.at)
           FROM unnest($1::text[], $2::timestamptz[], $3::text[]) AS used (id, at, owner)
-          WHERE t.token_id = used.id AND t.user_id = (SELECT user_id FROM registry.owners o WHERE o.id = used.owner)`,
+          WHERE t.token_id = used.id AND t.user_id = (SELECT user_id FROM registry.owners o
+            WHERE o.id = used.owner)`,
         [ids, ids.map((id) => time(uses.get(id) ?? 0)), ids.map(tokenOwnerId)],
       );
     });
@@ -125,8 +131,10 @@ export class PostgresIdentity implements IdentityPort {
     const { sweepStepMax } = this.#options.limits;
     const step = new PostgresStep([], async (work) => {
       const gone = await work.rows<Row>(
-        `DELETE FROM registry.tokens WHERE (user_id, token_id) IN (SELECT user_id, token_id FROM registry.tokens
-          WHERE expires_at <= (SELECT coalesce($1::timestamptz, clock_timestamp())) LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING ${tokenColumns}`,
+        `DELETE FROM registry.tokens WHERE (user_id, token_id) IN (SELECT user_id, token_id
+          FROM registry.tokens
+          WHERE expires_at <= (SELECT coalesce($1::timestamptz, clock_timestamp())) LIMIT $2
+            FOR UPDATE SKIP LOCKED) RETURNING ${tokenColumns}`,
         [this.#options.clock === undefined ? null : time(this.#options.clock()), sweepStepMax],
       );
       return this.#removed(work, gone, 'token.expired');
@@ -163,7 +171,8 @@ export async function insertToken(
     userId,
   ]);
   await work.rows(
-    `INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, namespaces, created_at, expires_at, last_used_at)
+    `INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, namespaces, created_at,
+      expires_at, last_used_at)
       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
     [
       userId,

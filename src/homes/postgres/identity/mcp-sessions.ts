@@ -1,4 +1,6 @@
-/** Sessions of MCP clients in PostgreSQL: any server answers a request in a session that another one opened. */
+/**
+ * Sessions of MCP clients in PostgreSQL: any server answers a request in a session that another one opened.
+ */
 import type { Limits } from '../../../core/settings/limits.js';
 import {
   type FoundMcpSession,
@@ -6,8 +8,9 @@ import {
   type McpSessionStore,
   tooManySubscriptions,
 } from '../../../identity/mcp-sessions/port.js';
-import { type PostgresSql, query, transaction } from '../connection.js';
-import { takeTurn } from '../turns.js';
+import { lockSql } from '../database/advisory-locks.js';
+import { type PostgresSql, query, transaction } from '../database/connection.js';
+import { takeTurn } from '../database/turns.js';
 
 export interface PostgresMcpSessionsOptions {
   readonly sql: PostgresSql;
@@ -45,7 +48,7 @@ export class PostgresMcpSessions implements McpSessionStore {
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#options.limits;
     return transaction(this.#options.sql, async (tx) => {
       // One at a time: two servers that count at once would both find room.
-      await query(tx, "SELECT pg_advisory_xact_lock(hashtext('stoa_mcp_sessions'))");
+      await query(tx, lockSql('mcpSessions'));
       const ended = await query<{ id: string }>(
         tx,
         `DELETE FROM cluster.mcp_sessions WHERE id IN (SELECT id FROM cluster.mcp_sessions
@@ -60,7 +63,8 @@ export class PostgresMcpSessions implements McpSessionStore {
       );
       await query(
         tx,
-        'INSERT INTO cluster.mcp_sessions (id, user_name, owner, client, protocol_version) VALUES ($1, $2, $3, $4, $5)',
+        `INSERT INTO cluster.mcp_sessions (id, user_name, owner, client, protocol_version)
+          VALUES ($1, $2, $3, $4, $5)`,
         [id, user, owner, client, protocolVersion],
       );
       return [...ended, ...others].map((row) => row.id);
@@ -75,7 +79,8 @@ export class PostgresMcpSessions implements McpSessionStore {
         CASE WHEN s.version <> known.version THEN to_json(subscriptions)::text END AS subscriptions,
         CASE WHEN s.version <> known.version THEN cancelled::text END AS cancelled,
         used_at > clock_timestamp() - $3 * interval '1 second' AS is_noted
-        FROM unnest($1::uuid[], $2::integer[]) AS known (id, version) JOIN cluster.mcp_sessions s ON s.id = known.id
+        FROM unnest($1::uuid[], $2::integer[]) AS known (id, version)
+          JOIN cluster.mcp_sessions s ON s.id = known.id
         WHERE used_at > clock_timestamp() - $4 * interval '1 second'`,
       [
         [...known.keys()],

@@ -1,7 +1,7 @@
 /** How servers tell each other that a token was removed, and whether this one would have heard of it. */
 import { randomUUID } from 'node:crypto';
-import { type PostgresSql, listen, query } from '../connection.js';
-import type { Work } from '../work.js';
+import { type PostgresSql, listen, query } from '../database/connection.js';
+import type { Work } from '../write/work.js';
 
 /** Tokens are removed rarely: the lock that NOTIFY takes at commit is not felt. */
 const channel = 'stoa_tokens_removed';
@@ -9,7 +9,10 @@ const channel = 'stoa_tokens_removed';
 /** Removed tokens that one notice names; PostgreSQL takes 8,000 bytes. */
 const idsPerNotice = 300;
 
-/** A connection that is frozen looks alive, so a server hears itself through it this often. A beat says when it was sent: one that comes late proves nothing of the time since. */
+/**
+ * A connection that is frozen looks alive, so a server hears itself through it this often. A beat says when
+ * it was sent: one that comes late proves nothing of the time since.
+ */
 const beatWord = 'beat';
 const beatEveryMs = 400;
 const silentMsMax = 1_000;

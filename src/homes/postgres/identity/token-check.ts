@@ -1,7 +1,7 @@
 /** A write checks the token of its caller where it writes, whatever this server remembers of the token. */
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { time } from '../registry/rows.js';
 
 /** The name of a token among the ids of which the owner is noted. */
@@ -10,11 +10,12 @@ export function tokenOwnerId(id: string): string {
 }
 
 /**
- * An SQL condition on two expressions: the id of a token, and the time. The row is not locked: a revocation that ends
- * before the write begins is seen, and one that runs beside it may come before or after.
+ * An SQL condition on two expressions: the id of a token, and the time. The row is not locked: a revocation
+ * that ends before the write begins is seen, and one that runs beside it may come before or after.
  */
 export function tokenIsLive(id: string, now: string): string {
-  return `EXISTS (SELECT FROM registry.owners o JOIN registry.tokens t ON t.user_id = o.user_id AND t.token_id = ${id}
+  return `EXISTS (SELECT FROM registry.owners o
+    JOIN registry.tokens t ON t.user_id = o.user_id AND t.token_id = ${id}
     WHERE o.id = 'token:' || ${id} AND (t.expires_at IS NULL OR t.expires_at > ${now}))`;
 }
 

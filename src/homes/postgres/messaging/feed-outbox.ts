@@ -5,9 +5,9 @@
  */
 import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
-import { type PostgresSql, query } from '../connection.js';
-import { inSteps } from '../in-steps.js';
-import { takeTurn } from '../turns.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { inSteps } from '../database/in-steps.js';
+import { takeTurn } from '../database/turns.js';
 import { changeOf, postedOf } from './redis/notices.js';
 import { feedOutboxKey, feedOutboxPart } from './redis/keys.js';
 import { type RedisConnection, withRedis } from './redis/connection.js';

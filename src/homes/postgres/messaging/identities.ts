@@ -13,9 +13,10 @@ import type {
   ProfileUpdate,
   SealedIdentity,
 } from '../../../messaging/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { PostgresStep } from '../step.js';
-import type { Work } from '../work.js';
+import { lockKeySql } from '../database/advisory-locks.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { PostgresStep } from '../write/step.js';
+import type { Work } from '../write/work.js';
 
 interface IdentityRow {
   id: string;
@@ -93,7 +94,7 @@ export class PostgresIdentities {
   keep(made: KeptIdentity): PostgresStep<SealedIdentity> {
     const { owner, publicKey, sealedSeed } = made;
     return new PostgresStep([], async (work) => {
-      await work.rows('SELECT pg_advisory_xact_lock(hashtext($1))', [owner]);
+      await work.rows(lockKeySql('keptIdentity'), [owner]);
       const before = await this.kept(owner, work.sql);
       if (before !== undefined) return before;
       await this.#insert(work.sql, made);

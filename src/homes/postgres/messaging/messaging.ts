@@ -37,12 +37,12 @@ import { refuse } from '../../../messaging/refusals.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { checkCallerToken } from '../identity/token-check.js';
-import { PostgresStep } from '../step.js';
+import { PostgresStep } from '../write/step.js';
 import { messagingRecords } from '../transfer/messaging.js';
 import { deliveredBefore } from './redis/deliveries.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
 import { type RedisConnection, claimRedis, closeRedis, openRedis } from './redis/connection.js';
-import type { Queryable } from '../connection.js';
+import type { Queryable } from '../database/connection.js';
 import { migrateMessaging } from './schema.js';
 import { searchRedis } from './redis/search.js';
 
@@ -371,7 +371,7 @@ export class PostgresMessaging implements MessagingPort {
     return new PostgresStep(
       [],
       async (work) => {
-        await work.irrevocable();
+        await work.checkCaller();
         return run({
           sql: work.sql,
           announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),

@@ -1,10 +1,10 @@
 /** The parts of messaging on PostgreSQL and Redis, connected with each other. */
 import { randomUUID } from 'node:crypto';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type PostgresSql, query } from '../connection.js';
+import { type PostgresSql, query } from '../database/connection.js';
 import type { PostgresFeed } from '../feed/feed.js';
-import { HealthProbe } from '../health-probe.js';
-import type { PostgresWriter } from '../writer.js';
+import { HealthProbe } from '../database/health-probe.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { FeedOutbox } from './feed-outbox.js';
 import { RedisGuards } from './redis/guards.js';
 import { PostgresIdentities } from './identities.js';

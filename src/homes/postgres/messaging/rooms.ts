@@ -3,8 +3,8 @@ import { LRUCache } from 'lru-cache';
 import { StoaError } from '../../../core/errors.js';
 import type { Room, Totals } from '../../../messaging/model.js';
 import type { NewRoom } from '../../../messaging/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { PostgresStep } from '../step.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { PostgresStep } from '../write/step.js';
 import { roomCreated } from '../../../messaging/changes.js';
 import { publicRoomsStatement, topRoomsClause, totalsStatement } from './totals.js';
 

@@ -1,14 +1,14 @@
 /**
- * The tables of messaging in PostgreSQL. The seed's two, `agents` and `rooms`, stay the seed's, where an AICQ
- * server made them too; what the seed has no column for lies beside them in the schema `messaging`.
+ * The tables of messaging in PostgreSQL. `agents` and `rooms` have exactly the seed's columns, because an AICQ server
+ * may have made them. Everything else is in tables of the schema `messaging`.
  */
 import { StoaError } from '../../../core/errors.js';
 import { globalRoomAlias, globalRoomId } from '../../../messaging/identities/uuid.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 import { totalsTables } from './totals.js';
 
-/** `idx_agents_public_key` of the seed is left out: the unique constraint is the same index. */
+/** Without the seed's `idx_agents_public_key`: the unique constraint has the same index. */
 const seedTables = `
   CREATE EXTENSION IF NOT EXISTS pgcrypto;
   CREATE TABLE IF NOT EXISTS agents (
@@ -63,18 +63,18 @@ const ownTables = `
   );
   CREATE TABLE messaging.room_facts (
     room_id UUID PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE,
-    -- The user whose room it is; null for a room of all.
+    -- The user that owns the room; null for a room of all users.
     owner TEXT,
-    -- Null keeps messages for the time that the settings give.
+    -- Null: messages are kept as long as the settings say.
     retention_seconds BIGINT,
-    -- How far the room's time had come when it was imported.
+    -- The time of the newest message when the room was imported.
     last_ts_ms BIGINT
   );
   CREATE UNIQUE INDEX room_owner ON messaging.room_facts (owner, room_id) WHERE owner IS NOT NULL`;
 
 export const messagingMigrations: readonly Migration[] = [`${seedTables}; ${ownTables}; ${totalsTables}`];
 
-/** Adds to a database what messaging needs. Tables of an AICQ server stay as they are, with their rows. */
+/** Adds the tables of messaging. Tables of an AICQ server keep their columns and rows. */
 export async function migrateMessaging(sql: PostgresSql): Promise<void> {
   await checkSeedTables(sql);
   await migrate(sql, 'messaging', messagingMigrations);
@@ -101,7 +101,7 @@ const seedColumns: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** What adopting this database adds, in sentences. Nothing is changed. */
+/** Describes in sentences what `migrateMessaging` would add. Changes nothing. */
 export async function messagingPlan(sql: PostgresSql): Promise<string[]> {
   await checkSeedTables(sql);
   const [counts] = await query<{ agents: boolean; rooms: boolean; ours: boolean }>(
@@ -122,7 +122,7 @@ export async function messagingPlan(sql: PostgresSql): Promise<string[]> {
   ];
 }
 
-/** A table named like the seed's that is another program's would be written over. */
+/** Throws if a table has the name of a table of the seed but other columns: it belongs to another program. */
 async function checkSeedTables(sql: Queryable): Promise<void> {
   const rows = await query<{ table_name: string; column_name: string; udt_name: string }>(
     sql,

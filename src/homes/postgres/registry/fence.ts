@@ -2,7 +2,7 @@
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
 import { checkFence, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
-import type { Work } from '../work.js';
+import type { Work } from '../write/work.js';
 import { type Row, agentOf, nowColumn, number, selectAgents } from './rows.js';
 import { userIdOf } from './users.js';
 

@@ -5,7 +5,7 @@ import { agentChange } from '../../../registry/announcements.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import type { KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
 import { identityTaken, linkNotFound } from '../../../registry/refusals.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { type Row, text } from './rows.js';
 import type { RegistryWork } from './work.js';
 

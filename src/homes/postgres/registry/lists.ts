@@ -1,7 +1,7 @@
 /** Reads of agents and users in PostgreSQL: one by its id, and pages that match all filters. */
 import { agentStateBytes, type StoredAgent, type StoredUser } from '../../../registry/model.js';
 import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
-import { type Parameter, type Queryable, query } from '../connection.js';
+import { type Parameter, type Queryable, query } from '../database/connection.js';
 import { type Row, agentOf, agentsOfUsers, selectAgents, userColumns, userOf } from './rows.js';
 
 /** Hex digits of a user id, which is a SHA-256 hash. */

@@ -24,10 +24,10 @@ import type {
 } from '../../../registry/port.js';
 import { agentNotFound } from '../../../registry/refusals.js';
 import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import { DatabaseClock } from '../database-clock.js';
-import { PostgresStep, type RowName } from '../step.js';
-import type { Work } from '../work.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import { DatabaseClock } from '../database/database-clock.js';
+import { PostgresStep, type RowName } from '../write/step.js';
+import type { Work } from '../write/work.js';
 import * as agents from './agents.js';
 import { checkCallerFence } from './fence.js';
 import * as links from './links.js';
@@ -80,7 +80,7 @@ export class PostgresRegistry implements RegistryPort {
 
   /** Compares this server's clock with the database's clock, unless that was done within the last minute. */
   keepTime(): Promise<void> {
-    return this.#databaseClock.keepRight();
+    return this.#databaseClock.refresh();
   }
 
   createAgent(input: CreateAgent): PostgresStep<AgentView> {

@@ -9,7 +9,7 @@ import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../
 import { secondSpelling } from '../../../registry/refusals.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
 import { storedAgent, storedSession } from '../../../transfer/registry-lines.js';
-import { TryAgain } from '../connection.js';
+import { TryAgain } from '../database/errors.js';
 import { insertAgent } from './agents.js';
 import { addLink } from './links.js';
 import { number, time } from './rows.js';

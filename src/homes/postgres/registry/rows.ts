@@ -1,5 +1,6 @@
 /** Converts agents, sessions and users to database rows and back. */
-import type { Parameter } from '../connection.js';
+import { clockSql } from '../database/database-clock.js';
+import type { Parameter } from '../database/connection.js';
 import type { Lease, SessionRecord, StoredAgent, StoredUser } from '../../../registry/model.js';
 
 /** The driver returns times and 64-bit numbers as text. */
@@ -9,7 +10,7 @@ export type Row = Readonly<Record<string, string | number | boolean | null>>;
  * The database's clock. Select it outside the CTE that locks the row, so that it is read after the lock is
  * held.
  */
-export const nowColumn = 'floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms';
+export const nowColumn = `${clockSql} AS now_ms`;
 
 const agentTimes = [
   'created_at',

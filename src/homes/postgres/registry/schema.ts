@@ -2,8 +2,8 @@
  * The tables of the registry and of tokens in PostgreSQL. Primary keys begin with the owner, so that the
  * tables can be distributed by owner.
  */
-import type { PostgresSql } from '../connection.js';
-import { type Migration, migrate } from '../migrate.js';
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
 
 /**
  * An agent and its lease are one row, so one row lock covers both and one statement reads both under the

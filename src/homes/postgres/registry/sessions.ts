@@ -4,7 +4,7 @@ import { type SessionRecord, type SessionStatus, sessionStatusBytes } from '../.
 import type { KeyedPage, KeyedPageRequest, WriteGuard } from '../../../registry/port.js';
 import { sessionBytes, sessionIdOf } from '../../../registry/ids.js';
 import { sessionExists, sessionNotFound } from '../../../registry/refusals.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { guarded } from './agents.js';
 import { type Row, sessionColumns, sessionOf, time } from './rows.js';
 import type { RegistryWork } from './work.js';

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { secondSpelling } from '../../../registry/refusals.js';
-import type { Queryable } from '../connection.js';
+import type { Queryable } from '../database/connection.js';
 import { spellingOf } from './users.js';
 
 export class Spellings {

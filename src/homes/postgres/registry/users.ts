@@ -7,7 +7,7 @@ import type { StoredUser } from '../../../registry/model.js';
 import type { UserChange } from '../../../registry/port.js';
 import { secondSpelling } from '../../../registry/refusals.js';
 import { changedUser, newUser } from '../../../registry/lifecycle/user-changes.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { type Row, nowColumn, number, text, time, userColumns, userOf } from './rows.js';
 import type { RegistryWork } from './work.js';
 

@@ -6,8 +6,8 @@ import type { AgentOutcome, Times } from '../../../registry/lifecycle/lifecycle.
 import type { StoredAgent } from '../../../registry/model.js';
 import type { PresenceOutcome } from '../../../registry/lifecycle/presence.js';
 import { agentNotFound } from '../../../registry/refusals.js';
-import type { Parameter, Queryable } from '../connection.js';
-import type { Work } from '../work.js';
+import type { Parameter, Queryable } from '../database/connection.js';
+import type { Work } from '../write/work.js';
 import {
   type Row,
   agentOf,

@@ -1,8 +1,8 @@
-/** What a move finds in a database before it opens a home there. Nothing is changed. */
+/** Checks a database before a move opens a home in it. Changes nothing. */
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
-import { closePostgres, openPostgres, query } from '../connection.js';
+import { closePostgres, openPostgres, query } from '../database/connection.js';
 import { planPostgresHome } from '../home.js';
 
 export interface PostgresPlace {
@@ -11,7 +11,10 @@ export interface PostgresPlace {
   readonly secretKeys: string | undefined;
 }
 
-/** Whether the database has the tables of a Stoa. Refuses one that has tables of another program, and what a server would refuse. */
+/**
+ * Returns true if the database has the tables of a Stoa. Throws if it has tables of another program, or if a
+ * server could not start on it.
+ */
 export async function hasStoa(
   place: PostgresPlace,
   limits: Limits,
@@ -25,13 +28,14 @@ export async function hasStoa(
       `SELECT to_regclass('cluster.facts') IS NOT NULL AS stoa,
         -- Tables without this one are not of a move that was ended while it made them.
         to_regclass('stoa_migrations') IS NULL
-          AND coalesce(to_regclass('agents'), to_regclass('rooms'), to_regclass('agent_data_store')) IS NOT NULL AS others`,
+          AND coalesce(to_regclass('agents'), to_regclass('rooms'),
+            to_regclass('agent_data_store')) IS NOT NULL AS others`,
     );
     if (found?.stoa === true) return true;
     if (found?.others === true)
       throw new StoaError(
         'conflict',
-        `${withoutPassword(place.postgres)} has tables of another program, and no Stoa.`,
+        `${withoutPassword(place.postgres)} has tables of another program and no tables of Stoa.`,
         { fix: 'Use an empty database. To take over the database of an AICQ server, start Stoa on it.' },
       );
     return false;

@@ -1,12 +1,15 @@
-/** Identities, rooms, messages and direct messages in PostgreSQL and Redis, as exports have them. */
+/**
+ * Reads and writes identities, rooms, messages and direct messages of PostgreSQL and Redis as lines of an
+ * export.
+ */
 import type { Change } from '../../../core/change.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/identities/uuid.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
-import type { PostgresWriter } from '../writer.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
+import type { PostgresWriter } from '../write/writer.js';
 import type { PostgresIdentities } from '../messaging/identities.js';
 import type { RedisInboxes } from '../messaging/redis/inboxes.js';
 import type { RedisMessages } from '../messaging/redis/messages.js';
@@ -27,9 +30,9 @@ export interface MessagingRecordsOptions {
   rooms: PostgresRooms;
   messages: RedisMessages;
   inboxes: RedisInboxes;
-  /** One transaction with its rows in the feed. */
+  /** Runs a transaction that also writes its changes to the feed. */
   transact: PostgresWriter['transact'];
-  /** Called after the commit of what was imported. */
+  /** Called after imported records are committed. */
   onImported: (change: Change) => void;
 }
 
@@ -80,7 +83,8 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
           obstacle: async ({ sql: on }, { id, keys }) => {
             const [taken] = await query<{ agent_id: string }>(
               on,
-              'SELECT agent_id FROM messaging.agent_keys WHERE public_key = ANY($1::text[]) AND agent_id <> $2 LIMIT 1',
+              `SELECT agent_id FROM messaging.agent_keys WHERE public_key = ANY($1::text[]) AND agent_id <> $2
+                LIMIT 1`,
               [keys.map(({ publicKey }) => publicKey), id],
             );
             return taken === undefined
@@ -210,7 +214,9 @@ async function idsAfter(
   return rows.map(({ id }) => id);
 }
 
-/** One room or inbox after the other; the position is its id and the last time in it. */
+/**
+ * Pages of one room or inbox after the other. A position is an id and the time of the last item of that page.
+ */
 async function pageOfPlaces<Item extends { tsMs: number }, Line extends { type: string }>(
   on: Queryable,
   table: 'agents' | 'rooms',
@@ -238,7 +244,7 @@ async function identityLine(on: Queryable, identity: Identity): Promise<Identity
   return lineOf<IdentityLine>({
     type: 'messaging.identity',
     ...identity,
-    // Rotations and imports wrote the proofs.
+    // Only rotations and imports write proofs, in this format.
     keys: keys.map(({ public_key, from_ms, proof }) => ({
       publicKey: public_key,
       fromMs: Number(from_ms),
@@ -252,22 +258,28 @@ async function putIdentity(on: Queryable, line: IdentityLine): Promise<void> {
   await query(
     on,
     `INSERT INTO agents (id, public_key, name, email, created_at, updated_at)
-      VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000), to_timestamp($6::double precision / 1000))
-      ON CONFLICT (id) DO UPDATE SET public_key = excluded.public_key, name = excluded.name, email = excluded.email, created_at = excluded.created_at, updated_at = excluded.updated_at`,
+      VALUES ($1, $2, $3, $4, to_timestamp($5::double precision / 1000),
+        to_timestamp($6::double precision / 1000))
+      ON CONFLICT (id) DO UPDATE
+        SET public_key = excluded.public_key, name = excluded.name, email = excluded.email,
+          created_at = excluded.created_at, updated_at = excluded.updated_at`,
     [id, publicKey, name, email, String(createdAtMs), String(updatedAtMs)],
   );
   await query(on, 'DELETE FROM messaging.agent_keys WHERE agent_id = $1', [id]);
   for (const key of keys) {
     await query(
       on,
-      'INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms, proof) VALUES ($1, $2, $3, $4::text::json)',
+      `INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms, proof)
+        VALUES ($1, $2, $3, $4::text::json)`,
       [key.publicKey, id, String(key.fromMs), key.proof === null ? null : JSON.stringify(key.proof)],
     );
   }
   await query(
     on,
-    `INSERT INTO messaging.agent_facts (agent_id, proven, link, server_kept) VALUES ($1, $2, $3::text::json, $4)
-      ON CONFLICT (agent_id) DO UPDATE SET proven = excluded.proven, link = excluded.link, server_kept = excluded.server_kept`,
+    `INSERT INTO messaging.agent_facts (agent_id, proven, link, server_kept)
+      VALUES ($1, $2, $3::text::json, $4)
+      ON CONFLICT (agent_id) DO UPDATE
+        SET proven = excluded.proven, link = excluded.link, server_kept = excluded.server_kept`,
     [id, proven, link === null ? null : JSON.stringify(link), serverKept],
   );
 }
@@ -280,7 +292,8 @@ async function roomLine(
 ): Promise<RoomLine> {
   const [facts] = await query<{ key_hash: string | null; last_ts_ms: string | null }>(
     on,
-    'SELECT r.key_hash, f.last_ts_ms FROM rooms r LEFT JOIN messaging.room_facts f ON f.room_id = r.id WHERE r.id = $1',
+    `SELECT r.key_hash, f.last_ts_ms FROM rooms r LEFT JOIN messaging.room_facts f ON f.room_id = r.id
+      WHERE r.id = $1`,
     [room.id],
   );
   const lastTsMs = Math.max(Number(facts?.last_ts_ms ?? 0), await roomTimeMs(restore, room.id));
@@ -292,22 +305,28 @@ async function roomLine(
   };
 }
 
-/** A hash that the line does not have stays; counts of the global room never fall. */
+/** Keeps the stored key hash if the line has none. Counts of the global room never decrease. */
 async function putRoom(
   on: Queryable,
   { id, name, isPrivate, createdBy, createdAtMs, lastActiveAtMs, messageCount, lastTsMs, key_hash }: RoomLine,
 ): Promise<void> {
-  // A global room without messages is as it was made.
+  // A global room without messages was never used, so the values of the line replace its own.
   const merged = (column: string, merge: 'least' | 'greatest'): string =>
     id === globalRoomId
-      ? `CASE WHEN r.message_count = 0 THEN excluded.${column} ELSE ${merge}(r.${column}, excluded.${column}) END`
+      ? `CASE WHEN r.message_count = 0 THEN excluded.${column}
+          ELSE ${merge}(r.${column}, excluded.${column}) END`
       : `excluded.${column}`;
   await query(
     on,
-    `INSERT INTO rooms AS r (id, name, is_private, key_hash, created_by, created_at, last_active_at, message_count)
-      VALUES ($1, $2, $3, $4, (SELECT id FROM agents WHERE id = $5), to_timestamp($6::double precision / 1000), to_timestamp($7::double precision / 1000), $8)
-      ON CONFLICT (id) DO UPDATE SET name = excluded.name, is_private = excluded.is_private, key_hash = coalesce(excluded.key_hash, r.key_hash), created_by = excluded.created_by,
-        created_at = ${merged('created_at', 'least')}, last_active_at = ${merged('last_active_at', 'greatest')},
+    `INSERT INTO rooms AS r (id, name, is_private, key_hash, created_by, created_at, last_active_at,
+        message_count)
+      VALUES ($1, $2, $3, $4, (SELECT id FROM agents WHERE id = $5),
+        to_timestamp($6::double precision / 1000), to_timestamp($7::double precision / 1000), $8)
+      ON CONFLICT (id) DO UPDATE SET
+        name = excluded.name, is_private = excluded.is_private,
+        key_hash = coalesce(excluded.key_hash, r.key_hash), created_by = excluded.created_by,
+        created_at = ${merged('created_at', 'least')},
+        last_active_at = ${merged('last_active_at', 'greatest')},
         message_count = ${merged('message_count', 'greatest')}`,
     [
       id,
@@ -322,12 +341,13 @@ async function putRoom(
   );
   await query(
     on,
-    'INSERT INTO messaging.room_facts AS f (room_id, last_ts_ms) VALUES ($1, $2) ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms)',
+    `INSERT INTO messaging.room_facts AS f (room_id, last_ts_ms) VALUES ($1, $2)
+      ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms)`,
     [id, String(lastTsMs)],
   );
 }
 
-/** A proof is an object of its own type in the store and plain JSON in a line; between the two nothing changes. */
+/** The types differ, the content does not: a proof is stored as the JSON that a line has. */
 function lineOf<Line>(fields: object): Line {
   return fields as Line;
 }

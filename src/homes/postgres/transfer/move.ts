@@ -1,4 +1,6 @@
-/** What a move needs of PostgreSQL with Redis: its mark is a fact beside the records. */
+/**
+ * The part of a move that PostgreSQL with Redis implements. The mark of a move is a row of `cluster.facts`.
+ */
 import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
@@ -6,10 +8,11 @@ import type { Sealer } from '../../../secrets/sealer.js';
 import type { HomeMove, MoveMark } from '../../../transfer/move/port.js';
 import { clearFact, readFact, writeFact } from '../cluster/facts.js';
 import type { Servers } from '../cluster/servers.js';
-import { type PostgresSql, closePostgres, openPostgres, query } from '../connection.js';
+import { lockNumber } from '../database/advisory-locks.js';
+import { type PostgresSql, closePostgres, openPostgres, query } from '../database/connection.js';
 import type { PostgresMessaging } from '../messaging/messaging.js';
 import type { PostgresWorkspaces } from '../workspaces/workspaces.js';
-import type { PostgresWriter } from '../writer.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { unexportedRecords } from './unexported.js';
 
 export interface PostgresMoveOptions {
@@ -27,7 +30,7 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
     mark: factMark(sql),
     records: () => unexportedRecords({ sql, sealer, transact: (body) => writer.transact(body) }),
     obstacles: async () => {
-      // What servers left behind is finished here.
+      // Finishes work that stopped servers left over.
       await messaging.moveFeedOutbox();
       await workspaces.idle();
       const [left] = await query<{ messages: string; tasks: string }>(
@@ -50,12 +53,12 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
   };
 }
 
-/** Keeps a second move out of a database, until it is closed or its process ends. */
+/** Refuses a second move into the database until the returned function is called or the process ends. */
 export async function holdDatabase(url: string, limits: Limits): Promise<() => Promise<void>> {
   const sql = await openPostgres(new URL(url), { limits, connectionsMax: 1, keepsSessions: true });
   const [lock] = await query<{ taken: boolean }>(
     sql,
-    "SELECT pg_try_advisory_lock(hashtext('stoa_move')) AS taken",
+    `SELECT pg_try_advisory_lock(${lockNumber('move')}) AS taken`,
   );
   if (lock?.taken === true) return () => closePostgres(sql, 5);
   await closePostgres(sql, 5);

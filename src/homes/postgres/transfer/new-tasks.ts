@@ -1,20 +1,25 @@
-/** New tasks of an import or a move, in few statements: a task by itself takes five round trips. */
+/**
+ * Writes many new tasks of an import or a move in a few statements: one task at a time takes five round
+ * trips.
+ */
 import type { TaskLine } from '../../../transfer/kinds.js';
 import { isOpen } from '../../../workspaces/model.js';
 import { updateCounters } from '../workspaces/counters.js';
-import { insertDependencies } from '../workspaces/dependants.js';
+import { insertDependencies } from '../workspaces/tasks/dependants.js';
 import { insertRecord, putLease, taskTable } from '../workspaces/rows.js';
 import type { WorkspacesWork } from '../workspaces/work.js';
 
 interface Surroundings {
-  /** Of the sessions that are there, by id and user: the project. */
+  /** The project of each existing session, by id and user. */
   readonly projects: ReadonlyMap<string, string>;
-  /** Tasks that others wait for, by id and user. */
+  /** The status of each task that a new one depends on, by id and user. */
   readonly unfinished: ReadonlySet<string>;
   readonly hasKnown: boolean;
 }
 
-/** Answers false where a task is there already or its session is missing. `announce` reports each task to the feed. */
+/**
+ * Returns false if a task exists already or its session is missing. `announce` reports each task to the feed.
+ */
 export async function addTasks(
   work: WorkspacesWork,
   lines: readonly TaskLine[],
@@ -49,8 +54,8 @@ export async function addTasks(
 
 async function surroundingsOf(work: WorkspacesWork, lines: readonly TaskLine[]): Promise<Surroundings> {
   const ids = new Set(lines.map(({ id }) => id));
-  // In one order, so that two of them do not wait for each other. LATERAL with LIMIT makes it one look into the index
-  // each, whatever the statistics say of a table that was empty a moment ago.
+  // Sorted, so that two imports lock the tasks in the same order and cannot deadlock. LATERAL with LIMIT
+  // makes the planner use the index for each id, even if its statistics still describe an empty table.
   const others = [...new Set([...ids, ...lines.flatMap(({ depends_on }) => depends_on)])].toSorted();
   const [sessions, tasks] = await Promise.all([
     work.rows<{ owner_id: string; id: string; project_id: string }>(
@@ -75,7 +80,7 @@ async function surroundingsOf(work: WorkspacesWork, lines: readonly TaskLine[]):
   };
 }
 
-/** An id, and the user whose it is. Ids have no line breaks. */
+/** The key of an id and its user. Ids contain no line breaks. */
 function keyOf(id: string, user: string): string {
   return `${id}\n${user}`;
 }

@@ -1,31 +1,33 @@
-/** Records of one kind in PostgreSQL, paged out and written back in one transaction a step. */
+/** Records of one kind in PostgreSQL: read in pages, and written in one transaction for each step. */
 import { type Verdict, isSame, outcomeOf, verdictOf } from '../../../transfer/compare-records.js';
 import type { Conflict, OnConflict, Outcome, TransferRecord } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 
-/** How one kind of record lies in its tables. `On` is what its statements run on: a pool, or a transaction with what belongs to it. */
+/**
+ * The storage of one kind of record. `On` is the type that its statements run on: a pool or a transaction.
+ */
 export interface TableKind<Kind extends TransferRecord, Reader, Writer extends Reader> {
   page(scope: ExportScope, after: string | null, limit: number): Promise<RecordPage<Kind>>;
-  /** What is stored under the record's id, without secrets. */
+  /** The stored record with the same id, without secrets. */
   stored(on: Reader, record: Kind): Promise<Kind | undefined>;
-  /** What stands in the way beside another record under the same id. `coming` is undefined when it is about to be written. */
+  /** A conflict with a record of another id. `coming` is undefined right before the record is written. */
   obstacle?(on: Reader, record: Kind, coming: Coming | undefined): Promise<Conflict | null>;
-  /** The part of a record that two must have in common to be the same. */
+  /** The part that is compared to decide whether two records are the same. */
   essence?(record: Kind): unknown;
-  /** Why the tables could not hold a record even if they were empty; null where they could. */
+  /** The reason why even empty tables could not hold the record, or null. */
   refusalOf?(record: Kind): string | null;
   /**
-   * Writes records in few statements where all of them are new and nothing is in their way. Answers false where that is not
-   * so, and has written nothing then: each is judged and written by itself.
+   * Writes the records in a few statements if all of them are new and none has a conflict. Otherwise writes
+   * nothing and returns false; each record is then checked and written separately.
    */
   addAll?(on: Writer, records: readonly Kind[]): Promise<boolean>;
-  /** `isNew`: the record was judged to be new, in the same transaction. */
+  /** `isNew`: a check in the same transaction found no record with this id. */
   put(on: Writer, record: Kind, isNew: boolean): Promise<void>;
 }
 
 export interface TableAccess<Reader, Writer extends Reader> {
   reader: Reader;
-  /** Runs a step; everything in it is one transaction. */
+  /** Runs a step as one transaction. */
   transact<T>(body: (writer: Writer) => Promise<T>): Promise<T>;
 }
 

@@ -1,4 +1,4 @@
-/** Users, agents, their sessions and their links in PostgreSQL, as exports have them. */
+/** Reads and writes users, agents, their sessions and links in PostgreSQL as lines of an export. */
 import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
 import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
 import type { StoredUser } from '../../../registry/model.js';
@@ -14,7 +14,7 @@ import {
   userEssence,
   userLine,
 } from '../../../transfer/registry-lines.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { linkOwnerId } from '../registry/links.js';
 import { findAgent, findLinkedAgent, listAgents, listUsers } from '../registry/lists.js';
 import type { PostgresRegistry } from '../registry/registry.js';
@@ -23,12 +23,12 @@ import { type Row, number, sessionColumns, sessionOf, text } from '../registry/r
 import { findSession } from '../registry/sessions.js';
 import { getUser, spellingOf, userIdOf } from '../registry/users.js';
 import type { RegistryWork } from '../registry/work.js';
-import type { PostgresWriter } from '../writer.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { type TableAccess, TableRecords } from './records.js';
 
 export interface RegistryRecordsOptions {
   sql: PostgresSql;
-  /** One transaction with its rows in the feed. */
+  /** Runs a transaction that also writes its changes to the feed. */
   transact: PostgresWriter['transact'];
   registry: PostgresRegistry;
 }
@@ -37,7 +37,7 @@ interface Reads {
   sql: Queryable;
 }
 
-/** A table of what agents have. Its key is the user, the agent and the id. */
+/** A table of records that belong to agents. Its key is user, agent and id. */
 interface AgentTable<Line> {
   name: string;
   columns: string;
@@ -178,13 +178,13 @@ export function registryRecords({
   ];
 }
 
-/** The digits of the user whose records are asked for, null for all users, undefined where the user is not known under this spelling. */
+/** The user id of the scope; null for all users; undefined if no user has this spelling. */
 async function reachOf(sql: Queryable, { user }: ExportScope): Promise<string | null | undefined> {
   if (user === null) return null;
   return (await spellingOf(sql, user)) === user ? userIdOf(user) : undefined;
 }
 
-/** In the order of the table's key, whose parts together are the position. */
+/** Pages in the order of the table's key. The parts of the key are the position. */
 async function pageOf<Line extends { type: string }>(
   sql: Queryable,
   { name, columns, id, lineOf }: AgentTable<Line>,
@@ -198,7 +198,8 @@ async function pageOf<Line extends { type: string }>(
   const rows = await query<Row>(
     sql,
     `SELECT ${columns}, user_name
-      FROM (SELECT t.*, u.name AS user_name FROM registry.${name} t JOIN registry.users u ON u.user_id = t.user_id) AS found
+      FROM (SELECT t.*, u.name AS user_name FROM registry.${name} t
+        JOIN registry.users u ON u.user_id = t.user_id) AS found
       WHERE (user_id, agent_id, ${id}) > ($1, $2, $3) ${reach === null ? '' : 'AND user_id = $5'}
       ORDER BY user_id, agent_id, ${id} LIMIT $4`,
     [user, agent, last, limit, ...(reach === null ? [] : [reach])],
@@ -236,11 +237,11 @@ async function agentMissing(
   agentId: string,
   coming: Coming | undefined,
 ): Promise<Conflict | null> {
-  const isThere = coming?.references === true || (await ownerOf(on, agentId)) === userIdOf(user);
-  return isThere ? null : orphan(`The agent ${agentId}`);
+  const exists = coming?.references === true || (await ownerOf(on, agentId)) === userIdOf(user);
+  return exists ? null : orphan(`The agent ${agentId}`);
 }
 
-/** PostgreSQL has no U+0000 in texts. */
+/** PostgreSQL cannot store U+0000 in text. */
 function textRefusal(record: object): string | null {
   const member = Object.entries(record).find(([, value]) => hasZero(value))?.[0];
   return member === undefined

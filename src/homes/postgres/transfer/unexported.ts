@@ -1,14 +1,14 @@
-/** Tokens and kept seeds in PostgreSQL, as a move takes them. */
+/** Tokens and kept seeds in PostgreSQL: records that a move copies and an export leaves out. */
 import type { Sealer } from '../../../secrets/sealer.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { KeptSeedLine, TokenLine } from '../../../transfer/move/lines.js';
 import type { RecordStore } from '../../../transfer/port.js';
-import { type PostgresSql, type Queryable, query } from '../connection.js';
+import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { insertToken, removeToken, tokenColumns, tokenOf } from '../identity/identity.js';
 import { tokenOwnerId } from '../identity/token-check.js';
 import { type Row, numberOrNull, text } from '../registry/rows.js';
-import type { Work } from '../work.js';
-import type { PostgresWriter } from '../writer.js';
+import type { Work } from '../write/work.js';
+import type { PostgresWriter } from '../write/writer.js';
 import { type TableAccess, TableRecords } from './records.js';
 
 export interface UnexportedRecordsOptions {
@@ -48,7 +48,8 @@ export function unexportedRecords({
             const [user = '', token = ''] = after?.split(' ') ?? [];
             const rows = await query<Row>(
               sql,
-              `SELECT user_id, ${tokenColumns} FROM registry.tokens WHERE (user_id, token_id) > ($1, $2) ORDER BY user_id, token_id LIMIT $3`,
+              `SELECT user_id, ${tokenColumns} FROM registry.tokens WHERE (user_id, token_id) > ($1, $2)
+                ORDER BY user_id, token_id LIMIT $3`,
               [user, token, limit],
             );
             const last = rows.length < limit ? undefined : rows.at(-1);
@@ -60,7 +61,8 @@ export function unexportedRecords({
           stored: async ({ sql: on }, { id }) => {
             const [row] = await query<Row>(
               on,
-              `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1 AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
+              `SELECT ${tokenColumns} FROM registry.tokens WHERE token_id = $1
+                AND user_id = (SELECT user_id FROM registry.owners WHERE id = $2)`,
               [id, tokenOwnerId(id)],
             );
             return row === undefined ? undefined : tokenLine(row);
@@ -79,7 +81,8 @@ export function unexportedRecords({
           page: async (_scope, after, limit) => {
             const rows = await query<SeedRow>(
               sql,
-              'SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
+              `SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner
+                LIMIT $2`,
               [after ?? '', limit],
             );
             return {
@@ -102,7 +105,8 @@ export function unexportedRecords({
           put: async (work, { owner, identity, seed }) => {
             await work.rows(
               `INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) VALUES ($1, $2, $3)
-                ON CONFLICT (owner) DO UPDATE SET agent_id = excluded.agent_id, sealed_seed = excluded.sealed_seed`,
+                ON CONFLICT (owner) DO UPDATE
+                  SET agent_id = excluded.agent_id, sealed_seed = excluded.sealed_seed`,
               [owner, identity, sealer.seal(seed, owner)],
             );
           },

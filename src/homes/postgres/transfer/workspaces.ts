@@ -1,4 +1,4 @@
-/** Workspaces, projects, sessions and tasks in PostgreSQL, as exports have them. */
+/** Reads and writes workspaces, projects, sessions and tasks in PostgreSQL as lines of an export. */
 import type { Sealer } from '../../../secrets/sealer.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../../transfer/kinds.js';
@@ -15,11 +15,11 @@ import {
 } from '../../../transfer/workspace-lines.js';
 import { type Task, holdsSlot, isOpen } from '../../../workspaces/model.js';
 import { satisfies } from '../../../workspaces/tasks/tasks.js';
-import { type Parameter, type PostgresSql, type Queryable, query } from '../connection.js';
+import { type Parameter, type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { addTasks } from './new-tasks.js';
 import { type TableAccess, TableRecords } from './records.js';
 import { updateCounters } from '../workspaces/counters.js';
-import { deleteDependencies, insertDependencies } from '../workspaces/dependants.js';
+import { deleteDependencies, insertDependencies } from '../workspaces/tasks/dependants.js';
 import { idOfName } from '../workspaces/names.js';
 import { countActiveTasks, workspaceOfProject } from '../workspaces/project-verbs.js';
 import {
@@ -39,7 +39,7 @@ import {
 import { activeSession } from '../workspaces/sessions.js';
 import type { WorkspacesWork } from '../workspaces/work.js';
 
-/** What looks run on: the pool, or a transaction of workspaces. */
+/** Reads run on the pool or in a transaction of workspaces. */
 interface Reads {
   readonly sql: Queryable;
   rows<Found extends object = Row>(
@@ -52,18 +52,22 @@ export interface WorkspacesRecordsOptions {
   sql: PostgresSql;
   sealer: Sealer;
   transact: <T>(body: (work: WorkspacesWork) => Promise<T>) => Promise<T>;
-  /** A user exists from its first workspace on. */
+  /** Creates the user of a first workspace. */
   ensureUser: (work: WorkspacesWork, user: string) => Promise<void>;
 }
 
-const sessionsAbove = `JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id AND NOT p.removed ${workspaceOfProject} AND NOT w.removed`;
+const sessionsAbove = `JOIN workspaces.projects p
+    ON p.owner_id = s.owner_id AND p.id = s.project_id AND NOT p.removed
+  ${workspaceOfProject} AND NOT w.removed`;
 
-/** What is on its way out is not there. */
+/** Records that are being removed are left out. */
 const tables = {
   w: 'workspaces.workspaces w',
   p: `workspaces.projects p ${workspaceOfProject} AND NOT w.removed`,
   s: `workspaces.sessions s ${sessionsAbove}`,
-  t: `workspaces.tasks t JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id AND NOT s.removed ${sessionsAbove}
+  t: `workspaces.tasks t
+    JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id AND NOT s.removed
+    ${sessionsAbove}
     LEFT JOIN workspaces.leases l ON l.owner_id = t.owner_id AND l.task_id = t.id`,
 };
 const live = { w: 'NOT w.removed', p: 'NOT p.removed', s: 'NOT s.removed', t: 'TRUE' };
@@ -86,10 +90,12 @@ export function workspacesRecords({
     lineOf: (row: Row) => Line,
   ): Promise<RecordPage<Line & { type: string }>> {
     const rows = await reader.rows(
-      `SELECT ${columns}, ${alias}.owner_id FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id > $1${user === null ? '' : ` AND ${alias}.owner_id = $2`} ORDER BY ${alias}.id LIMIT ${limit}`,
+      `SELECT ${columns}, ${alias}.owner_id FROM ${tables[alias]} WHERE ${live[alias]}
+        AND ${alias}.id > $1${user === null ? '' : ` AND ${alias}.owner_id = $2`}
+        ORDER BY ${alias}.id LIMIT ${limit}`,
       [after ?? '', ...(user === null ? [] : [user])],
     );
-    // Each line has the type of its kind.
+    // Each line has the type of its kind of record.
     const records = rows.map(lineOf) as (Line & { type: string })[];
     return { records, after: rows.length < limit ? null : String(rows.at(-1)?.[`${alias}_id`]) };
   }
@@ -226,7 +232,8 @@ async function find<Item>(
   more = '',
 ): Promise<Found<Item> | undefined> {
   const [row] = await on.rows(
-    `SELECT ${selected(alias, table)}, ${alias}.owner_id${more} FROM ${tables[alias]} WHERE ${live[alias]} AND ${alias}.id = $1`,
+    `SELECT ${selected(alias, table)}, ${alias}.owner_id${more} FROM ${tables[alias]} WHERE ${live[alias]}
+      AND ${alias}.id = $1`,
     [id],
   );
   return row === undefined ? undefined : { record: recordOf(alias, table, row), user: ownerIn(row), row };
@@ -241,7 +248,7 @@ async function isLeaving(on: Reads, table: 'projects' | 'sessions', id: string):
 }
 
 function leaving(noun: string, id: string): Conflict {
-  return { kind: 'name_taken', detail: `The ${noun} ${id} is being removed at this moment.` };
+  return { kind: 'name_taken', detail: `The ${noun} ${id} is being removed.` };
 }
 
 async function nameObstacle(
@@ -261,7 +268,7 @@ async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Seale
   const before = await find(work, 'p', projectTable, line.id, ', p.open_tasks');
   const after = projectOf(line, before?.record, sealer);
   putRecord(work, before !== undefined, projectTable, line.user, after);
-  // Open tasks count in the workspace of a live project only.
+  // Open tasks are counted only in the workspace of a project that is not removed.
   const open = Number(before?.row['open_tasks'] ?? 0);
   if (before !== undefined && before.record.deleted_at === null)
     countActiveTasks(work, line.user, before.record.workspace_id, -open);
@@ -279,7 +286,7 @@ async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
   deleteDependencies(work, user, task.id);
   putRecord(work, before !== undefined, taskTable, user, task, more);
   insertDependencies(work, user, task.id, waitsFor);
-  // A fencing number that was given out here is never given out again.
+  // A fencing number that this home gave out must never be given out again.
   const leaseBefore = before === undefined ? undefined : leaseOf(before.row);
   if (lease !== null)
     putLease(
@@ -303,7 +310,8 @@ async function unfinishedOf(
   task: Pick<Task, 'depends_on'>,
 ): Promise<string[]> {
   const rows = await work.rows(
-    `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t WHERE t.owner_id = $1 AND t.id = ANY($2::text[]) ORDER BY t.id FOR SHARE`,
+    `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t WHERE t.owner_id = $1
+      AND t.id = ANY($2::text[]) ORDER BY t.id FOR SHARE`,
     [owner, task.depends_on],
   );
   return rows
@@ -312,7 +320,7 @@ async function unfinishedOf(
     .map(({ id }) => id);
 }
 
-/** With the same facts as other changes of the thing: readers of a project find it by them. */
+/** Has the facts of other changes of the record, because readers of a project filter by them. */
 function announce(
   work: WorkspacesWork,
   noun: string,

@@ -1,10 +1,10 @@
 /** Background work on workspaces in PostgreSQL: expired leases and sessions, bulk work and re-keying. */
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
-import type { PostgresSql } from '../connection.js';
-import { takeTurn } from '../turns.js';
+import type { PostgresSql } from '../database/connection.js';
+import { takeTurn } from '../database/turns.js';
 import { bulkStep } from './bulk.js';
-import { expireQuestions, releaseDue, returnExpired } from './claims.js';
+import { expireQuestions, releaseDue, returnExpired } from './tasks/claims.js';
 import { resealStep, startReseal } from './reseal.js';
 import { endDueSessions } from './sessions.js';
 import type { WorkspacesWork } from './work.js';

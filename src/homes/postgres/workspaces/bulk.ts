@@ -1,6 +1,6 @@
 /** Work that is too large for one transaction: purges, and tasks with many dependants. */
 import { type TaskStatus, isOpen } from '../../../workspaces/model.js';
-import { hasDependants, settleDependants } from './dependants.js';
+import { hasDependants, settleDependants } from './tasks/dependants.js';
 import type { WorkspacesWork } from './work.js';
 
 interface Mark {

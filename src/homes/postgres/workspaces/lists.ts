@@ -9,7 +9,7 @@ import type {
   Workspace,
 } from '../../../workspaces/model.js';
 import type { ListRequest, Listed, NamedListRequest, Owner } from '../../../workspaces/port.js';
-import { type Parameter, type Queryable, query } from '../connection.js';
+import { type Parameter, type Queryable, query } from '../database/connection.js';
 import {
   type Row,
   type Table,
@@ -19,8 +19,9 @@ import {
   sessionTable,
   taskTable,
   workspaceTable,
+  joinOne,
 } from './rows.js';
-import { ready } from './task-rows.js';
+import { ready } from './tasks/rows.js';
 
 type Condition = readonly [sql: string, value: Parameter | undefined];
 
@@ -107,7 +108,7 @@ export async function listReady(
   const rows = await query<Row>(
     sql,
     `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t
-      JOIN workspaces.sessions s ON s.owner_id = t.owner_id AND s.id = t.session_id
+      ${joinOne('s', 'sessions', 'owner_id = t.owner_id AND id = t.session_id')}
       WHERE t.owner_id = $3 AND t.project_id = $1 AND ${ready} AND NOT s.removed
       ORDER BY t.priority DESC, t.created_at, t.id LIMIT ${limit + 1} OFFSET $2`,
     [projectId, skipped, owner],

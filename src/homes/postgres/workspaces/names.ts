@@ -1,6 +1,7 @@
 /** Names of workspaces and projects are unique: per owner, and per workspace. */
 import type { Project, Workspace } from '../../../workspaces/model.js';
 import { nameTaken } from '../../../workspaces/workspaces.js';
+import { lockKeySql } from '../database/advisory-locks.js';
 import type { WorkspacesWork } from './work.js';
 
 /**
@@ -15,9 +16,7 @@ export async function checkNameFree(
   const { id, name } = named;
   const workspaceId = 'workspace_id' in named ? named.workspace_id : null;
   const entity = workspaceId === null ? 'workspace' : 'project';
-  await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [
-    `${entity} ${workspaceId ?? owner} ${name}`,
-  ]);
+  await work.rows(lockKeySql('workspaceName'), [`${entity} ${workspaceId ?? owner} ${name}`]);
   const taken = await idOfName(work, { owner, workspaceId, name, id });
   if (taken !== undefined) throw nameTaken(entity, name, taken);
 }

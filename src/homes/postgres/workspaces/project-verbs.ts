@@ -11,7 +11,7 @@ import {
   restored,
   softDeleted,
 } from '../../../workspaces/workspaces.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { checkNameFree } from './names.js';
 import {
   type Row,
@@ -22,6 +22,7 @@ import {
   selected,
   updateRecord,
   workspaceTable,
+  joinOne,
 } from './rows.js';
 import type { WorkspacesWork } from './work.js';
 import { type Event, type FindOptions, findWorkspace } from './workspace-verbs.js';
@@ -32,8 +33,7 @@ export interface ProjectPath {
   openTasks: number;
 }
 
-export const workspaceOfProject =
-  'JOIN workspaces.workspaces w ON w.owner_id = p.owner_id AND w.id = p.workspace_id';
+export const workspaceOfProject = joinOne('w', 'workspaces', 'owner_id = p.owner_id AND id = p.workspace_id');
 
 export async function findProject(
   sql: Queryable,

@@ -1,6 +1,6 @@
 /** Converts records of workspaces to rows and back. Statements are made from the table definitions below. */
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../workspaces/model.js';
-import type { Parameter } from '../connection.js';
+import type { Parameter } from '../database/connection.js';
 
 /** The type of a column. In a record, a time is ISO 8601 text and JSON is a parsed value. */
 type Kind = 'text' | 'texts' | 'number' | 'time' | 'json';
@@ -118,6 +118,14 @@ export function recordOf<Item>(alias: string, table: Table<Item>, row: Row): Ite
   ]);
   // Every column of the table was converted by its kind.
   return Object.fromEntries(entries) as Item;
+}
+
+/**
+ * Joins the one row that a condition on its key finds. LIMIT makes PostgreSQL look it up in the index for each
+ * row before it. A plain join of tables without statistics read all rows of the owner.
+ */
+export function joinOne(alias: string, table: string, condition: string, join = 'JOIN'): string {
+  return `${join} LATERAL (SELECT * FROM workspaces.${table} WHERE ${condition} LIMIT 1) ${alias} ON true`;
 }
 
 /** A condition for a row with this id: of the owner, or of any owner if `owner` is null (the operator). */

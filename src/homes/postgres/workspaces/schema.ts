@@ -1,7 +1,7 @@
 /** The tables of workspaces in PostgreSQL. */
 import type { Limits } from '../../../core/settings/limits.js';
-import type { PostgresSql } from '../connection.js';
-import { type Migration, type SteppedMigration, migrate } from '../migrate.js';
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, type SteppedMigration, migrate } from '../database/migrate.js';
 
 /** A migration from the previous version of the tables. */
 export interface TableMigration {

@@ -11,10 +11,20 @@ import {
   stepsToEnd,
 } from '../../../workspaces/sessions.js';
 import { checkVersion, notFound } from '../../../workspaces/workspaces.js';
-import { type Queryable, query } from '../connection.js';
-import { clockColumn } from '../database-clock.js';
+import { lockKeySql } from '../database/advisory-locks.js';
+import { type Queryable, query } from '../database/connection.js';
+import { clockColumn } from '../database/database-clock.js';
 import { findProject, workspaceOfProject } from './project-verbs.js';
-import { type Row, insertRecord, recordOf, rowAt, selected, sessionTable, updateRecord } from './rows.js';
+import {
+  type Row,
+  insertRecord,
+  joinOne,
+  recordOf,
+  rowAt,
+  selected,
+  sessionTable,
+  updateRecord,
+} from './rows.js';
 import type { WorkspacesWork } from './work.js';
 
 /** A session with the ids of its project and owner. */
@@ -24,8 +34,10 @@ export interface SessionPath {
   ownerId: string;
 }
 
-const joined = `workspaces.sessions s
-  JOIN workspaces.projects p ON p.owner_id = s.owner_id AND p.id = s.project_id ${workspaceOfProject}`;
+/** Joins the project and the workspace of a session `s`. */
+export const sessionParents = `${joinOne('p', 'projects', 'owner_id = s.owner_id AND id = s.project_id')}
+  ${workspaceOfProject}`;
+const joined = `workspaces.sessions s ${sessionParents}`;
 /** Excludes sessions that are deleted or being purged, or whose project or workspace is deleted. */
 export const visible = 'NOT s.removed AND p.deleted_at IS NULL AND w.deleted_at IS NULL';
 
@@ -165,7 +177,7 @@ async function moveTo(
   const after = moveSession(session, to, work.nowMs);
   if (holdsSlot(to) && !holdsSlot(session.status)) {
     // Only one session of a project can become active at a time.
-    await work.rows('SELECT pg_advisory_xact_lock(hashtextextended($1, 3))', [session.project_id]);
+    await work.rows(lockKeySql('activeSession'), [session.project_id]);
     const holder = await activeSession(work.sql, path.ownerId, session.project_id, true);
     if (holder !== null && options.takeover !== true) throw slotTaken(holder);
     if (holder !== null) await endSession(work, { ...path, session: holder }, 'takeover');

@@ -2,9 +2,9 @@
 import type { TransactionSql } from 'postgres';
 import type { Change } from '../../../core/change.js';
 import type { KnownUsers } from '../known-users.js';
-import type { Work } from '../work.js';
+import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import type { Parameter } from '../connection.js';
+import type { Parameter } from '../database/connection.js';
 import { type Row, timeText } from './rows.js';
 
 /** Tasks that became ready. */

@@ -11,7 +11,7 @@ import {
   restored,
   softDeleted,
 } from '../../../workspaces/workspaces.js';
-import { type Queryable, query } from '../connection.js';
+import { type Queryable, query } from '../database/connection.js';
 import { checkNameFree } from './names.js';
 import { type Row, insertRecord, recordOf, rowAt, selected, updateRecord, workspaceTable } from './rows.js';
 import type { WorkspacesWork } from './work.js';

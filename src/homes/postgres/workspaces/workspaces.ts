@@ -1,9 +1,9 @@
 /**
  * Workspaces in PostgreSQL: the port. Each write verb returns a step. Any number of servers share the tables.
  */
-import { PostgresStep } from '../step.js';
-import type { Work } from '../work.js';
-import type { PostgresWriter } from '../writer.js';
+import { PostgresStep } from '../write/step.js';
+import type { Work } from '../write/work.js';
+import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { RecordStore } from '../../../transfer/port.js';
@@ -43,20 +43,20 @@ import type {
   TaskPatch,
   WorkspacePatch,
 } from '../../../workspaces/schemas.js';
-import type { PostgresSql } from '../connection.js';
-import type { DatabaseClock } from '../database-clock.js';
+import type { PostgresSql } from '../database/connection.js';
+import type { DatabaseClock } from '../database/database-clock.js';
 import type { KnownUsers } from '../known-users.js';
 import { workspacesRecords } from '../transfer/workspaces.js';
 import { WorkspacesBackground } from './background.js';
-import * as claims from './claims.js';
+import * as claims from './tasks/claims.js';
 import * as lists from './lists.js';
 import * as projects from './project-verbs.js';
-import { ReadyNotices } from './ready-notices.js';
+import { ReadyNotices } from './tasks/ready-notices.js';
 import { type TableMigration, migrateWorkspacesUp } from './schema.js';
 import * as sessions from './sessions.js';
-import * as taskLists from './task-lists.js';
-import { findTask } from './task-rows.js';
-import * as tasks from './tasks.js';
+import * as taskLists from './tasks/lists.js';
+import { findTask } from './tasks/rows.js';
+import * as tasks from './tasks/tasks.js';
 import { type CommitEffects, WorkspacesWork } from './work.js';
 import * as workspaceVerbs from './workspace-verbs.js';
 

@@ -18,7 +18,7 @@ export function profileTests(
     });
     afterAll(() => desk.close());
 
-    it('are changed by their owner alone', async () => {
+    it('can be changed only by their owner', async () => {
       const eve = await desk.agent('Eve');
       const changed = await eve.ask('PATCH', `/who/${eve.id}`, {
         body: { name: 'Eva', email: 'eva@example.org' },
@@ -35,7 +35,7 @@ export function profileTests(
       expect((await desk.ask('PATCH', `/who/${eve.id}`, { body: { name: 'Mallory' } })).status).toBe(401);
     });
 
-    it('have a history of bounded length', async () => {
+    it('keep only the newest keys of an identity', async () => {
       const bounded = await backend.open({ limits: { ...roomy, identityKeysMax: 2 } });
       try {
         let eve = await bounded.agent('Eve');
@@ -57,7 +57,7 @@ export function profileTests(
       }
     });
 
-    it('rotate when old and new key agree, and keep their history', async () => {
+    it('rotate to a new key if both keys sign, and keep the old key in the history', async () => {
       const eve = await desk.agent('Eve');
       const next = new Agent(desk);
       next.id = eve.id;

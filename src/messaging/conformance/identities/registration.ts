@@ -18,7 +18,7 @@ export function registrationTests(
     });
     afterAll(() => desk.close());
 
-    it('makes one identity a key, and answers it again unchanged', async () => {
+    it('creates one identity per key, and returns it unchanged for a repeated request', async () => {
       const eve = new Agent(desk);
       const first = await desk.ask('POST', '/register', {
         body: { public_key: eve.publicKey, name: ' Eve\u0007 ', email: 'eve@example.org' },
@@ -42,7 +42,7 @@ export function registrationTests(
       });
     });
 
-    it('makes one identity of twenty registrations at once', async () => {
+    it('creates one identity for twenty concurrent registrations of a key', async () => {
       const eve = new Agent(desk);
       const answers = await Promise.all(
         Array.from({ length: 20 }, () =>
@@ -54,7 +54,7 @@ export function registrationTests(
       expect(answers.filter(({ status }) => status === 200)).toHaveLength(19);
     });
 
-    it('refuses bad input in the words that clients know', async () => {
+    it("refuses invalid input with AICQ's errors", async () => {
       const bad = 'invalid public_key: must be base64-encoded Ed25519 public key (32 bytes)';
       const cases: [unknown, string][] = [
         [{}, 'public_key is required'],

@@ -34,7 +34,7 @@ export function messageSignatureTests(
     const signPost = (body: string, components?: string[]) =>
       ann.messageSignature('POST', '/room/global', body, { ...(components !== undefined && { components }) });
 
-    it('end when they say so themselves, and never live longer than the window', async () => {
+    it('expire at their own time, and never later than the allowed window', async () => {
       const nowSeconds = Math.floor(Date.now() / 1000);
       expect((await readWith({ more: `;expires=${nowSeconds + 60}` }))[0]).toBe(200);
       expect(await readWith({ more: `;expires=${nowSeconds - 1}` })).toEqual(tooLate);
@@ -45,7 +45,7 @@ export function messageSignatureTests(
       expect(await readWith({ created: nowSeconds + 15 })).toEqual(tooLate);
     });
 
-    it('are one to a label: which of two counts is not for the verifier to guess', async () => {
+    it('are refused if a label has two signatures', async () => {
       const [one, two] = [1, 2].map(() => ann.messageSignature('GET', '/dm', '', { components: bare })) as [
         Signed,
         Signed,
@@ -68,7 +68,7 @@ export function messageSignatureTests(
       ).toBe(200);
     });
 
-    it('hold for the very spelling of path and query that was signed', async () => {
+    it('are valid only for the exact path and query that were signed', async () => {
       const path = '/dm?limit=5&verify=1';
       const signed = () => ann.messageSignature('GET', path, '', { components: bare });
       expect((await read(signed(), path))[0]).toBe(200);
@@ -84,7 +84,7 @@ export function messageSignatureTests(
       }
     });
 
-    it('cover every body, also one that was added on the way', async () => {
+    it('are refused if a body was added to a request that was signed without one', async () => {
       const { 'content-digest': _, ...undigested } = signPost(said, bare);
       expect(await post(signPost('', bare))).toEqual(uncovered);
       expect(await post(undigested)).toEqual(uncovered);

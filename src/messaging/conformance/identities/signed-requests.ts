@@ -25,7 +25,7 @@ export function signedRequestTests(
       desk.ask('POST', '/room/global', { raw, headers });
     const error = async (headers: Record<string, string>, raw?: string) => refusal(await post(headers, raw));
 
-    it('are refused in the order and in the words that clients know', async () => {
+    it("are refused with AICQ's errors, in AICQ's order", async () => {
       const good = () => ann.headers(body);
       expect(await error({})).toEqual([401, { error: 'missing auth headers' }]);
       for (const name of ['x-aicq-agent', 'x-aicq-nonce', 'x-aicq-timestamp', 'x-aicq-signature']) {
@@ -74,12 +74,12 @@ export function signedRequestTests(
       ]);
     });
 
-    it('may come from a clock that runs a little fast, or a little slow', async () => {
+    it('are accepted from a clock that is a little ahead or behind', async () => {
       expect((await post(ann.headers(body, { timestamp: Date.now() + 3_000 }))).status).toBe(201);
       expect((await post(ann.headers(body, { timestamp: Date.now() - 25_000 }))).status).toBe(201);
     });
 
-    it('count once: of fifty copies sent at once exactly one is accepted', async () => {
+    it('are accepted once: one of fifty copies sent at the same time', async () => {
       const headers = ann.headers(body);
       const answers = await Promise.all(Array.from({ length: 50 }, () => post(headers)));
       expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -87,7 +87,7 @@ export function signedRequestTests(
         expect(refusal(refused)).toEqual([401, { error: 'nonce already used' }]);
     });
 
-    it('count once under every spelling of the agent', async () => {
+    it('are accepted once for all spellings of the agent id', async () => {
       const headers = ann.headers(body);
       expect((await post(headers)).status).toBe(201);
       for (const spelling of [
@@ -104,7 +104,7 @@ export function signedRequestTests(
       }
     });
 
-    it('that do not hold use up no nonce', async () => {
+    it('do not use up the nonce if they are invalid', async () => {
       const nonce = randomUUID();
       expect(
         (await post({ ...ann.headers(body, { nonce }), 'x-aicq-signature': bob.sign('x') })).status,
@@ -112,7 +112,7 @@ export function signedRequestTests(
       expect((await post(ann.headers(body, { nonce }))).status).toBe(201);
     });
 
-    it('cover a request without a body as if it were {}', async () => {
+    it('are checked over {} for a request without a body', async () => {
       expect((await ann.ask('GET', '/dm')).status).toBe(200);
       expect(
         (

@@ -60,6 +60,8 @@ export interface DeskOptions {
   /** Milliseconds since 1970. */
   clock?: () => number;
   messagingSettings?: Partial<MessagingSettings>;
+  /** Sites whose pages may call the server. */
+  corsOrigin?: readonly string[];
 }
 
 /** The home under test. */

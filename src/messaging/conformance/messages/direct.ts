@@ -18,7 +18,7 @@ export function directTests(
     });
     afterAll(() => desk.close());
 
-    it('reach their recipient alone, newest first', async () => {
+    it('are shown only to their recipient, newest first', async () => {
       const eve = await desk.agent();
       const first = await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'b3BhcXVl' } });
       expect([first.status, first.json]).toEqual([
@@ -36,7 +36,7 @@ export function directTests(
       expect(refusal(await desk.ask('GET', '/dm'))).toEqual([401, { error: 'missing auth headers' }]);
     });
 
-    it('are refused in the words that clients know', async () => {
+    it("are refused with AICQ's errors", async () => {
       expect(await send(ann, 'eve', { body: 'x' })).toEqual([400, { error: 'invalid recipient ID format' }]);
       expect(await send(ann, unknownId, { body: 'x' })).toEqual([404, { error: 'recipient not found' }]);
       expect(await send(ann, bob.id, { body: '' })).toEqual([400, { error: 'body is required' }]);
@@ -73,7 +73,7 @@ export function directTests(
       ).toEqual([true, false, true]);
     });
 
-    it('are paged without loss', async () => {
+    it('are listed page by page without a gap', async () => {
       const eve = await desk.agent();
       for (let index = 0; index < 7; index += 1)
         await ann.ask('POST', `/dm/${eve.id}`, { body: { body: `m${index}` } });

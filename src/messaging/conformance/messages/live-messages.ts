@@ -8,7 +8,7 @@ export function liveMessageTests(
   { afterAll, beforeAll, describe, expect, it }: TestRunner,
   backend: Backend,
 ): void {
-  describe(`live on ${backend.name}`, () => {
+  describe(`streams of messages on ${backend.name}`, () => {
     let desk: Desk;
     let ann: Agent;
 
@@ -82,7 +82,7 @@ export function liveMessageTests(
       ]);
     });
 
-    it('a reader of one room among several is told which, also while others read that room', async () => {
+    it('a stream of several rooms names the room of each message, also while others read that room', async () => {
       const room = await desk.room(ann);
       const urls = [
         `/room/${room}/stream?after=1`,
@@ -101,7 +101,7 @@ export function liveMessageTests(
       for (const stream of streams) stream.close();
     });
 
-    it('an inbox stream begins with what is pending, and belongs to its owner', async () => {
+    it('an inbox stream starts with the pending messages, and only its owner can open it', async () => {
       const eve = await desk.agent();
       await ann.ask('POST', `/dm/${eve.id}`, { body: { body: 'waiting' } });
       const stream = await Stream.open(`${desk.url}/dm/stream?pending=1`, eve.headers());
@@ -113,7 +113,7 @@ export function liveMessageTests(
       expect((await Stream.open(`${desk.url}/dm/stream`)).status).toBe(401);
     });
 
-    it('a long poll answers as soon as there is something', async () => {
+    it('a long poll returns as soon as a message arrives', async () => {
       const room = await desk.room(ann);
       const { ts } = await ann.post(room, 'known');
       const waiting = desk.ask('GET', `/room/${room}?after=${ts}&wait=30`);

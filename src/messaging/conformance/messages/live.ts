@@ -45,7 +45,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       beside.close();
     });
 
-    it('an inbox is the same', async () => {
+    it('a position in the far future stops no other reader of an inbox', async () => {
       const bob = await desk.agent('Bob');
       const send = (body: string) => ann.ask('POST', `/dm/${bob.id}`, { body: { body } });
       await send('one');
@@ -63,7 +63,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       beside.close();
     });
 
-    it('a second reader may come after the newest message was deleted', async () => {
+    it('a second reader can start after the newest message was deleted', async () => {
       const room = await desk.room(ann);
       await ann.post(room, 'stays');
       const first = await stream(`/room/${room}/stream?after=1`);
@@ -83,7 +83,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       for (const each of [first, second, third]) each.close();
     });
 
-    it('a stop ends the waits of rooms, inboxes and what is pending at once', async () => {
+    it('a stop ends waits for rooms, inboxes and pending messages at once', async () => {
       const own = await backend.open({ limits: { ...roomy, longPollSecondsMax: 3_600 } });
       const eve = await own.agent();
       const room = await own.room(eve);
@@ -104,7 +104,7 @@ export function liveTests({ afterAll, beforeAll, describe, expect, it }: TestRun
   });
 
   describe(`streams while messages expire on ${backend.name}`, () => {
-    it('the last message may expire under an open stream before a second one comes', async () => {
+    it('an open stream continues after its last message has expired', async () => {
       let offsetMs = 0;
       const clock = () => Date.now() + offsetMs;
       const desk = await backend.open({

@@ -19,7 +19,7 @@ export function messageTests(
     });
     afterAll(() => desk.close());
 
-    it('come back newest first, page by page, none lost and none twice', async () => {
+    it('are listed newest first, page by page, without gaps and repeats', async () => {
       const room = await desk.room(ann);
       const posted = await Promise.all(
         Array.from({ length: 25 }, (_, index) => ann.post(room, `message ${index}`)),
@@ -51,7 +51,7 @@ export function messageTests(
       ]);
     });
 
-    it('have times that strictly grow however many post at once, with ids that hold the time', async () => {
+    it('have strictly increasing times, also for concurrent posts, and ids that contain the time', async () => {
       const room = await desk.room(ann);
       const posters = await Promise.all(Array.from({ length: 200 }, () => registered(desk)));
       const posted = await Promise.all(posters.map((poster, index) => poster.post(room, `from ${index}`)));
@@ -65,7 +65,7 @@ export function messageTests(
       expect(new Set(page.messages.map(({ body }: { body: string }) => body)).size).toBe(200);
     });
 
-    it('are kept to the byte, in every script', async () => {
+    it('are stored exactly, in every script', async () => {
       const texts = [
         'plain',
         'ünïcödé 日本語 🎉',
@@ -83,7 +83,7 @@ export function messageTests(
       );
     });
 
-    it('have 1 to 4096 bytes and a parent in the same room', async () => {
+    it('must have 1 to 4096 bytes and a parent in the same room', async () => {
       const [room, other] = [await desk.room(ann), await desk.room(ann)];
       const elsewhere = await ann.post(other, 'elsewhere');
       const refused = async (body: unknown) => refusal(await ann.ask('POST', `/room/${room}`, { body }));
@@ -117,7 +117,7 @@ export function messageTests(
       ]);
     });
 
-    it('form threads that any of their messages leads to', async () => {
+    it('form threads that can be read from any of their messages', async () => {
       const room = await desk.room(ann);
       const root = await ann.post(room, 'root');
       await ann.post(room, 'beside');
@@ -147,7 +147,7 @@ export function messageTests(
       });
     });
 
-    it('are deleted by their author alone, and are then nowhere', async () => {
+    it('can be deleted only by their author, and then appear nowhere', async () => {
       const room = await desk.room(ann);
       const { id } = await ann.post(room, 'regrettable words');
       expect(refusal(await bob.ask('DELETE', `/room/${room}/${id}`))).toEqual([
@@ -172,7 +172,7 @@ export function messageTests(
       expect(channels.find((channel: { id: string }) => channel.id === room)?.message_count).toBe(1);
     });
 
-    it('carry the proof of who wrote them, in either scheme', async () => {
+    it('contain the signature of their author, of either scheme', async () => {
       const room = await desk.room(ann);
       const raw = '{ "pid": "",\n "body": "caf\\u00e9" }';
       await desk.ask('POST', `/room/${room}`, { raw, headers: ann.headers(raw) });

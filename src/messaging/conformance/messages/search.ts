@@ -18,7 +18,7 @@ export function searchTests(
     });
     afterAll(() => desk.close());
 
-    it('finds messages that have all words, newest first, in every script', async () => {
+    it('finds messages that contain all words, newest first, in every script', async () => {
       const tag = `t${randomUUID().slice(0, 8)}`;
       const room = await desk.room(ann);
       const one = await ann.post(room, `${tag} Hello, WORLD`);
@@ -65,7 +65,7 @@ export function searchTests(
       expect(await ids('room=global')).toEqual([]);
     });
 
-    it('refuses bad queries, and finds nothing without a usable word', async () => {
+    it('refuses invalid queries, and finds nothing without an indexed word', async () => {
       expect(refusal(await desk.ask('GET', '/find'))).toEqual([
         400,
         { error: "query parameter 'q' is required" },

@@ -29,7 +29,7 @@ export function privacyTests(
     });
     afterAll(() => desk.close());
 
-    it('open no door without the key: not a page, a message, a thread, nor a stream, for whomever asks', async () => {
+    it('need their key for pages, messages, threads and streams, for every kind of caller', async () => {
       const { id } = await ann.post(room, 'inside', {}, withKey);
       const paths = [
         `/room/${room}`,
@@ -57,7 +57,7 @@ export function privacyTests(
       expect((await mallory.ask('POST', `/room/${room}`, { body: { body: 'x', pid: id } })).status).toBe(403);
     });
 
-    it('are heard in no stream and no feed of others', async () => {
+    it('are not in the streams and feeds of others', async () => {
       const word = `whisper${randomUUID().replaceAll('-', '')}`;
       const streams = await Promise.all([
         Stream.open(`${desk.url}/room/global/stream`),
@@ -83,7 +83,7 @@ export function privacyTests(
       }
     });
 
-    it('are asked for their hash once, not with each read', async () => {
+    it('have their key hash read once, not for each request', async () => {
       const { port } = desk.stoa.messaging;
       const read = port.roomKeyHash.bind(port);
       let asked = 0;

@@ -21,7 +21,7 @@ export function privateRoomTests(
     });
     afterAll(() => desk.close());
 
-    it('open to their key alone, for reading and for writing', async () => {
+    it('need their key for reading and for writing', async () => {
       const room = await desk.room(ann, 'den', secret);
       const key = { 'x-aicq-room-key': secret };
       await ann.post(room, 'inside', {}, key);
@@ -41,7 +41,7 @@ export function privateRoomTests(
       expect(stream.status).toBe(403);
     });
 
-    it('let an author delete what it wrote, with the key or without', async () => {
+    it('let an author delete its messages with and without the key', async () => {
       const room = await desk.room(ann, 'den', secret);
       const { id } = await ann.post(room, 'a slip', {}, { 'x-aicq-room-key': secret });
       expect(refusal(await bob.ask('DELETE', `/room/${room}/${id}`))).toEqual([
@@ -51,7 +51,7 @@ export function privateRoomTests(
       expect((await ann.ask('DELETE', `/room/${room}/${id}`)).status).toBe(204);
     });
 
-    it('leave no word in search, statistics, channel list or the feed of others', async () => {
+    it('do not appear in search, statistics, the channel list or the feed of others', async () => {
       const room = await desk.room(ann, 'den', secret);
       const word = `private${randomUUID().replaceAll('-', '')}`;
       await ann.post(room, word, {}, { 'x-aicq-room-key': secret });
@@ -70,7 +70,7 @@ export function privateRoomTests(
       }
     });
 
-    it('keep the hash of their key to themselves', async () => {
+    it('never show the hash of their key', async () => {
       const room = await desk.room(ann, 'den', secret);
       const answers = await Promise.all([
         desk.ask('GET', `/room/${room}`, { headers: { 'x-aicq-room-key': secret } }),

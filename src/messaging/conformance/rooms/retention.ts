@@ -5,7 +5,7 @@ import { Stream } from '../kit/stream.js';
 
 export function retentionTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`retention of messaging on ${backend.name}`, () => {
-    it('hides a message the moment its own time is over, and keeps the counters', async () => {
+    it('hides a message as soon as it expires, and keeps the counters', async () => {
       let offsetMs = 0;
       const desk = await backend.open({
         limits: { ...roomy, messageRetentionSeconds: 3600, directRetentionSeconds: 7200 },
@@ -62,7 +62,7 @@ export function retentionTests({ describe, expect, it }: TestRunner, backend: Ba
       }
     });
 
-    it('takes messages after the clock was set back, each after the one before it', async () => {
+    it('accepts messages after the clock was set back, with increasing times', async () => {
       let offsetMs = 0;
       const clock = () => Date.now() + offsetMs;
       const year = 365 * 24 * 3_600_000;

@@ -5,7 +5,7 @@ import { secret } from '../kit/requests.js';
 
 export function roomKeyTests({ describe, expect, it }: TestRunner, backend: Backend): void {
   describe(`room keys on ${backend.name}`, () => {
-    it('cannot be guessed faster by guessing at once, and right ones are never counted', async () => {
+    it('are limited in wrong guesses, also concurrent ones; a right key is never counted', async () => {
       const desk = await backend.open({ limits: { ...roomy, roomKeyGuessesPerMinuteMax: 3 } });
       try {
         const ann = await desk.agent();

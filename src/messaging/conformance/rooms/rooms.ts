@@ -15,7 +15,7 @@ export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRun
     });
     afterAll(() => desk.close());
 
-    it('are made by signed agents, public unless they have a key', async () => {
+    it('are created by signed agents, and are public unless they have a key', async () => {
       const { status, json } = await ann.ask('POST', '/room', { body: { name: 'planning' } });
       expect([status, json]).toEqual([
         201,
@@ -51,7 +51,7 @@ export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       ]);
     });
 
-    it('are listed with the most recently active first, private ones never', async () => {
+    it('are listed by last activity, newest first, without private rooms', async () => {
       const quiet = await desk.room(ann);
       const busy = await desk.room(ann);
       const hidden = await desk.room(ann, 'hidden', secret);
@@ -76,7 +76,7 @@ export function roomTests({ afterAll, beforeAll, describe, expect, it }: TestRun
       );
     });
 
-    it('answer unknown and malformed ids in the words that clients know', async () => {
+    it("refuse unknown and malformed ids with AICQ's errors", async () => {
       expect(refusal(await desk.ask('GET', '/room/nowhere'))).toEqual([
         400,
         { error: 'invalid room ID format' },

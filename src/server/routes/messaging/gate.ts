@@ -1,4 +1,4 @@
-/** Runs around every messaging route: CORS, blocks, rate limits, signatures, and errors in AICQ's format. */
+/** Runs around every messaging route: blocks, rate limits, signatures, and errors in AICQ's format. */
 import { isUtf8 } from 'node:buffer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -9,24 +9,12 @@ import type { Identity } from '../../../messaging/model.js';
 import { isRefusal, refuse } from '../../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../../messaging/service.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
-import { SharedHeaders, securityHeaders } from '../../answer/answer-writer.js';
+import { serverHeaders } from '../../answer/answer-writer.js';
 import { type Authenticator, noCredentials } from '../../request/authentication.js';
 import { addressOf } from '../../request/caller-address.js';
 import type { ErrorWriter } from '../../group.js';
 import type { RouteContext } from '../../route.js';
 import type { Caller } from '../../../core/caller.js';
-
-const corsHeaders = {
-  'access-control-allow-origin': '*',
-  'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
-  'access-control-allow-headers':
-    'Accept, Authorization, Content-Type, Content-Digest, Last-Event-ID, Signature, Signature-Input, Stoa-Agent, Stoa-User, X-AICQ-Agent, X-AICQ-Nonce, X-AICQ-Room-Key, X-AICQ-Signature, X-AICQ-Timestamp',
-  'access-control-expose-headers':
-    'Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset',
-  'access-control-max-age': '86400',
-} as const;
-
-export const messagingHeaders = new SharedHeaders({ ...securityHeaders, ...corsHeaders });
 
 export const messagingErrorSchema = z.object({ error: z.string() }).meta({ id: 'MessagingError' });
 
@@ -44,10 +32,10 @@ export function messagingOf(request: FastifyRequest): MessagingService {
 /** Probes are never limited or blocked. */
 const probes: ReadonlySet<string> = new Set(['/health']);
 
-/** Before the body is read: CORS, preflights, blocked addresses, and the request limit of an address. */
+/** Before the body is read: OPTIONS, blocked addresses, and the request limit of an address. */
 export async function beforeMessaging(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (request.method === 'OPTIONS') {
-    void reply.headers({ 'request-id': request.id, ...messagingHeaders.fields });
+    void reply.headers({ 'request-id': request.id, ...serverHeaders.fields });
     await reply.code(204).send();
     return;
   }

@@ -1,8 +1,8 @@
-/** The messaging group: AICQ's routes on the root, with its errors, CORS and limits. */
+/** The messaging group: AICQ's routes on the root, with its errors and limits. */
 import type { RouteGroup } from '../../group.js';
 import { aicqHealthRoutes } from '../health.js';
 import { directRoutes } from './direct.js';
-import { beforeMessaging, messagingErrorSchema, messagingHeaders, writeMessagingError } from './gate.js';
+import { beforeMessaging, messagingErrorSchema, writeMessagingError } from './gate.js';
 import { identityRoutes } from './identities.js';
 import { pageRoutes } from './pages.js';
 import { roomRoutes } from './rooms.js';
@@ -14,6 +14,5 @@ export const messagingGroup: RouteGroup = {
   owns: (path) => ownPaths.test(path),
   writeError: writeMessagingError,
   errorSchema: messagingErrorSchema,
-  headers: messagingHeaders,
   onRequest: beforeMessaging,
 };

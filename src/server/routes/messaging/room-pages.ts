@@ -19,7 +19,10 @@ const charactersMax = 32_000_000;
 const pagesMax = 1_000;
 
 export class RoomPages {
-  /** A page holds until its room changes or its oldest message expires. Without it GET /room/{id} costs ten times as much. */
+  /**
+   * A page holds until its room changes or its oldest message expires. Without it GET /room/{id} costs ten
+   * times as much.
+   */
   readonly #pages = new WeakMap<MessagingPort, LRUCache<string, KeptPage>>();
 
   /** The cached page, if nothing on it has changed. */

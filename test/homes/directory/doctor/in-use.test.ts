@@ -12,7 +12,7 @@ import { examineAll } from '../../../../src/homes/directory/kernel/inspect/docto
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
 
 const ada = operatorCaller('ada', 'planner');
-const rounds = 40;
+const rounds = 20;
 
 /** Everything that writes, one round after the other. */
 async function keepBusy(stoa: Stoa): Promise<void> {

@@ -1,5 +1,5 @@
 import { migrateCommitsUp } from '../../../../src/homes/postgres/commit/schema.js';
-import { migrateTurns } from '../../../../src/homes/postgres/turns.js';
+import { migrateTurns } from '../../../../src/homes/postgres/database/turns.js';
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CommitOutbox } from '../../../../src/homes/postgres/commit/outbox.js';
@@ -8,7 +8,7 @@ import {
   openPostgres,
   query,
   transaction,
-} from '../../../../src/homes/postgres/connection.js';
+} from '../../../../src/homes/postgres/database/connection.js';
 import type { CommitInput } from '../../../../src/commit/schemas.js';
 import { StoaError } from '../../../../src/core/errors.js';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';

@@ -2,6 +2,7 @@
  * Changes of documents in the feed of the PostgreSQL home: each once, in the order of the writes of each key.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Change, byAgent } from '../../../../src/core/change.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import {
@@ -11,7 +12,7 @@ import {
   namespaceCleared,
 } from '../../../../src/datastore/changes.js';
 import { DataService } from '../../../../src/datastore/service.js';
-import { query } from '../../../../src/homes/postgres/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 import { type OpenedData, openData } from '../open-domains.js';
 
@@ -35,10 +36,10 @@ afterAll(async () => {
 });
 
 /** Commits with changes in the namespace, read from the second server. */
-async function commitsIn(namespace: string): Promise<unknown[][]> {
+async function commitsIn(namespace: string): Promise<Change[][]> {
   const { feed } = servers[1]!.opened.base;
   await feed.newest();
-  const commits: unknown[][] = [];
+  const commits: Change[][] = [];
   for (let since: string | undefined; ;) {
     const page = await feed.read({ since, accept: ({ facts }) => facts?.['namespace'] === namespace });
     commits.push(...page.commits.map(({ changes }) => [...changes]));
@@ -50,9 +51,9 @@ async function commitsIn(namespace: string): Promise<unknown[][]> {
 /** The versions of each key in the order of the feed. */
 async function versionsIn(namespace: string): Promise<Map<unknown, unknown[]>> {
   const versions = new Map<unknown, unknown[]>();
-  for (const change of (await commitsIn(namespace)).flat()) {
-    const { version, facts } = change as { version: number; facts: { key: string } };
-    versions.set(facts.key, [...(versions.get(facts.key) ?? []), version]);
+  for (const { version, facts } of (await commitsIn(namespace)).flat()) {
+    const key = String(facts?.['key']);
+    versions.set(key, [...(versions.get(key) ?? []), version ?? 0]);
   }
   return versions;
 }
@@ -60,6 +61,8 @@ async function versionsIn(namespace: string): Promise<Map<unknown, unknown[]>> {
 function upTo(version: number): number[] {
   return Array.from({ length: version }, (_, index) => index + 1);
 }
+
+const by = (change: Change): Change => byAgent(change, 'writer');
 
 test('every kind of change is announced once, in the transaction of its write', async () => {
   const { data, opened } = servers[0]!;
@@ -88,18 +91,18 @@ test('every kind of change is announced once, in the transaction of its write', 
   await data.port.sweepExpired?.(100);
   await notes.clear();
   expect(await commitsIn(namespace)).toEqual([
-    [documentSet(scope, 'a', 1)],
-    [documentSet(scope, 'a', 2)],
-    [documentSet(scope, 'a', 3)],
-    expect.arrayContaining([documentSet(scope, 'b', 1), documentSet(scope, '..', 1)]),
-    [documentSet(scope, 'n', 1)],
-    [documentSet(scope, 'd', 1), documentDeleted(scope, 'b')],
-    [documentDeleted(scope, '..')],
-    [documentImported(scope, 'i', 7)],
-    [documentSet(scope, 'x', 1), documentDeleted(scope, 'd')],
-    [documentSet(scope, 'brief', 1)],
+    [by(documentSet(scope, 'a', 1))],
+    [by(documentSet(scope, 'a', 2))],
+    [by(documentSet(scope, 'a', 3))],
+    expect.arrayContaining([by(documentSet(scope, 'b', 1)), by(documentSet(scope, '..', 1))]),
+    [by(documentSet(scope, 'n', 1))],
+    [by(documentSet(scope, 'd', 1)), by(documentDeleted(scope, 'b'))],
+    [by(documentDeleted(scope, '..'))],
+    [by(documentImported(scope, 'i', 7))],
+    [by(documentSet(scope, 'x', 1)), by(documentDeleted(scope, 'd'))],
+    [by(documentSet(scope, 'brief', 1))],
     [documentDeleted(scope, 'brief', true)],
-    [namespaceCleared(scope, 4, null, null)],
+    [by(namespaceCleared(scope, 4, null, null))],
   ]);
 });
 
@@ -131,6 +134,14 @@ test('the row has the agents of the first and the last write', async () => {
     { key: 'merged', first: 'writer', last: 'other' },
     { key: 'nobody', first: null, last: null },
     { key: 'plain', first: 'writer', last: 'other' },
+  ]);
+  const changes = (await commitsIn('agents')).flat();
+  expect(changes.map(({ facts, agent }) => [facts?.['key'], agent])).toEqual([
+    ['plain', 'writer'],
+    ['plain', 'other'],
+    ['merged', 'writer'],
+    ['merged', 'other'],
+    ['nobody', undefined],
   ]);
 });
 

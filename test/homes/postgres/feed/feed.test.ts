@@ -5,7 +5,11 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Change } from '../../../../src/core/change.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import type { FeedPage } from '../../../../src/feed/port.js';
-import { type PostgresSql, closePostgres, openPostgres } from '../../../../src/homes/postgres/connection.js';
+import {
+  type PostgresSql,
+  closePostgres,
+  openPostgres,
+} from '../../../../src/homes/postgres/database/connection.js';
 import { PostgresFeed } from '../../../../src/homes/postgres/feed/feed.js';
 import { sharedPostgres } from '../../../servers/shared.js';
 

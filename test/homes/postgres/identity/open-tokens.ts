@@ -1,11 +1,11 @@
 /** Tokens on a real PostgreSQL, with a clock that the test turns. */
-import { DatabaseClock } from '../../../../src/homes/postgres/database-clock.js';
-import { query } from '../../../../src/homes/postgres/connection.js';
+import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
 import {
   type PostgresIdentity,
   openPostgresIdentity,
 } from '../../../../src/homes/postgres/identity/identity.js';
-import { PostgresWriter } from '../../../../src/homes/postgres/writer.js';
+import { PostgresWriter } from '../../../../src/homes/postgres/write/writer.js';
 import { limitsWith } from '../../../../src/core/settings/limits.js';
 import { IdentityService } from '../../../../src/identity/service.js';
 import { hashToken, newOperatorToken } from '../../../../src/identity/tokens.js';

@@ -1,4 +1,6 @@
-/** A token that one server revokes is refused by the writes of all others, in every domain, heard of or not. */
+/**
+ * A token that one server revokes is refused by the writes of all others, in every domain, heard of or not.
+ */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Caller, operatorCaller } from '../../../../src/core/caller.js';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openPostgres } from '../../../../src/homes/postgres/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/connection.js';
 import type { HaltingServer } from '../../../servers/child.js';
 import { startGate } from '../../../servers/gate.js';
 import { start as startPostgres } from '../../../servers/postgres.js';
@@ -288,6 +288,31 @@ describe('Redis', () => {
     } finally {
       await desk.close();
       await own.stop();
+    }
+  });
+
+  it('that hangs delays a request under /v1 by a second at most, and blocks hold again afterwards', async () => {
+    const { url } = await sharedPostgres();
+    const gate = await startGate(redis.url);
+    const desk = await open(url, gate.url, { channelReadsPerMinuteMax: 1 });
+    try {
+      const from = { 'x-forwarded-for': '203.0.113.10' };
+      const authorization = `Bearer ${desk.stoa.operatorToken}`;
+      const read = () => desk.ask('GET', '/v1/agents', { headers: { ...from, authorization } });
+      for (let count = 0; count < 11; count += 1) await desk.ask('GET', '/channels', { headers: from });
+      expect((await read()).status).toBe(403);
+      gate.silence();
+      const startedMs = performance.now();
+      expect((await read()).status).toBe(200);
+      // The lookup that hangs is not waited for a second time.
+      for (let count = 0; count < 20; count += 1) expect((await read()).status).toBe(200);
+      expect(performance.now() - startedMs).toBeLessThan(4_000);
+      gate.speak();
+      await until(async () => (await read()).status === 403);
+    } finally {
+      gate.speak();
+      await desk.close();
+      await gate.close();
     }
   });
 

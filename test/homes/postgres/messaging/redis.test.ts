@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openPostgres } from '../../../../src/homes/postgres/connection.js';
+import { openPostgres } from '../../../../src/homes/postgres/database/connection.js';
 import {
   publicRoomsStatement,
   topRoomsClause,

@@ -1,21 +1,21 @@
 /** A registry on a real PostgreSQL, with a clock that the test controls. */
-import { DatabaseClock } from '../../../../src/homes/postgres/database-clock.js';
+import { DatabaseClock } from '../../../../src/homes/postgres/database/database-clock.js';
 import type { Change } from '../../../../src/core/change.js';
 import { type Limits, limitsWith } from '../../../../src/core/settings/limits.js';
 import {
   type PostgresSql,
-  boundStatements,
+  limitStatements,
   closePostgres,
   openPostgres,
   query,
-} from '../../../../src/homes/postgres/connection.js';
+} from '../../../../src/homes/postgres/database/connection.js';
 import { migrateFeed } from '../../../../src/homes/postgres/feed/schema.js';
-import { migrateAnswers } from '../../../../src/homes/postgres/kept-answers.js';
+import { migrateAnswers } from '../../../../src/homes/postgres/write/kept-answers.js';
 import {
   type PostgresRegistry,
   openPostgresRegistry,
 } from '../../../../src/homes/postgres/registry/registry.js';
-import { PostgresWriter } from '../../../../src/homes/postgres/writer.js';
+import { PostgresWriter } from '../../../../src/homes/postgres/write/writer.js';
 import { type RegistryBench, startMs } from '../../../../src/registry/conformance/bench.js';
 import { RegistryService } from '../../../../src/registry/service.js';
 import { sharedPostgres } from '../../../servers/shared.js';
@@ -49,7 +49,7 @@ export async function openPostgresRegistryBench(
     limits,
     ...(options.realClock !== true && { clock: () => clock.nowMs }),
   });
-  boundStatements(sql, limits);
+  limitStatements(sql, limits);
   const lost: string[] = [];
   port.onPresenceEnded.push(async (work, { record, meta }) => {
     work.announce({ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 });

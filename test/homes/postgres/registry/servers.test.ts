@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import { afterEach, describe, expect, it } from 'vitest';
-import { query } from '../../../../src/homes/postgres/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
 import { agentIn, alice, userCaller } from '../../../../src/registry/conformance/bench.js';
 import { type PostgresRegistryBench, openPostgresRegistryBench } from './open-registry.js';
 

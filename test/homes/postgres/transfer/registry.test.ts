@@ -1,4 +1,6 @@
-/** Records of the registry between a data directory and PostgreSQL: both take, judge and announce them alike. */
+/**
+ * Records of the registry between a data directory and PostgreSQL: both take, judge and announce them alike.
+ */
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { operatorCaller } from '../../../../src/core/caller.js';

@@ -1,7 +1,7 @@
 /** Workspaces on a real PostgreSQL, with a clock that the test controls. */
 import type { PostgresBase } from '../../../../src/homes/postgres/base.js';
 import { knownSteps } from '../../../../src/homes/postgres/cluster/tables.js';
-import { query } from '../../../../src/homes/postgres/connection.js';
+import { query } from '../../../../src/homes/postgres/database/connection.js';
 import {
   type PostgresWorkspaces,
   openPostgresWorkspaces,
@@ -67,7 +67,7 @@ export async function openPostgresBench(
     await base.close();
     throw error;
   }
-  base.bound();
+  base.limitStatements();
   secrets.addHolder({ name: 'workspaces', reseal: (onProgress) => port.reseal(onProgress) });
   return {
     url,

@@ -7,7 +7,7 @@ import {
   openPostgres,
   query,
   transaction,
-} from '../../../../src/homes/postgres/connection.js';
+} from '../../../../src/homes/postgres/database/connection.js';
 import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
 import { type PostgresBench, openPostgresBench } from './fixture.js';
 

@@ -1,7 +1,7 @@
 /** The conformance suite of workspaces on PostgreSQL, and tests with several servers on one database. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as vitest from 'vitest';
-import { openPostgres, query } from '../../../../src/homes/postgres/connection.js';
+import { openPostgres, query } from '../../../../src/homes/postgres/database/connection.js';
 import {
   type TableMigration,
   workspacesMigrations,

@@ -1,7 +1,7 @@
 /**
- * Repairs messages with a time in the future, which come from a clock that was ahead. They would be kept longer
- * than others, and every later message would get a time after them. Each gets the next time after those before
- * it, oldest first, so that their order stays; its id stays too.
+ * Repairs messages with a time in the future, which come from a clock that was ahead. They would be kept
+ * longer than others, and every later message would get a time after them. Each gets the next time after
+ * those before it, oldest first, so that their order stays; its id stays too.
  */
 import { type Damage, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';

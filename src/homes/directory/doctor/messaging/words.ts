@@ -38,7 +38,10 @@ import {
 } from '../../messaging/search/words.js';
 
 const batchBytes = 2 * idBytes;
-/** Messages whose words are remembered: the lists of a segment name the same ones again and again. It saves 36 % of a run over 2,600 messages. */
+/**
+ * Messages whose words are remembered: the lists of a segment name the same ones again and again. It saves 36
+ * % of a run over 2,600 messages.
+ */
 const messagesRemembered = 10_000;
 
 export class WordDoctor {
@@ -273,7 +276,9 @@ export class WordDoctor {
   }
 }
 
-/** The lists that a batch will remove. Batches are read as the walk comes to their segment, not all at once. */
+/**
+ * The lists that a batch will remove. Batches are read as the walk comes to their segment, not all at once.
+ */
 class ListsInBatches {
   #segment: number | undefined;
   #own = new Set<string>();

@@ -1,4 +1,7 @@
-/** Questions of several checks of the registry: whether an agent exists, and whether a stored count is correct. */
+/**
+ * Questions of several checks of the registry: whether an agent exists, and whether a stored count is
+ * correct.
+ */
 import { type Found, eachRow, type turn, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
@@ -18,7 +21,7 @@ export class AgentOwners {
     this.#unlisted.add(agent.toString('hex'));
   }
 
-  isThere(reader: Reader, agent: Buffer): boolean {
+  exists(reader: Reader, agent: Buffer): boolean {
     const owner = reader.get(families.agentsById, agent);
     if (owner !== undefined && reader.get(families.agents, agentKey(owner, agent)) !== undefined) return true;
     return this.#unlisted.has(agent.toString('hex'));

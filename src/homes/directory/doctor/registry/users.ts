@@ -109,7 +109,7 @@ function* inspectLink(owners: AgentOwners, reader: Reader, { key, value }: Entry
   const byAgent = key[0] === linkKinds.byAgent;
   const agent = byAgent ? key.subarray(1, 33) : value;
   const identity = (byAgent ? key.subarray(33) : key.subarray(1)).toString();
-  if (!owners.isThere(reader, agent)) {
+  if (!owners.exists(reader, agent)) {
     yield surplusRow(
       families.identityLinks,
       key,

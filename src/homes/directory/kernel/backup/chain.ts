@@ -157,7 +157,9 @@ export function chainBytes(chain: readonly BackupDescription[]): number {
   );
 }
 
-/** Every chain of a directory, the one with the newest backup last. A backup with a broken chain is left out. */
+/**
+ * Every chain of a directory, the one with the newest backup last. A backup with a broken chain is left out.
+ */
 export function chainsOf(backups: readonly BackupDescription[]): BackupDescription[][] {
   const chains = new Map<BackupDescription, BackupDescription[]>();
   for (const backup of backups) {

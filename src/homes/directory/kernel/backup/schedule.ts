@@ -101,16 +101,16 @@ export function dueBackup(
   nowMs: number,
 ): 'full' | 'incremental' | null {
   // One of a time to come was taken before the clock was set back: to wait for that time could take years.
-  const isThere = (wanted: readonly BackupDescription[], withinMs: number): boolean =>
+  const hasRecent = (wanted: readonly BackupDescription[], withinMs: number): boolean =>
     wanted.map(newestAtMs).some((atMs) => atMs <= nowMs && nowMs - atMs < withinMs);
   if (
-    !isThere(
+    !hasRecent(
       backups.filter(({ kind }) => kind === 'full'),
       schedule.fullEveryMs,
     )
   )
     return 'full';
-  return schedule.incrementalEveryMs > 0 && !isThere(backups, schedule.incrementalEveryMs)
+  return schedule.incrementalEveryMs > 0 && !hasRecent(backups, schedule.incrementalEveryMs)
     ? 'incremental'
     : null;
 }

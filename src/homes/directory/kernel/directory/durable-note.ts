@@ -1,7 +1,7 @@
 /**
  * `stoa.durable` in a data directory: the newest transaction of each shard that is known to be on disk, kept
- * outside the databases. A database whose newest transaction is older has lost data, or was replaced by an old
- * file.
+ * outside the databases. A database whose newest transaction is older has lost data, or was replaced by an
+ * old file.
  */
 import { type FileHandle, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -75,7 +75,10 @@ export class DurableNote {
   }
 }
 
-/** The shards that end before their recorded transaction. A missing file, or a file of another store, is ignored. */
+/**
+ * The shards that end before their recorded transaction. A missing file, or a file of another store, is
+ * ignored.
+ */
 async function lossesOf(dataDir: string, manifest: Manifest, lsns: readonly number[]): Promise<Loss[]> {
   const noted = await readNote(dataDir, manifest);
   return lsns.flatMap((lsn, shard) => {

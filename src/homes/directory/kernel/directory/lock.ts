@@ -95,13 +95,14 @@ async function tryAcquire(dataDir: string, draft: string, owner: LockOwner): Pro
   if (await linked(draft, path)) return true;
   const found = await readOwner(path);
   if (found === undefined) return false;
-  // The time of its own draft is the time of the file system, which may differ from the clock of this machine.
+  // The time of its own draft is the time of the file system, which may differ from the clock of this
+  // machine.
   if (await isAlive(found, (await stat(draft)).mtimeMs)) throw lockedBy(dataDir, found.owner);
 
   const claimed = await claimTakeover(dataDir, draft, found.owner.nonce);
   if (claimed === undefined) return false;
-  // Only the holder of the claim may replace this lock, so no other process replaces it between this check and
-  // the rename.
+  // Only the holder of the claim may replace this lock, so no other process replaces it between this check
+  // and the rename.
   const still = (await readOwner(path))?.owner.nonce === found.owner.nonce;
   if (still) await rename(await writeDraft(dataDir, owner), path);
   for (const nonce of claimed) await rm(takeoverPath(dataDir, nonce), { force: true });

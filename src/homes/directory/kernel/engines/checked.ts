@@ -18,8 +18,8 @@ export interface DriverSnapshot<Family> {
 }
 
 /**
- * The part of an engine that only stores. The caller has checked every argument: the length of keys, the order
- * of bounds, no empty bounds, and that the engine is open.
+ * The part of an engine that only stores. The caller has checked every argument: the length of keys, the
+ * order of bounds, no empty bounds, and that the engine is open.
  */
 export interface EngineDriver<Family> {
   readonly name: EngineName;
@@ -145,7 +145,9 @@ export class CheckedEngine<Family> implements Engine {
     }
   }
 
-  /** A scan that throws an error if the engine is closed during the scan, instead of a crash in native code. */
+  /**
+   * A scan that throws an error if the engine is closed during the scan, instead of a crash in native code.
+   */
   #openOnly(family: Family, options: RangeOptions): Iterator<Entry> {
     this.#checkOpen();
     const entries = this.#driver.range(family, options);

@@ -48,7 +48,10 @@ export function directorySizeBytes(path: string, ending = ''): number {
   return sizeBytes;
 }
 
-/** Bytes that may still be written to the disk of a directory, or Infinity if the file system does not report it. */
+/**
+ * Bytes that may still be written to the disk of a directory, or Infinity if the file system does not report
+ * it.
+ */
 export function freeBytes(path: string): number {
   const { blocks, bavail, bsize } = statfsSync(path);
   return blocks === 0 ? Infinity : bavail * bsize;

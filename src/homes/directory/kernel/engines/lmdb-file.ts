@@ -16,8 +16,8 @@ const magic = 0xbeefc0de;
 /**
  * Makes an existing file safe to map. One without its two meta pages, which lmdb 3.5 answers with a crash, is
  * refused. One that is shorter than its newest meta page says is lengthened: reading a map beyond the file's
- * end kills the process with SIGBUS, a page of zeros is reported as damage. In a valid file the added pages are
- * free pages, so nothing changes.
+ * end kills the process with SIGBUS, a page of zeros is reported as damage. In a valid file the added pages
+ * are free pages, so nothing changes.
  */
 export async function checkFile(path: string): Promise<void> {
   if (endianness() !== 'LE') return;

@@ -27,7 +27,9 @@ interface LmdbRange {
   transaction: ReadTransaction;
 }
 
-/** The used part of lmdb's database class. The types of the package lack the read options and the statistics. */
+/**
+ * The used part of lmdb's database class. The types of the package lack the read options and the statistics.
+ */
 interface LmdbDatabase {
   getBinaryFast(key: Buffer, options: { transaction: ReadTransaction }): Uint8Array | undefined;
   getRange(options: LmdbRange): Iterable<Entry>;
@@ -145,8 +147,8 @@ class LmdbDriver implements EngineDriver<LmdbDatabase> {
   }
 
   async write(operations: readonly DriverOperation<LmdbDatabase>[]): Promise<void> {
-    // Checked first: if a write fails because the disk is full, lmdb 3.5 writes its error message into a buffer
-    // that is too small, which can end the process.
+    // Checked first: if a write fails because the disk is full, lmdb 3.5 writes its error message into a
+    // buffer that is too small, which can end the process.
     if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
     try {
       await this.#root.batch(() => {

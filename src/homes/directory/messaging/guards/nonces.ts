@@ -1,4 +1,6 @@
-/** Nonces in the data directory: each is accepted once, survives a restart, and is removed with its bucket. */
+/**
+ * Nonces in the data directory: each is accepted once, survives a restart, and is removed with its bucket.
+ */
 import { prefixRange } from '../../kernel/engine.js';
 import type { Store } from '../../kernel/store.js';
 import type { Timer, Transaction } from '../../kernel/transaction.js';
@@ -36,7 +38,8 @@ export class Nonces {
       if (!isNonceKey(key)) continue;
       const used = this.#usedIn(nonceBucketOf(key));
       used.add(nonceHash(key, namedAt));
-      // Older keys have no time. The two formats look alike, so both hashes are marked as used, which is safe.
+      // Older keys have no time. The two formats look alike, so both hashes are marked as used, which is
+      // safe.
       used.add(nonceHash(key, bucketBytes));
     }
   }

@@ -1,4 +1,7 @@
-/** Search in the data directory: the lists of all words are read together, from the newest message to the oldest. */
+/**
+ * Search in the data directory: the lists of all words are read together, from the newest message to the
+ * oldest.
+ */
 import type { Store } from '../../kernel/store.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { Message } from '../../../../messaging/model.js';

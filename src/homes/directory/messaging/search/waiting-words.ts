@@ -142,7 +142,10 @@ export class WaitingIndex {
     this.#unread.clear();
   }
 
-  /** Removes all indexed messages at once, so that the list of a word is read once and not once for each message. */
+  /**
+   * Removes all indexed messages at once, so that the list of a word is read once and not once for each
+   * message.
+   */
   #remove(gone: ReadonlySet<WaitingWords>): void {
     const words = new Set<string>();
     for (const waiting of gone) {

@@ -1,11 +1,11 @@
 /**
  * The search index of the embedded store. A post writes its words as one waiting row. From time to time the
  * oldest waiting rows are indexed together: one list for each word. A row for each word of each message would
- * cost a post more than all the rest of it. What is filed together is a segment: the messages from one time to
- * the next. Segments come first in the keys, so that filing appends to the store instead of touching pages all
- * over it, however much is stored; a search goes through them from the newest. Within a segment the lists of a
- * word do not overlap either: each is named by its oldest message, and the newest one that begins at or before
- * a message is the only one that can hold it.
+ * cost a post more than all the rest of it. What is filed together is a segment: the messages from one time
+ * to the next. Segments come first in the keys, so that filing appends to the store instead of touching pages
+ * all over it, however much is stored; a search goes through them from the newest. Within a segment the lists
+ * of a word do not overlap either: each is named by its oldest message, and the newest one that begins at or
+ * before a message is the only one that can hold it.
  */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../../../messaging/model.js';

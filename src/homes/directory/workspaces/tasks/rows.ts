@@ -32,7 +32,10 @@ export function placedTask(reader: Reader, task: Task, { projectId, ownerId }: T
   return { task, projectId, ownerId, waitsFor };
 }
 
-/** Writes a new task. Returns whether it is ready; otherwise it waits for each unfinished task that it depends on. */
+/**
+ * Writes a new task. Returns whether it is ready; otherwise it waits for each unfinished task that it depends
+ * on.
+ */
 export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
   const placed = placedTask(tx, task, home);
   taskRecords.put(tx, undefined, placed);

@@ -343,8 +343,8 @@ export class TaskVerbs {
   }
 
   /**
-   * Updates the session's last activity, but not with every heartbeat, because the record is much larger than a
-   * lease.
+   * Updates the session's last activity, but not with every heartbeat, because the record is much larger than
+   * a lease.
    */
   #showActivity(tx: Transaction, session: WorkSession): void {
     const quietMs = tx.nowMs - Date.parse(session.last_active);

@@ -192,7 +192,9 @@ describe('rocksdb', () => {
     await writeFile(join(outside, 'package.json'), '{"type":"module"}');
     const script = `const { openRocksdb } = await import(${JSON.stringify(join(outside, 'homes/directory/kernel/engines/rocksdb/open.js'))});
       await openRocksdb({ data_dir: 'unused' }, []).catch(({ code, fix }) => console.log(JSON.stringify({ code, fix })));`;
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: dataDir,
+    });
     expect(JSON.parse(stdout)).toEqual({
       code: 'missing_package',
       fix: expect.stringContaining('npm install @nxtedition/rocksdb'),

@@ -96,8 +96,8 @@ export class RocksDriver implements EngineDriver<Column> {
    * and its callers run before any other turn can read.
    */
   async write(operations: readonly DriverOperation<Column>[]): Promise<void> {
-    // Checked first: after a write that fails because the disk is full, RocksDB cannot write until it is opened
-    // again.
+    // Checked first: after a write that fails because the disk is full, RocksDB cannot write until it is
+    // opened again.
     if (freeBytes(this.#path) < roomFor(operations)) throw diskFull();
     if (this.#hasFailed) await this.#reopen();
     await new Promise<void>((resolve, reject) => {

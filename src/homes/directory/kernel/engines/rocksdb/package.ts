@@ -1,5 +1,6 @@
 /** The package that binds RocksDB. It is optional and has no types. */
 import { messageOf, StoaError } from '../../../../../core/errors.js';
+import { importOptional } from '../../../../../core/optional-package.js';
 import { type RangeOptions, pageBytesMax } from '../../engine.js';
 
 /** A column family's handle, opaque to JavaScript. */
@@ -49,16 +50,15 @@ export const iteratorOptions = {
 } as const;
 
 export async function loadPackage(): Promise<RocksPackage> {
-  // Named by a variable because the package is optional and untyped.
-  const name: string = '@nxtedition/rocksdb';
+  const name = '@nxtedition/rocksdb';
   try {
-    return await import(name);
+    return await importOptional<RocksPackage>(name, 12);
   } catch (thrown) {
     throw new StoaError(
       'missing_package',
       `The engine rocksdb needs the package ${name}, which cannot be loaded: ${messageOf(thrown)}.`,
       {
-        fix: `Run \`npm install ${name}\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
+        fix: `Run \`npm install ${name}@12\` (it has builds for Linux x64 and macOS arm64), or choose the engine lmdb.`,
         cause: thrown,
       },
     );

@@ -1,0 +1,96 @@
+/** `stoa backup …`: makes backups, with or without a running server, and lists, verifies and prunes them. */
+import { join, resolve } from 'node:path';
+import { loadConfig } from '../../../core/settings/config.js';
+import { StoaError } from '../../../core/errors.js';
+import type { BackupSummaries, BackupSummary } from '../../../operations/model.js';
+import { checkVerdicts } from '../../../operations/verdicts.js';
+import { type Action, type Options, needed, numberOption, textOption } from '../../definitions/definition.js';
+import { type Column, type Output, sizeText } from '../../output/output.js';
+import { settingFlags } from '../../definitions/setting-flags.js';
+
+const columns: readonly Column<BackupSummary>[] = [
+  ['NAME', (item) => item.name],
+  ['KIND', (item) => item.kind],
+  ['POSITION', (item) => item.position],
+  ['SIZE', (item) => sizeText(item.size_bytes)],
+  ['KEY', (item) => (item.with_key ? 'yes' : 'no')],
+  ['RESTORABLE', (item) => item.reason ?? 'yes'],
+];
+
+const archive = async () => (await import('../../../homes/directory/archive.js')).directoryArchive;
+
+export const backup: Action = async ({ connect, output }, [given], options) => {
+  if (options['full'] === true && options['incremental'] === true)
+    throw new StoaError('invalid_request', 'The command has both --full and --incremental.');
+  const connection = await connect();
+  const kind = options['incremental'] === true ? ('incremental' as const) : ('full' as const);
+  const withKey = options['withKey'] === true;
+  const directory = given === undefined ? undefined : resolve(given);
+  if (withKey)
+    output.warn(
+      'This backup contains the key ring: a reader of the backup can decrypt every secret in it. Store it separately.',
+    );
+  const progress = output.progress('Backing up');
+  const made = await connection
+    .work('backups.create', { kind, directory, with_key: withKey }, (step) => progress.update(step))
+    .finally(() => progress.end());
+  output.value(made);
+  if (made.not_included.length > 0)
+    output.warn(
+      `Not in this backup: ${made.not_included.join(', ')}. It is in another database; back that database up with its own tools.`,
+    );
+};
+
+export const ls: Action = async ({ connect, output, globals }, [given]) => {
+  // With --url the directory is on another machine.
+  if (textOption(globals, 'url') !== undefined)
+    show(output, await (await connect()).call('backups.list', { directory: given }));
+  else show(output, { next_cursor: null, ...(await (await archive()).list(directoryOf(given, globals))) });
+};
+
+function show(output: Output, found: BackupSummaries & { next_cursor: null }): void {
+  output.list(found, columns, 'No backups.');
+  for (const { reason } of found.unreadable) output.warn(reason);
+}
+
+export const verify: Action = async ({ output, globals }, [given]) => {
+  const directory = directoryOf(given, globals);
+  const progress = output.progress('Verifying');
+  const verdicts = await (
+    await archive()
+  )
+    .verify(directory, (step) => progress.update(step))
+    .finally(() => progress.end());
+  if (verdicts.length > 0)
+    output.list(
+      { items: verdicts },
+      [
+        ['NAME', (item) => item.name],
+        ['KIND', (item) => item.kind],
+        ['VERDICT', (item) => item.reason ?? 'whole'],
+      ],
+      '',
+    );
+  checkVerdicts(directory, verdicts);
+};
+
+export const prune: Action = async ({ output, globals }, [given], options) => {
+  const keep = needed(numberOption(options, 'keep'), 'keep');
+  if (keep < 1)
+    throw new StoaError('invalid_request', `--keep must be 1 or more, got ${keep}.`, {
+      fix: 'Set the number of full backups to keep, each with its increments, for example --keep 7.',
+    });
+  const directory = directoryOf(given, globals);
+  const removed = await (await archive()).prune(directory, keep);
+  for (const name of removed) output.say(`Removed ${name}.`);
+  output.done({ removed }, `${removed.length} backups were removed from ${directory}.`);
+};
+
+function directoryOf(given: string | undefined, globals: Options): string {
+  return given === undefined
+    ? join(
+        resolve(loadConfig({ flags: settingFlags(globals), environment: process.env }).config.data),
+        'backups',
+      )
+    : resolve(given);
+}

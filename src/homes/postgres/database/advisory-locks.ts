@@ -1,0 +1,60 @@
+/** All advisory locks of the PostgreSQL home. A lock is held until the end of its transaction. */
+
+/** Locks that exist once in a database. */
+const single = {
+  /** Numbering commits of the feed, and starting an epoch. */
+  feed: "hashtext('stoa_feed')",
+  /** Merging the counts of documents. */
+  documentCounts: "hashtext('agent_data_store_counts')",
+  /** Counting MCP sessions before one is added. */
+  mcpSessions: "hashtext('stoa_mcp_sessions')",
+  /** Creating and changing tables. */
+  migrations: "hashtext('stoa_migrations')",
+  /** A move into this database. This one is held until its connection ends. */
+  move: "hashtext('stoa_move')",
+  /** With a second number: a bucket of the rows that a write of several steps changes. */
+  writeBucket: "hashtext('stoa_write')",
+} as const;
+
+/** Locks that exist once for each key. The number is the seed of the hash: it separates equal keys of two kinds. */
+const seeds = {
+  /** A user id: the sums of the user's documents and kept answers. */
+  userSums: 0,
+  /** The name of a workspace of a user, or of a project of a workspace. */
+  workspaceName: 2,
+  /** A project id: its active session. */
+  activeSession: 3,
+  /** The destination of messages of commits. */
+  delivery: 6,
+  /** An Idempotency-Key. */
+  answer: 7,
+  /** A user id: the number of its tokens. */
+  userTokens: 8,
+  /** The owner of an identity whose key the server keeps. */
+  keptIdentity: 9,
+} as const;
+
+/** The lock as an argument of PostgreSQL's lock functions. */
+export function lockNumber(lock: keyof typeof single): string {
+  return single[lock];
+}
+
+/** Waits for the lock. */
+export function lockSql(lock: keyof typeof single): string {
+  return `SELECT pg_advisory_xact_lock(${single[lock]})`;
+}
+
+/** Returns `taken`: false if another transaction has the lock. */
+export function tryLockSql(lock: keyof typeof single): string {
+  return `SELECT pg_try_advisory_xact_lock(${single[lock]}) AS taken`;
+}
+
+/** Waits for the lock of the key $1. */
+export function lockKeySql(lock: keyof typeof seeds): string {
+  return `SELECT pg_advisory_xact_lock(hashtextextended($1, ${seeds[lock]}))`;
+}
+
+/** Returns `taken`: false if another transaction has the lock of the key $1. */
+export function tryLockKeySql(lock: keyof typeof seeds): string {
+  return `SELECT pg_try_advisory_xact_lock(hashtextextended($1, ${seeds[lock]})) AS taken`;
+}

@@ -1,0 +1,145 @@
+/**
+ * Limits how long PostgreSQL may take to answer. Without it, TCP reports a silent server only after many
+ * minutes.
+ */
+import { Socket } from 'node:net';
+import { StoaError } from '../../../core/errors.js';
+
+/** The servers of the URL, as the driver passes them when it needs a socket. */
+export interface SocketTarget {
+  readonly host: readonly string[];
+  readonly port: readonly number[];
+  /** The path of a Unix socket. */
+  readonly path: string | false;
+  /** The role that the server must have. The driver disconnects from servers with another role. */
+  readonly target_session_attrs?: string | null;
+}
+
+/**
+ * A live server ends a late statement itself, so a live server always answers by then. This share of the
+ * limit is added before a server counts as silent.
+ */
+const graceShare = 0.2;
+
+/** The limit and the connections of one pool. */
+export class AnswerTime {
+  /** Longer during a start, which may change large tables. 0 means no limit, as in PostgreSQL. */
+  secondsMax: number;
+  /** Statements and transactions that have not ended. */
+  underWay = 0;
+  /** Each with the index of its server in the URL. */
+  readonly #sockets = new Map<Socket, number>();
+  /** The index of the server for new connections. */
+  #serverIndex = 0;
+  #comparison: NodeJS.Timeout | undefined;
+
+  constructor(secondsMax: number) {
+    this.secondsMax = secondsMax;
+  }
+
+  /** Connects as the driver would. */
+  readonly connect = (target: SocketTarget): Socket => {
+    this.#forgetEnded(target);
+    const {
+      host: { [this.#serverIndex]: host = 'localhost' },
+      port: { [this.#serverIndex]: port = 5432 },
+      path,
+    } = target;
+    const socket = new Socket();
+    this.#sockets.set(socket, this.#serverIndex);
+    // For TLS, the driver reads the host name from these properties, which it sets on its own sockets.
+    Object.assign(socket, { host, port });
+    return path === false ? socket.connect(port, host) : socket.connect(path);
+  };
+
+  /**
+   * After a connection that failed, was lost, or reached a server of the wrong role, the next server is
+   * tried.
+   */
+  #forgetEnded({ host, target_session_attrs: wanted = null }: SocketTarget): void {
+    // Under TLS the driver removes all listeners of a socket, so a `close` listener would never be called.
+    for (const [socket, index] of this.#sockets) {
+      if (!socket.destroyed) continue;
+      this.#sockets.delete(socket);
+      const endedWell = socket.errored === null && socket.bytesRead > 0 && wanted === null;
+      if (index === this.#serverIndex && !endedWell) this.#serverIndex = (index + 1) % host.length;
+    }
+  }
+
+  /** The result of the work, or an error if the server takes too long. */
+  within<T>(work: PromiseLike<T>, onLate: () => void = () => undefined): Promise<T> {
+    this.underWay += 1;
+    const answered = new Promise<T>((resolve, reject) => {
+      const stop = this.limit((late) => {
+        reject(late);
+        onLate();
+      });
+      work.then(
+        (result) => {
+          stop();
+          resolve(result);
+        },
+        (error: unknown) => {
+          stop();
+          reject(error); // The driver's own error.
+        },
+      );
+    });
+    return answered.finally(() => (this.underWay -= 1));
+  }
+
+  /**
+   * Calls `onLate` unless the returned function is called in time. Then it also closes every connection that
+   * received no byte for nearly the whole time. The connection of the late answer is one of them. A
+   * connection to a live server is not: that server had to end any statement of the connection within the
+   * time, and this sends bytes.
+   */
+  limit(onLate: (late: StoaError) => void): () => void {
+    const seconds = this.secondsMax;
+    if (seconds === 0) return () => undefined;
+    // Bytes are compared from a moment after the start, so a statement that another connection starts just
+    // before that moment is ended by a live server before the comparison.
+    const untilFirstCountMs = (seconds * 1_000 * graceShare) / 2;
+    const silentMs = seconds * 1_000 + untilFirstCountMs;
+    let timer = setTimeout(() => {
+      const received = this.#receivedBytes();
+      timer = setTimeout(() => {
+        const silence = Object.assign(new Error(`no answer within ${seconds} s`), { code: 'ETIMEDOUT' });
+        onLate(
+          new StoaError('backend_unavailable', `PostgreSQL did not answer within ${seconds} s.`, {
+            fix: 'Check that the server runs and can be reached. See in pg_stat_activity what its statements wait for.',
+            cause: silence,
+          }),
+        );
+        closeSilent(received, silence);
+        this.#compareAgain(silentMs, silence);
+      }, silentMs);
+    }, untilFirstCountMs);
+    return () => clearTimeout(timer);
+  }
+
+  /** Finds a connection that received part of its answer during the first comparison and nothing since. */
+  #compareAgain(silentMs: number, silence: Error): void {
+    if (this.#comparison !== undefined) return;
+    const received = this.#receivedBytes();
+    this.#comparison = setTimeout(() => {
+      this.#comparison = undefined;
+      closeSilent(received, silence);
+    }, silentMs);
+    this.#comparison.unref();
+  }
+
+  #receivedBytes(): ReadonlyMap<Socket, number> {
+    return new Map([...this.#sockets.keys()].map((socket) => [socket, socket.bytesRead]));
+  }
+
+  /** Closes connections that the server does not close. */
+  end(): void {
+    clearTimeout(this.#comparison);
+    for (const socket of this.#sockets.keys()) socket.destroy();
+  }
+}
+
+function closeSilent(receivedBytes: ReadonlyMap<Socket, number>, silence: Error): void {
+  for (const [socket, bytes] of receivedBytes) if (socket.bytesRead === bytes) socket.destroy(silence);
+}

@@ -1,0 +1,32 @@
+/** Periodic work is done by one server in each interval, so ten servers do no more of it than one. */
+import { type PostgresSql, query } from './connection.js';
+import { type Migration, migrate } from './migrate.js';
+
+const turnTables = `CREATE TABLE sweep_turns (name text PRIMARY KEY, taken_at timestamptz NOT NULL)`;
+
+export const turnMigrations: readonly Migration[] = [turnTables];
+
+export function migrateTurns(sql: PostgresSql): Promise<void> {
+  return migrate(sql, 'turns', turnMigrations);
+}
+
+/** Timers fire a little early or late, so a turn is free again shortly before its interval ends. */
+const earlyShare = 0.9;
+
+/**
+ * True for one server in each interval. If that server dies, another server gets the turn of the next
+ * interval.
+ */
+export async function takeTurn(sql: PostgresSql, name: string, intervalMs: number): Promise<boolean> {
+  const taken = await query(
+    sql,
+    // A server that is too early only reads: ON CONFLICT would lock the row, which is a write to disk.
+    `WITH due AS (SELECT clock_timestamp() - $2::double precision * interval '1 millisecond' AS at)
+    INSERT INTO sweep_turns AS t (name, taken_at) SELECT $1, clock_timestamp() FROM due
+        WHERE NOT EXISTS (SELECT FROM sweep_turns WHERE name = $1 AND taken_at > due.at)
+      ON CONFLICT (name) DO UPDATE SET taken_at = excluded.taken_at
+        WHERE t.taken_at <= excluded.taken_at - $2::double precision * interval '1 millisecond' RETURNING 1`,
+    [name, Math.round(intervalMs * earlyShare)],
+  );
+  return taken.length > 0;
+}

@@ -1,0 +1,309 @@
+/** Claims of tasks in PostgreSQL: claim, renew, and every way in which a claim or a task ends. */
+import { claimFailure } from '../../../../workspaces/tasks/claim-failure.js';
+import { type Task, type TaskLease, isOpen } from '../../../../workspaces/model.js';
+import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
+import type {
+  AnswerRequest,
+  AskRequest,
+  CompleteRequest,
+  FailRequest,
+} from '../../../../workspaces/schemas.js';
+import type { ClaimFilter } from '../../../../workspaces/tasks/claim-filter.js';
+import * as questions from '../../../../workspaces/tasks/questions.js';
+import * as rules from '../../../../workspaces/tasks/tasks.js';
+import { updateCounters } from '../counters.js';
+import type { Parameter } from '../../database/connection.js';
+import { clockColumn } from '../../database/database-clock.js';
+import { deleteDependencies, settleDependants } from './dependants.js';
+import { findProject } from '../project-verbs.js';
+import { putLease, taskTable, timeText, updateRecord } from '../rows.js';
+import { type SessionPath, visible, wakeSession } from '../sessions.js';
+import {
+  type TaskPath,
+  announceTask,
+  endOf,
+  held,
+  joinedTasks,
+  lockLease,
+  lockTask,
+  lockTaskIfExists,
+  ready,
+  taskColumns,
+  taskParents,
+  taskPathOf,
+} from './rows.js';
+import type { WorkspacesWork } from '../work.js';
+
+/** Claims the first ready task that no other transaction has locked: claims never wait for each other. */
+export async function claimTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  projectId: string,
+  holder: string,
+  leaseSeconds: number,
+  filter: ClaimFilter,
+): Promise<ClaimOutcome> {
+  const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
+  const { from, accepted, order, parameters } = claimable(filter);
+  const [row] = await work.rows(
+    `SELECT ${taskColumns}, ${clockColumn} FROM (
+        SELECT t.* FROM ${from}
+        WHERE t.owner_id = $1 AND t.project_id = $2 AND ${ready} ${accepted}
+          AND NOT (SELECT s.removed FROM workspaces.sessions s
+            WHERE s.owner_id = t.owner_id AND s.id = t.session_id LIMIT 1)
+        ORDER BY ${order} LIMIT 1 FOR UPDATE OF t SKIP LOCKED
+      ) t ${taskParents} WHERE ${visible}`,
+    [ownerId, projectId, ...parameters],
+  );
+  if (row === undefined) {
+    // Throws if the project does not exist; otherwise it has no ready task.
+    await findProject(work.sql, ownerId, projectId);
+    return 'none';
+  }
+  work.readClock(row);
+  const path = taskPathOf(row);
+  const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
+  updateRecord(work, taskTable, ownerId, after.task);
+  putLease(work, ownerId, after.task.id, after.lease, path.held.lease);
+  announceTask(work, 'claimed', after.task, path, { holder, fence: after.lease.fence });
+  await wakeSession(work, path);
+  recordActivity(work, path);
+  return { task: after.task, lease: rules.claimLease(after.lease) };
+}
+
+interface Claimable {
+  from: string;
+  /** More conditions, each with AND. */
+  accepted: string;
+  order: string;
+  parameters: Parameter[];
+}
+
+/** The tasks that the filter accepts. A required label has an index of its own. */
+function claimable({ labels, without, skills }: ClaimFilter): Claimable {
+  const parameters: Parameter[] = [];
+  const next = (value: Parameter): string => `$${parameters.push(value) + 2}`;
+  const [label] = labels;
+  const ofLabel = label === undefined ? '' : next(label);
+  const conditions = [
+    ...(label === undefined
+      ? []
+      : [`l.owner_id = $1 AND l.project_id = $2 AND l.label = ${ofLabel} AND l.is_ready`]),
+    ...(labels.length > 1 ? [`t.labels @> ${next(labels)}::text[]`] : []),
+    ...(without.length > 0 ? [`NOT t.labels && ${next(without)}::text[]`] : []),
+    ...(skills === null ? [] : [`t.labels <@ ${next(skills)}::text[]`]),
+  ];
+  return {
+    from:
+      label === undefined
+        ? 'workspaces.tasks t'
+        : 'workspaces.task_labels l JOIN workspaces.tasks t ON t.owner_id = l.owner_id AND t.id = l.task_id',
+    accepted: conditions.map((condition) => `AND ${condition}`).join(' '),
+    order:
+      label === undefined
+        ? 't.priority DESC, t.created_at, t.id'
+        : 'l.priority DESC, l.created_at, l.task_id',
+    parameters,
+  };
+}
+
+export async function heartbeatTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  fence: number,
+  by: Reporter,
+): Promise<TaskLease> {
+  const path = await lockTask(work, owner, id);
+  const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
+  putLease(work, path.ownerId, id, lease, path.held.lease);
+  recordActivity(work, path);
+  return lease;
+}
+
+export async function completeTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: CompleteRequest,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, rules.completeTask(path.held, input, work.nowMs, endOf, by));
+}
+
+export async function failTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: FailRequest,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, rules.failTask(path.held, input, work.nowMs, endOf, by));
+}
+
+export async function cancelTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  reason: string | undefined,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
+}
+
+export async function askQuestion(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: AskRequest,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, questions.askQuestion(path.held, input, work.limits, work.nowMs, endOf, by));
+}
+
+export async function answerQuestion(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: AnswerRequest,
+  answeredBy: string,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  const after = questions.answerQuestion(path.held, input, answeredBy, work.nowMs, endOf, by);
+  return endTask(work, path, after, 'answered');
+}
+
+/** A check of a commit: the task is claimed with this fencing number. */
+export async function requireClaim(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  fence: number,
+): Promise<void> {
+  const path = await lockTaskIfExists(work, owner, id);
+  const claimed = path && { task: path.held.task, lease: await lockLease(work, path) };
+  const failure = claimFailure(id, claimed, fence, work.nowMs, endOf);
+  if (failure !== undefined) throw failure;
+}
+
+/** Makes tasks with an expired lease ready again. Returns how many expired leases were found. */
+export async function returnExpired(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT expired.*, ${clockColumn} FROM (
+        SELECT ${taskColumns} FROM (
+            SELECT owner_id, task_id FROM workspaces.leases
+            WHERE holder IS NOT NULL AND expires_at <= ${work.clockSql} ORDER BY expires_at LIMIT ${limit}
+          ) due JOIN workspaces.tasks t ON t.owner_id = due.owner_id AND t.id = due.task_id ${taskParents}
+        WHERE ${held} FOR UPDATE OF t SKIP LOCKED) expired`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    const { lease } = path.held;
+    if (lease !== undefined && lease.holder !== null && lease.expiresAtMs <= work.nowMs)
+      await endTask(work, path, rules.loseHolder(path.held, rules.lapsedReason(lease), work.nowMs));
+  }
+  return rows.length;
+}
+
+/** Fails tasks whose question expired. Returns how many were found. */
+export async function expireQuestions(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT expired.*, ${clockColumn} FROM (SELECT ${taskColumns} FROM ${joinedTasks}
+      WHERE t.status = 'input_required' AND t.question_expires_at <= ${work.clockSql}
+      ORDER BY t.question_expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) expired`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    await endTask(work, path, questions.expireQuestion(path.held, work.nowMs));
+  }
+  return rows.length;
+}
+
+/** Makes tasks ready whose start time is reached. Returns how many were found. */
+export async function releaseDue(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT due.*, ${clockColumn} FROM (SELECT ${taskColumns}, t.blockers FROM ${joinedTasks}
+      WHERE t.status = 'pending' AND t.run_at <= ${work.clockSql}
+      ORDER BY t.run_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) due`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    const task = rules.startTimeReached(path.held.task, work.nowMs);
+    updateRecord(work, taskTable, path.ownerId, task);
+    if (Number(row['blockers']) > 0) continue;
+    announceTask(work, 'ready', task, path);
+    work.becameReady(path.projectId, task.labels);
+  }
+  return rows.length;
+}
+
+/** Makes the tasks ready again that an agent has claimed under its id or its name. */
+export async function releaseClaims(
+  work: WorkspacesWork,
+  ownerId: string,
+  holders: readonly string[],
+): Promise<void> {
+  for (const holder of holders) {
+    const rows = await work.rows(
+      `SELECT ${taskColumns} FROM ${joinedTasks}
+        WHERE t.owner_id = $2 AND t.claimed_by = $1 AND ${held}
+        LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t`,
+      [holder, ownerId],
+    );
+    for (const row of rows) {
+      const path = taskPathOf(row);
+      await endTask(work, path, rules.loseHolder(path.held, rules.presenceLostReason(holder), work.nowMs));
+    }
+  }
+}
+
+/**
+ * Stores a change of a claimed task, such as its end or return, and updates its dependants and counters.
+ * `after` is undefined if a repeated request changes nothing.
+ */
+async function endTask(
+  work: WorkspacesWork,
+  path: TaskPath,
+  after: rules.HeldTask | undefined,
+  event?: string,
+): Promise<Task> {
+  const before = path.held.task;
+  if (after === undefined) return before;
+  const { ownerId } = path;
+  const { task, lease } = after;
+  const endsUnclaimed = before.status === 'pending' && task.status !== 'pending';
+  updateRecord(work, taskTable, ownerId, task, endsUnclaimed ? { blockers: 0 } : {});
+  if (endsUnclaimed) deleteDependencies(work, ownerId, task.id);
+  if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
+  const facts: Record<string, string> = { from: before.status };
+  if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
+  announceTask(work, event ?? rules.eventOf(before, task), task, path, facts);
+  if (task.status === 'pending' && task.run_at === null) work.becameReady(path.projectId, task.labels);
+  if (task.status === 'completed')
+    await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
+  if (rules.endsWithoutResult(task))
+    await settleDependants(work, ownerId, task.id, 'never', work.limits.workspaceStepRowsMax);
+  if (!isOpen(task.status))
+    updateCounters(work, ownerId, task.session_id, {
+      open: -1,
+      ...(task.status !== 'cancelled' && { finished: task }),
+    });
+  return task;
+}
+
+/** Updates `last_active` of the session, at most once per `workSessionActivitySeconds`. */
+function recordActivity(work: WorkspacesWork, { ownerId, session }: SessionPath): void {
+  const sinceActivityMs = work.nowMs - Date.parse(session.last_active);
+  if (sinceActivityMs < work.limits.workSessionActivitySeconds * 1_000) return;
+  work.send(
+    'UPDATE workspaces.sessions SET last_active = GREATEST(last_active, $3) WHERE owner_id = $1 AND id = $2',
+    [ownerId, session.id, timeText(work.nowMs)],
+  );
+}

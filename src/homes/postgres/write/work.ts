@@ -1,0 +1,157 @@
+/** One transaction of the PostgreSQL home while its steps run. */
+import type { TransactionSql } from 'postgres';
+import type { Caller } from '../../../core/caller.js';
+import { type Change, byAgent } from '../../../core/change.js';
+import { type Parameter, query } from '../database/connection.js';
+import type { DatabaseClock } from '../database/database-clock.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import { checkCallerToken } from '../identity/token-check.js';
+
+/**
+ * Throws if another holder has the caller's lease. Locks the row of the lease (`FOR SHARE`) until the commit.
+ */
+export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
+
+export class Work {
+  readonly sql: TransactionSql;
+  readonly limits: Limits;
+  readonly clock: DatabaseClock;
+  #nowMs: number;
+  readonly #tokenCheck: Promise<void>;
+  readonly #checkFence: CheckFence;
+  readonly #caller: Caller | null;
+  #fenceCheck: Promise<void> | undefined;
+  readonly #parts = new Map<unknown, unknown>();
+  readonly #beforeCommit: (() => Promise<void>)[] = [];
+  readonly #afterCommit: (() => void | Promise<void>)[] = [];
+  readonly #changes: Change[] = [];
+  readonly #sent: Promise<unknown>[] = [];
+  readonly #afterRollback: (() => Promise<void>)[] = [];
+
+  /** `caller` is null for the server's own work. */
+  constructor(
+    sql: TransactionSql,
+    clock: DatabaseClock,
+    limits: Limits,
+    caller: Caller | null,
+    checkFence: CheckFence,
+  ) {
+    this.sql = sql;
+    this.clock = clock;
+    this.limits = limits;
+    this.#caller = caller;
+    this.#checkFence = checkFence;
+    this.#nowMs = clock.nowMs();
+    // Sent first, so that its answer shares a round trip with the first statement of the steps.
+    this.#tokenCheck = caller === null ? Promise.resolve() : checkCallerToken(sql, caller, this.#nowMs);
+    // `checkToken` reports the failure. Nobody calls it if the connection is lost first.
+    this.#tokenCheck.catch(() => undefined);
+  }
+
+  /** Throws if the caller's token was revoked or has expired. */
+  checkToken(): Promise<void> {
+    return this.#tokenCheck;
+  }
+
+  /** Throws if another holder has the caller's lease; otherwise the lease cannot change until the commit. */
+  checkFence(): Promise<void> {
+    const caller = this.#caller;
+    const isFenced = caller !== null && caller.agentId !== null && caller.fence !== null;
+    this.#fenceCheck ??= isFenced ? this.#checkFence(this, caller) : Promise.resolve();
+    return this.#fenceCheck;
+  }
+
+  /** Checks token and fence. A step calls it before an effect that a rollback cannot undo. */
+  async checkCaller(): Promise<void> {
+    await this.checkToken();
+    await this.checkFence();
+  }
+
+  /**
+   * The time of the write: this server's estimate of the database clock, or the last reading that a step
+   * made.
+   */
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /**
+   * Sets the time of the write to a reading of the database clock (`clockColumn`). A lease is decided by a
+   * reading made while its row is locked.
+   */
+  readClock(databaseMs: unknown): void {
+    this.#nowMs = this.clock.ofReading(Number(databaseMs));
+  }
+
+  rows<Found extends object>(text: string, parameters: readonly Parameter[] = []): Promise<readonly Found[]> {
+    return query<Found>(this.sql, text, parameters);
+  }
+
+  /**
+   * Sends a statement whose answer no step needs. It shares a round trip with the next statements or the
+   * commit. If it fails, the commit becomes a rollback, and the write fails.
+   */
+  send(text: string, parameters: readonly Parameter[] = []): void {
+    const sent = query(this.sql, text, parameters);
+    // `awaitSent` reports the failure. Nobody calls it if the write has failed already.
+    sent.catch(() => undefined);
+    this.#sent.push(sent);
+  }
+
+  /** Throws the error of a statement of `send`, if one failed. */
+  async awaitSent(): Promise<void> {
+    await Promise.all(this.#sent);
+  }
+
+  /** A domain's own state for this transaction; made at the first call. */
+  part<Part>(make: (work: Work) => Part): Part {
+    if (!this.#parts.has(make)) this.#parts.set(make, make(this));
+    // Stored under the function that made it, so it has that function's type.
+    return this.#parts.get(make) as Part;
+  }
+
+  get hasChanges(): boolean {
+    return this.#changes.length > 0;
+  }
+
+  /** Announces changes in the feed. All changes of a write are one commit there. */
+  announce(...changes: readonly Change[]): void {
+    const agent = this.#caller?.agent ?? null;
+    this.#changes.push(...changes.map((change) => byAgent(change, agent)));
+  }
+
+  /** Adds statements that run after all steps, right before the commit. */
+  beforeCommit(statements: () => Promise<void>): void {
+    this.#beforeCommit.push(statements);
+  }
+
+  /** Adds work for after the commit: waking waiters, filling caches. */
+  afterCommit(act: () => void | Promise<void>): void {
+    this.#afterCommit.push(act);
+  }
+
+  /**
+   * Adds the undoing of a change outside the database, for a transaction that is rolled back. `act` must not
+   * throw.
+   */
+  afterRollback(act: () => Promise<void>): void {
+    this.#afterRollback.push(act);
+  }
+
+  async finish(): Promise<void> {
+    await this.#tokenCheck;
+    for (const statements of this.#beforeCommit) await statements();
+    // The last statement, with all row locks held: two writes to one object have their feed rows in the same
+    // order.
+    if (this.#changes.length > 0)
+      this.send('INSERT INTO feed.incoming (changes) VALUES ($1::json)', [JSON.stringify(this.#changes)]);
+  }
+
+  async runAfterCommit(): Promise<void> {
+    for (const act of this.#afterCommit) await act();
+  }
+
+  async runAfterRollback(): Promise<void> {
+    for (const act of this.#afterRollback.splice(0)) await act();
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * Writes of the PostgreSQL home: key, token, fence, checks, steps, kept answer and feed in one database
+ * transaction.
+ */
+import type { Caller } from '../../../core/caller.js';
+import type { Idempotency } from '../../../core/idempotency.js';
+import type { Refused, Results, Step, WriteRequest, Writer } from '../../../core/write.js';
+import { type PostgresSql, transaction } from '../database/connection.js';
+import { TryAgain, isAborted, isConcurrency } from '../database/errors.js';
+import { StoaError } from '../../../core/errors.js';
+import type { Limits } from '../../../core/settings/limits.js';
+import type { DatabaseClock } from '../database/database-clock.js';
+import { inSteps } from '../database/in-steps.js';
+import { type DocumentsOf, findAnswer, keepAnswer, lockAnswer, migrateAnswers } from './kept-answers.js';
+import { lockRows } from './row-locks.js';
+import { type PostgresStep, postgresSteps } from './step.js';
+import { migrateTurns, takeTurn } from '../database/turns.js';
+import { type CheckFence, Work } from './work.js';
+
+export interface PostgresWriterOptions {
+  readonly sql: PostgresSql;
+  readonly limits: Limits;
+  readonly clock: DatabaseClock;
+  /** Called in the transaction of every write of a caller that shows a fencing number, after its steps. */
+  readonly checkFence: CheckFence;
+  /**
+   * Kept answers count against a user's bytes, together with these documents. Missing where another database
+   * has them.
+   */
+  readonly documentsOf?: DocumentsOf | undefined;
+  /** Throws if this program must not write any more. */
+  readonly checkTables: () => void;
+  /** Called after each commit that announces changes: the feed numbers them soon. */
+  readonly onCommitted: () => void;
+  /** Faults that no caller waits for. */
+  readonly onError: (error: unknown, about: string) => void;
+}
+
+const sweepIntervalMs = 60_000;
+
+/** Faults of the database belong to no step: they are tried again, or end the request. */
+const databaseFaults: ReadonlySet<string> = new Set([
+  'engine',
+  'backend_unavailable',
+  'disk_full',
+  'overloaded',
+  'internal',
+]);
+
+/** The one way to write of a home: it is made once, and all domains share it. */
+export class PostgresWriter implements Writer {
+  readonly #options: PostgresWriterOptions;
+  #sweeping: NodeJS.Timeout | undefined;
+  #sweep: Promise<void> = Promise.resolve();
+  #isClosing = false;
+
+  constructor(options: PostgresWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Makes the tables where they are missing, and begins to remove answers whose time is over. */
+  async open(): Promise<void> {
+    const { sql, clock } = this.#options;
+    await migrateAnswers(sql);
+    await migrateTurns(sql);
+    await clock.refresh();
+    this.#sweeping = setInterval(() => {
+      this.#sweep = this.#sweep.then(() => this.#sweepInTurn());
+    }, sweepIntervalMs);
+    this.#sweeping.unref();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    clearInterval(this.#sweeping);
+    await this.#sweep;
+  }
+
+  /** A statement that wrote its own row of the feed was committed. */
+  committed(): void {
+    this.#options.onCommitted();
+  }
+
+  async write<const Steps extends readonly Step<unknown>[]>(
+    request: WriteRequest,
+    steps: Steps,
+  ): Promise<Results<Steps>> {
+    this.#options.checkTables();
+    const checks = postgresSteps(request.checks ?? []);
+    const run = postgresSteps(steps);
+    const alone = aloneOf(request, checks, run);
+    if (alone !== undefined) return [await alone(request.caller)] as unknown as Results<Steps>;
+    const results = await this.#transact(request.caller, (work) => this.#runAll(work, request, checks, run));
+    // Each result stands at the place of its step.
+    return results as Results<Steps>;
+  }
+
+  /** A transaction of its own: for a step that runs alone, or for work that no caller asked for. */
+  async transact<Result>(
+    body: (work: Work) => Promise<Result>,
+    caller: Caller | null = null,
+  ): Promise<Result> {
+    this.#options.checkTables();
+    return this.#transact(caller, async (work) => {
+      const result = await body(work);
+      await work.finish();
+      return result;
+    });
+  }
+
+  answered(caller: Caller, idempotency: Idempotency | null): Promise<unknown[] | undefined> {
+    return findAnswer(this.#options.sql, caller, idempotency);
+  }
+
+  async #transact<Result>(caller: Caller | null, body: (work: Work) => Promise<Result>): Promise<Result> {
+    const { sql, limits, clock, checkFence, onCommitted } = this.#options;
+    let last: Work | undefined;
+    const { result, work } = await transaction(
+      sql,
+      async (tx) => {
+        // A second attempt follows only where the database has refused the first one.
+        await last?.runAfterRollback();
+        const opened = new Work(tx, clock, limits, caller, checkFence);
+        last = opened;
+        try {
+          return { result: await body(opened), work: opened };
+        } catch (error) {
+          await opened.runAfterRollback();
+          await opened.checkToken();
+          if (isAborted(error)) await opened.awaitSent();
+          throw error;
+        }
+      },
+      async (done) => {
+        try {
+          await done.work.awaitSent();
+        } catch (error) {
+          await done.work.runAfterRollback();
+          throw error;
+        }
+      },
+    );
+    if (work.hasChanges) onCommitted();
+    await work.runAfterCommit();
+    return result;
+  }
+
+  /** Removes answers whose time is over. */
+  sweep(): Promise<void> {
+    const { sql, limits } = this.#options;
+    return inSteps(sql, 'DELETE FROM kept_answers', {
+      table: 'kept_answers',
+      where: 'expires_at <= clock_timestamp()',
+      rowsMax: limits.sweepStepMax,
+      isOver: () => this.#isClosing,
+    });
+  }
+
+  async #sweepInTurn(): Promise<void> {
+    const { sql, clock, onError } = this.#options;
+    try {
+      await clock.refresh();
+      if (await takeTurn(sql, 'kept answers', sweepIntervalMs)) await this.sweep();
+    } catch (error) {
+      onError(error, 'removing kept answers');
+    }
+  }
+
+  async #runAll(
+    work: Work,
+    { caller, idempotency, onRefused }: WriteRequest,
+    checks: readonly PostgresStep<unknown>[],
+    steps: readonly PostgresStep<unknown>[],
+  ): Promise<unknown[]> {
+    await lockAnswer(work, idempotency);
+    const before = await findAnswer(work.sql, caller, idempotency);
+    if (before !== undefined) {
+      await work.checkToken();
+      return before;
+    }
+    // A write of one step locks its rows itself.
+    if (checks.length + steps.length > 1) lockRows(work, [...checks, ...steps]);
+    const runPart = async (part: Refused['part'], parts: readonly PostgresStep<unknown>[]) => {
+      const results: unknown[] = [];
+      for (const [index, one] of parts.entries()) {
+        try {
+          results.push(await one.run(work));
+        } catch (error) {
+          throw onRefused === undefined || isDatabaseFault(error) ? error : onRefused({ part, index }, error);
+        }
+      }
+      return results;
+    };
+    await runPart('check', checks);
+    const results = await runPart('step', steps);
+    await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
+    // After the steps: one of them may lock the same row for an update, and two writes that first share it
+    // would wait for each other.
+    await work.checkFence();
+    await work.finish();
+    return results;
+  }
+}
+
+function aloneOf(
+  { caller, idempotency }: WriteRequest,
+  checks: readonly PostgresStep<unknown>[],
+  steps: readonly PostgresStep<unknown>[],
+): ((caller: Caller) => Promise<unknown>) | undefined {
+  const isPlain =
+    checks.length === 0 && steps.length === 1 && !hasFence(caller) && (idempotency ?? null) === null;
+  return isPlain ? steps[0]?.alone : undefined;
+}
+
+function hasFence({ agentId, fence }: Caller): boolean {
+  return agentId !== null && fence !== null;
+}
+
+function isDatabaseFault(error: unknown): boolean {
+  return (
+    error instanceof TryAgain ||
+    isConcurrency(error) ||
+    (error instanceof StoaError && databaseFaults.has(error.code))
+  );
+}
