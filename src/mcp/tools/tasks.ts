@@ -124,8 +124,7 @@ const work = defineTool({
     error: z.string().optional().describe('fail: what went wrong'),
     retry: z.boolean().optional(),
     question: z.string().optional().describe('ask: what to decide'),
-    keep: z.boolean().optional().describe('ask: keep the claim'),
-    expires_seconds: z.number().positive().optional().describe('ask: then it fails; default a day'),
+    keep: z.boolean().optional(),
   }),
   output: z.object({ task: task.nullable(), fence: z.int().optional(), expires_at: z.string().optional() }),
   run: async (context, input) => {
@@ -159,16 +158,9 @@ const work = defineTool({
         };
       case 'ask': {
         const question = required(input, 'question');
-        const { expires_seconds, keep } = input;
-        const release = keep !== true;
+        const release = input.keep !== true;
         return {
-          task: shown(
-            await stoa.workspaces.askQuestion(
-              caller,
-              id,
-              given({ fence, question, expires_seconds, release }),
-            ),
-          ),
+          task: shown(await stoa.workspaces.askQuestion(caller, id, { fence, question, release })),
         };
       }
       case 'heartbeat': {
