@@ -1,4 +1,5 @@
 /** Tasks: what a claim costs however many wait, what creating costs, and claims over HTTP. */
+import { anyTask } from '../src/workspaces/tasks/claim-filter.js';
 import { join } from 'node:path';
 import type { EngineName } from '../src/core/settings/store-config.js';
 import type { Transaction } from '../src/homes/directory/kernel/transaction.js';
@@ -57,7 +58,7 @@ async function claimCost({ kernel, port, write, projectId }: TaskSet): Promise<C
   const startedCpu = process.cpuUsage();
   for (let done = 0; done < claimsEach; done += inFlight) {
     await Promise.all(
-      Array.from({ length: inFlight }, () => write(port.claimTask(owner, projectId, owner, 3_600))),
+      Array.from({ length: inFlight }, () => write(port.claimTask(owner, projectId, owner, 3_600, anyTask))),
     );
   }
   const passedMs = performance.now() - startedMs;

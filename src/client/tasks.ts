@@ -11,6 +11,12 @@ export interface ClaimSettings extends CallSettings {
   leaseSeconds?: number | undefined;
   /** The agent that claims; the default is the client's agent. */
   agentId?: string | undefined;
+  /** Only a task that has all these labels. */
+  labels?: string[] | undefined;
+  /** Only a task that has none of these labels. */
+  withoutLabels?: string[] | undefined;
+  /** Only a task whose labels are all in this list. */
+  skills?: string[] | undefined;
 }
 
 type Task = AnswerOf<'tasks.get'>;
@@ -40,7 +46,7 @@ export function tasksClient(transport: Transport): TasksClient {
   const calls = methodsOf(transport, 'tasks', tasks);
   return {
     ...calls,
-    claim: async (projectId, { wait = 0, leaseSeconds, agentId, signal } = {}) => {
+    claim: async (projectId, { wait = 0, leaseSeconds, agentId, signal, ...filters } = {}) => {
       const untilMs = Date.now() + wait * 1_000;
       for (;;) {
         const leftSeconds = Math.max(0, untilMs - Date.now()) / 1_000;
@@ -48,6 +54,9 @@ export function tasksClient(transport: Transport): TasksClient {
           wait: Math.min(waitSecondsEach, leftSeconds),
           lease_seconds: leaseSeconds,
           agent_id: agentId,
+          labels: filters.labels,
+          without_labels: filters.withoutLabels,
+          skills: filters.skills,
         };
         const claim = await calls.claim(projectId, body, { signal });
         if (claim !== undefined) return new ClaimedTask(calls, claim);

@@ -86,6 +86,14 @@ export function stepOf(
       const { op: _, task_id, ...input } = operation;
       return workspaces.failTask(caller, task_id, input);
     }
+    case 'task.ask': {
+      const { op: _, task_id, ...input } = operation;
+      return workspaces.askQuestion(caller, task_id, input);
+    }
+    case 'task.answer': {
+      const { op: _, task_id, ...input } = operation;
+      return workspaces.answerQuestion(caller, task_id, input);
+    }
     case 'task.cancel': {
       const { op: _, task_id, ...input } = operation;
       return workspaces.cancelTask(caller, task_id, input);

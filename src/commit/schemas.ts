@@ -92,6 +92,8 @@ export const operationSchema = z
     work.heartbeatRequestSchema.extend({ op: z.literal('task.heartbeat'), task_id: work.taskId }),
     work.completeRequestSchema.extend({ op: z.literal('task.complete'), task_id: work.taskId }),
     work.failRequestSchema.extend({ op: z.literal('task.fail'), task_id: work.taskId }),
+    work.askRequestSchema.extend({ op: z.literal('task.ask'), task_id: work.taskId }),
+    work.answerRequestSchema.extend({ op: z.literal('task.answer'), task_id: work.taskId }),
     work.cancelRequestSchema.extend({ op: z.literal('task.cancel'), task_id: work.taskId }),
     z.strictObject({
       op: z.literal('room.post'),

@@ -4,7 +4,7 @@
  */
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
-import type { Task, TaskStatus } from '../workspaces/model.js';
+import type { Task } from '../workspaces/model.js';
 import type { WorkspacesService } from '../workspaces/service.js';
 
 /** Marks the session for tasks of callers that opened no session. */
@@ -50,38 +50,11 @@ export class TaskQueue {
       priority?: number | undefined;
       depends_on?: string[] | undefined;
       max_attempts?: number | undefined;
+      labels?: string[] | undefined;
+      run_at?: string | undefined;
     },
   ): Promise<Task> {
     return this.#workspaces.createTask(this.#caller, await this.#queueSession(project), task);
-  }
-
-  /** The tasks of every session of a project, session after session. */
-  async list(
-    project: string,
-    request: { status?: TaskStatus | undefined; limit?: number | undefined; cursor?: string | undefined },
-    limits: { limit: number; max: number },
-  ): Promise<{ tasks: Task[]; next_cursor: string | null }> {
-    const wanted = Math.min(request.limit ?? limits.limit, limits.max);
-    const tasks: Task[] = [];
-    let at = decodePlace(request.cursor);
-    for (;;) {
-      const page = await this.#workspaces.listSessions(this.#caller, project, {
-        limit: 1,
-        cursor: at.session,
-      });
-      const session = page.items[0];
-      if (session === undefined) return { tasks, next_cursor: null };
-      const found = await this.#workspaces.listTasks(this.#caller, session.id, {
-        status: request.status,
-        limit: wanted - tasks.length,
-        cursor: at.task,
-      });
-      tasks.push(...found.items);
-      if (found.next_cursor !== null) at = { ...at, task: found.next_cursor };
-      else if (page.next_cursor === null) return { tasks, next_cursor: null };
-      else at = { session: page.next_cursor };
-      if (tasks.length >= wanted) return { tasks, next_cursor: encodePlace(at) };
-    }
   }
 
   async #queueSession(project: string): Promise<string> {
@@ -131,23 +104,4 @@ function namesOf(reference: string): [workspace: string, project: string] {
     });
   }
   return second === undefined ? [defaultName, first] : [first, second];
-}
-
-interface Place {
-  session?: string | undefined;
-  task?: string | undefined;
-}
-
-function encodePlace(place: Place): string {
-  return Buffer.from(JSON.stringify([place.session ?? null, place.task ?? null])).toString('base64url');
-}
-
-function decodePlace(cursor: string | undefined): Place {
-  if (cursor === undefined) return {};
-  try {
-    const [session, task] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[];
-    return { ...(typeof session === 'string' && { session }), ...(typeof task === 'string' && { task }) };
-  } catch (error) {
-    throw new StoaError('invalid_cursor', 'The cursor does not belong to this list.', { cause: error });
-  }
 }

@@ -3,12 +3,14 @@ import { StoaError } from '../core/errors.js';
 import { checkBytes, checkCharacters, checkCount } from '../core/settings/field-limits.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
 import type {
+  AskRequest,
   ClaimRequest,
   CompleteRequest,
   FailRequest,
   NewTask,
   ProjectPatch,
   SessionPatch,
+  TaskListRequest,
   TaskPatch,
   WorkspaceListRequest,
   WorkspacePatch,
@@ -47,16 +49,48 @@ export function checkTaskBounds(input: NewTask | TaskPatch, limits: Limits): voi
   checkNumber('max_attempts', input.max_attempts, 1, 'taskAttemptsMax', limits);
   if ('depends_on' in input)
     checkCount('depends_on', input.depends_on?.length, 'tasks', 'taskDependenciesMax', limits);
+  checkLabels('labels', input.labels, 'taskLabelsMax', limits);
+  checkNumber('retry.base_seconds', input.retry?.base_seconds, 0, 'taskRetrySecondsMax', limits);
+  checkNumber(
+    'retry.max_seconds',
+    input.retry?.max_seconds,
+    input.retry?.base_seconds ?? 0,
+    'taskRetrySecondsMax',
+    limits,
+  );
 }
 
 export function checkClaimBounds(input: ClaimRequest, limits: Limits): void {
   checkBytes('agent_id', input.agent_id, 'agentHeaderBytesMax', limits);
   checkNumber('lease_seconds', input.lease_seconds, 0, 'taskLeaseSecondsMax', limits);
+  for (const field of ['labels', 'without_labels', 'skills'] as const)
+    checkLabels(field, input[field], 'claimLabelsMax', limits);
+}
+
+/** Nobody has a longer name, and no task a longer label. */
+export function checkTaskListBounds({ holder, label }: TaskListRequest, limits: Limits): void {
+  checkBytes('holder', holder, 'agentHeaderBytesMax', limits);
+  checkBytes('label', label, 'taskLabelBytesMax', limits);
 }
 
 export function checkResultBounds(input: CompleteRequest | FailRequest, limits: Limits): void {
   checkBytes('output', input.output ?? undefined, 'taskOutputBytesMax', limits);
   if ('error' in input) checkCharacters('error', input.error, 'taskErrorCharactersMax', limits);
+}
+
+export function checkQuestionBounds(input: AskRequest, limits: Limits): void {
+  checkCharacters('question', input.question, 'taskQuestionCharactersMax', limits);
+  checkNumber('expires_seconds', input.expires_seconds, 0, 'taskQuestionSecondsMax', limits);
+}
+
+function checkLabels(
+  field: string,
+  labels: readonly string[] | undefined,
+  limit: 'taskLabelsMax' | 'claimLabelsMax',
+  limits: Limits,
+): void {
+  checkCount(field, labels?.length, 'labels', limit, limits);
+  for (const label of labels ?? []) checkBytes(field, label.normalize('NFC'), 'taskLabelBytesMax', limits);
 }
 
 function checkJson(field: string, value: object | undefined, limit: LimitName, limits: Limits): void {

@@ -9,7 +9,14 @@ export type WorkspaceStatus = (typeof workspaceStatuses)[number];
 export const sessionStatuses = ['pending', 'active', 'idle', 'ending', 'ended', 'error'] as const;
 export type SessionStatus = (typeof sessionStatuses)[number];
 
-export const taskStatuses = ['pending', 'running', 'completed', 'failed', 'cancelled'] as const;
+export const taskStatuses = [
+  'pending',
+  'running',
+  'input_required',
+  'completed',
+  'failed',
+  'cancelled',
+] as const;
 export type TaskStatus = (typeof taskStatuses)[number];
 
 export type Entity = 'workspace' | 'project' | 'session' | 'task';
@@ -34,7 +41,7 @@ export interface Workspace extends Deletable {
   owner_id: string;
   /** Sealed where it is stored, a mask where it is answered. */
   claude_key: string | null;
-  /** Pending and running tasks of the live projects; derived, never set. */
+  /** Tasks of the live projects that have not ended; derived, never set. */
   active_tasks: number;
 }
 
@@ -71,6 +78,12 @@ export interface WorkSession extends Versioned {
   max_lifetime: number;
 }
 
+/** How long a task waits after a failed attempt: the base, doubled with each attempt, up to the maximum. */
+export interface TaskRetry {
+  base_seconds: number;
+  max_seconds: number;
+}
+
 export interface Task extends Versioned {
   session_id: string;
   command: string;
@@ -92,6 +105,24 @@ export interface Task extends Versioned {
   max_attempts: number;
   /** Why it came back, or why it ended. */
   reason: string | null;
+  /** What the task needs or belongs to; in the order of code points, each once. */
+  labels: string[];
+  /** The task is not ready before this time. Null as soon as the time is reached. */
+  run_at: string | null;
+  retry: TaskRetry | null;
+  /** The last question of a holder to a person. It stays with its answer. */
+  question: string | null;
+  asked_at: string | null;
+  /** If there is no answer by then, the task fails. */
+  question_expires_at: string | null;
+  answer: string | null;
+  answered_at: string | null;
+  answered_by: string | null;
+}
+
+/** A task in a list over several projects. */
+export interface ListedTask extends Task {
+  project_id: string;
 }
 
 /** A claim on a task, kept apart from it: a heartbeat changes neither its version nor its times. */
@@ -121,9 +152,12 @@ export function isoTime(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }
 
+/** The statuses in which an agent holds the task. */
+export const heldStatuses: readonly TaskStatus[] = ['running', 'input_required'];
+
 /** Counted in `active_tasks`. */
 export function isOpen(status: TaskStatus): boolean {
-  return status === 'pending' || status === 'running';
+  return status === 'pending' || status === 'running' || status === 'input_required';
 }
 
 /** Holds the project's single active slot. */

@@ -2,6 +2,7 @@
 import type { Step } from '../core/write.js';
 import type {
   Claim,
+  ListedTask,
   Project,
   SessionStatus,
   Task,
@@ -11,8 +12,11 @@ import type {
   Workspace,
   WorkspaceStatus,
 } from './model.js';
+import type { ClaimFilter } from './tasks/claim-filter.js';
 import type { ReadyWaiters } from './tasks/ready-waiters.js';
 import type {
+  AnswerRequest,
+  AskRequest,
   CompleteRequest,
   FailRequest,
   NewProject,
@@ -40,6 +44,14 @@ export interface ListRequest<Status> {
   /** What the page before ended with, as that page answered it. */
   after: string | null;
   limit: number;
+}
+
+/** A page of tasks over all projects of the owner. */
+export interface TaskListRequest extends ListRequest<TaskStatus> {
+  /** Only tasks that this agent holds now. */
+  holder?: string | undefined;
+  project?: string | undefined;
+  label?: string | undefined;
 }
 
 export interface NamedListRequest extends ListRequest<WorkspaceStatus> {
@@ -111,18 +123,35 @@ export interface WorkspacesPort {
 
   createTask(owner: Owner, sessionId: string, id: string, input: NewTask): Step<Task>;
   getTask(owner: Owner, id: string): Promise<Task>;
-  listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>>;
+  listTasks(owner: Owner, request: TaskListRequest): Promise<Listed<ListedTask>>;
+  listSessionTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>>;
   /** The tasks that could be claimed now, in the order in which they would be. */
   listReady(owner: Owner, projectId: string, after: string | null, limit: number): Promise<Listed<Task>>;
   updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): Step<Task>;
   deleteTask(owner: Owner, id: string, ifVersion: number | undefined): Step<void>;
 
-  /** Gives the first ready task of the project to the holder. */
-  claimTask(owner: Owner, projectId: string, holder: string, leaseSeconds: number): Step<ClaimOutcome>;
+  /** Gives the first ready task of the project that the filter accepts to the holder. */
+  claimTask(
+    owner: Owner,
+    projectId: string,
+    holder: string,
+    leaseSeconds: number,
+    filter: ClaimFilter,
+  ): Step<ClaimOutcome>;
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): Step<TaskLease>;
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): Step<Task>;
   failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): Step<Task>;
   cancelTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;
+  /** The holder asks a person. The task waits until the answer, the expiry of the question or a cancellation. */
+  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): Step<Task>;
+  /** `answeredBy` is the name of the caller. A signed agent does not answer its own question. */
+  answerQuestion(
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): Step<Task>;
 
   /** Refuses a write unless the task has this version. */
   requireTaskVersion(owner: Owner, id: string, version: number): Step<void>;

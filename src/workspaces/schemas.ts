@@ -117,17 +117,48 @@ export const sessionPatchSchema = z.strictObject({
   max_lifetime: seconds.optional(),
 });
 
+export const label = z
+  .string()
+  .regex(/^[\p{L}\p{N}._/=+@#-]+$/u, {
+    error: 'contains a character other than letters, digits and . _ / = + @ # -',
+  })
+  .describe('Letters, digits and . _ / = + @ # -');
+const labels = z.array(label);
+const runAt = z.iso
+  .datetime({ offset: true })
+  .nullable()
+  .describe('The task is not claimed before this time. Null as soon as the time is reached');
+const retry = z
+  .strictObject({
+    base_seconds: z.number().positive(),
+    max_seconds: z
+      .number()
+      .positive()
+      .optional()
+      .describe('The default is an hour, or the base if it is longer'),
+  })
+  .nullable()
+  .describe(
+    'How long the task waits after a failed attempt: the base, doubled with each attempt, up to the maximum, less up to half of it by chance',
+  );
+
 export const newTaskSchema = z.strictObject({
   command: text.min(1),
   priority: z.int().optional(),
   depends_on: z.array(taskId).optional().describe('Tasks of the same project that must be completed first'),
   max_attempts: z.int().min(1).optional(),
+  labels: labels.optional().describe('What the task needs or belongs to. Claims and lists can filter by it'),
+  run_at: runAt.optional(),
+  retry: retry.optional(),
 });
 
 export const taskPatchSchema = z.strictObject({
   command: text.min(1).optional(),
   priority: z.int().optional(),
   max_attempts: z.int().min(1).optional(),
+  labels: labels.optional().describe('Replaces all labels'),
+  run_at: runAt.optional(),
+  retry: retry.optional(),
 });
 
 const fence = z.int().min(1).describe('The fencing number that the claim returned');
@@ -136,6 +167,11 @@ export const claimRequestSchema = z.strictObject({
   agent_id: text.min(1).optional().describe('Who claims the task. Default: the calling agent'),
   lease_seconds: z.number().positive().optional(),
   wait: z.number().min(0).optional().describe('Seconds to wait for a task when none is ready'),
+  labels: labels.optional().describe('Only a task that has all these labels'),
+  without_labels: labels.optional().describe('Only a task that has none of these labels'),
+  skills: labels
+    .optional()
+    .describe('Only a task whose labels are all in this list. A task without labels needs no skill'),
 });
 export const heartbeatRequestSchema = z.strictObject({ fence });
 export const completeRequestSchema = z.strictObject({
@@ -150,8 +186,27 @@ export const failRequestSchema = z.strictObject({
   output: text.nullable().optional(),
   bytes_in: count.optional(),
   bytes_out: count.optional(),
-  retry: z.boolean().optional().describe('Returns the task for another attempt, if it has attempts left'),
+  retry: z
+    .boolean()
+    .optional()
+    .describe(
+      'Returns the task for another attempt, if it has attempts left. The default is true for a task with `retry`',
+    ),
 });
+export const askRequestSchema = z.strictObject({
+  fence,
+  question: text.min(1),
+  expires_seconds: z
+    .number()
+    .positive()
+    .optional()
+    .describe('Seconds until the task fails without an answer. The default is a day'),
+  release: z
+    .boolean()
+    .optional()
+    .describe('Gives up the claim: the answer puts the task into the line, for any agent'),
+});
+export const answerRequestSchema = z.strictObject({ answer: text.min(1) });
 export const cancelRequestSchema = z.strictObject({ reason: text.optional() });
 
 // What lists take.
@@ -166,7 +221,14 @@ export const workspaceListSchema = z.strictObject({
   deleted: z.boolean().optional().describe('List only deleted records'),
 });
 export const sessionListSchema = z.strictObject({ ...page, status: sessionStatus.optional() });
-export const taskListSchema = z.strictObject({ ...page, status: taskStatus.optional() });
+export const sessionTasksSchema = z.strictObject({ ...page, status: taskStatus.optional() });
+export const taskListSchema = z.strictObject({
+  ...page,
+  status: taskStatus.optional(),
+  holder: text.min(1).optional(),
+  project: projectId.optional(),
+  label: label.optional(),
+});
 export const pageSchema = z.strictObject(page);
 
 export type NewWorkspace = z.output<typeof newWorkspaceSchema>;
@@ -179,6 +241,8 @@ export type NewTask = z.output<typeof newTaskSchema>;
 export type TaskPatch = z.output<typeof taskPatchSchema>;
 export type ClaimRequest = z.output<typeof claimRequestSchema>;
 export type CompleteRequest = z.output<typeof completeRequestSchema>;
+export type AskRequest = z.output<typeof askRequestSchema>;
+export type AnswerRequest = z.output<typeof answerRequestSchema>;
 export type FailRequest = z.output<typeof failRequestSchema>;
 export type WorkspaceListRequest = z.output<typeof workspaceListSchema>;
 export type SessionListRequest = z.output<typeof sessionListSchema>;

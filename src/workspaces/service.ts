@@ -7,11 +7,11 @@ import { type Page, decodeTextCursor, encodeCursor } from '../core/paging.js';
 import type { Sealer } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
 import { checkWrites, ownerOf } from './authorise.js';
-import { checkListBounds } from './bounds.js';
+import { checkListBounds, checkTaskListBounds } from './bounds.js';
 import { claimOrWait } from './tasks/claiming.js';
 import { openConfig } from './config-secrets.js';
 import { checkId } from './ids.js';
-import type { Claim, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
+import type { Claim, JsonObject, ListedTask, Project, Task, WorkSession, Workspace } from './model.js';
 import type { Listed, NamedListRequest, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
 import { type Heartbeat, WorkspacesSteps, masked, maskedProject, normalised } from './steps.js';
@@ -226,11 +226,23 @@ export class WorkspacesService {
     return this.port.getTask(ownerOf(caller), checkId('task', id));
   }
 
-  async listTasks(caller: Caller, sessionId: string, query: Unchecked = {}): Promise<Page<Task>> {
+  /** The tasks of all projects, in the order of creation for one user. */
+  async listTasks(caller: Caller, query: Unchecked = {}): Promise<Page<ListedTask>> {
     const request = validate(schemas.taskListSchema, query);
+    checkTaskListBounds(request, this.#limits);
+    const { status, holder, project, label } = request;
+    const filters = { status, holder, project, label: label?.normalize('NFC') };
+    const owner = ownerOf(caller);
+    return this.#page(`tasks of ${owner}`, request, ({ after, limit }) =>
+      this.port.listTasks(owner, { ...filters, after, limit }),
+    );
+  }
+
+  async listSessionTasks(caller: Caller, sessionId: string, query: Unchecked = {}): Promise<Page<Task>> {
+    const request = validate(schemas.sessionTasksSchema, query);
     const parent = checkId('session', sessionId);
     return this.#page(`tasks ${parent}`, request, (list) =>
-      this.port.listTasks(ownerOf(caller), parent, { ...list, status: request.status }),
+      this.port.listSessionTasks(ownerOf(caller), parent, { ...list, status: request.status }),
     );
   }
 
@@ -252,7 +264,8 @@ export class WorkspacesService {
   }
 
   /**
-   * Gives the first ready task to the caller, with a lease. Null when no task is ready within `wait` seconds.
+   * Gives the first ready task that the filters accept to the caller, with a lease. Null when there is none
+   * within `wait` seconds.
    */
   async claimTask(
     caller: Caller,
@@ -260,9 +273,10 @@ export class WorkspacesService {
     body: Unchecked = {},
     { signal, idempotency = null }: ClaimOptions = {},
   ): Promise<Claim | null> {
-    const { step, waitMs } = this.steps.claimTask(caller, projectId, body);
+    const { step, waitMs, filter } = this.steps.claimTask(caller, projectId, body);
     if (signal?.aborted === true) return null;
-    const wait = { waiters: this.port.waiters, projectId: checkId('project', projectId), waitMs, signal };
+    const { waiters } = this.port;
+    const wait = { waiters, projectId: checkId('project', projectId), filter, waitMs, signal };
     const request = { caller, idempotency, isAnswer: hasClaim };
     return claimOrWait(wait, () => writeOne(this.#writer, request, step));
   }
@@ -277,6 +291,16 @@ export class WorkspacesService {
 
   async failTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {
     return this.#write(caller, this.steps.failTask(caller, id, body));
+  }
+
+  /** The holder asks a person, and the task waits for the answer. */
+  async askQuestion(caller: Caller, id: string, body: Unchecked): Promise<Task> {
+    return this.#write(caller, this.steps.askQuestion(caller, id, body));
+  }
+
+  /** Answers the question of a task, which returns to its holder, or to the line if the holder is lost. */
+  async answerQuestion(caller: Caller, id: string, body: Unchecked): Promise<Task> {
+    return this.#write(caller, this.steps.answerQuestion(caller, id, body));
   }
 
   async cancelTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {

@@ -10,6 +10,7 @@ import { checkOwnName, checkWrites, holderOf, ownerOf, reporterOf } from './auth
 import {
   checkClaimBounds,
   checkProjectBounds,
+  checkQuestionBounds,
   checkResultBounds,
   checkSessionBounds,
   checkTaskBounds,
@@ -20,6 +21,7 @@ import { checkId, newId } from './ids.js';
 import type { Claim, ClaimLease, JsonObject, Project, Task, WorkSession, Workspace } from './model.js';
 import type { ClaimOutcome, WorkspacesPort } from './port.js';
 import * as schemas from './schemas.js';
+import { type ClaimFilter, claimFilter } from './tasks/claim-filter.js';
 import { claimLease } from './tasks/tasks.js';
 import { checkGitFields, withoutGitPasswords } from './url-passwords.js';
 
@@ -181,17 +183,20 @@ export class WorkspacesSteps {
     caller: Caller,
     projectId: string,
     body: Unchecked,
-  ): { step: Step<ClaimOutcome>; waitMs: number } {
+  ): { step: Step<ClaimOutcome>; waitMs: number; filter: ClaimFilter } {
     checkWrites(caller);
     const request = validate(schemas.claimRequestSchema, body);
     checkClaimBounds(request, this.#limits);
+    const filter = claimFilter(request);
     const step = this.#port.claimTask(
       ownerOf(caller),
       checkId('project', projectId),
       holderOf(caller, request.agent_id),
       request.lease_seconds ?? this.#limits.taskLeaseSeconds,
+      filter,
     );
-    return { step, waitMs: Math.min(request.wait ?? 0, this.#limits.claimWaitSecondsMax) * 1_000 };
+    const waitMs = Math.min(request.wait ?? 0, this.#limits.claimWaitSecondsMax) * 1_000;
+    return { step, waitMs, filter };
   }
 
   /** A claim beside other steps never waits: null when no task is ready. */
@@ -221,6 +226,21 @@ export class WorkspacesSteps {
     const input = validate(schemas.failRequestSchema, body);
     checkResultBounds(input, this.#limits);
     return this.#port.failTask(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+  }
+
+  askQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const input = validate(schemas.askRequestSchema, body);
+    checkQuestionBounds(input, this.#limits);
+    return this.#port.askQuestion(ownerOf(caller), checkId('task', id), input, reporterOf(caller));
+  }
+
+  answerQuestion(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const input = validate(schemas.answerRequestSchema, body);
+    checkCharacters('answer', input.answer, 'taskQuestionCharactersMax', this.#limits);
+    const by = holderOf(caller, undefined);
+    return this.#port.answerQuestion(ownerOf(caller), checkId('task', id), input, by, reporterOf(caller));
   }
 
   cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {

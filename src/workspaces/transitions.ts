@@ -11,10 +11,14 @@ export const sessionTransitions: Readonly<Record<SessionStatus, readonly Session
   ended: [],
 };
 
-/** A running task goes back to pending when its holder is lost or gives it back. */
+/**
+ * A running task goes back to pending when its holder is lost or gives it back. An answer returns a task to its
+ * holder, or to pending if the holder is lost.
+ */
 export const taskTransitions: Readonly<Record<TaskStatus, readonly TaskStatus[]>> = {
   pending: ['running', 'cancelled'],
-  running: ['completed', 'failed', 'cancelled', 'pending'],
+  running: ['completed', 'failed', 'cancelled', 'pending', 'input_required'],
+  input_required: ['running', 'pending', 'failed', 'cancelled'],
   completed: [],
   failed: [],
   cancelled: [],

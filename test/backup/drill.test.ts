@@ -284,7 +284,7 @@ async function answers(stoa: Stoa, places: Places): Promise<Map<string, unknown>
           stoa.workspaces.listSessions(caller, project.id, { cursor }),
         )) {
           for await (const task of pages((cursor) =>
-            stoa.workspaces.listTasks(caller, session.id, { cursor }),
+            stoa.workspaces.listSessionTasks(caller, session.id, { cursor }),
           ))
             found.set(`task ${task.id}`, task);
         }

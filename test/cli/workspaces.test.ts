@@ -150,9 +150,28 @@ describe('tasks', { timeout: 120_000 }, () => {
     expect(await status('tasks', 'rm', later.id)).toBe(0);
     expect(await status('tasks', 'claim', project)).toBe(4);
     expect(
-      (await json<{ items: Named[] }>('tasks', 'ls', session, '--status', 'completed')).items.map(
+      (await json<{ items: Named[] }>('tasks', 'in', session, '--status', 'completed')).items.map(
         ({ id }) => id,
       ),
     ).toEqual([build.id]);
+  });
+
+  test('are listed over all projects, and claimed by label', async () => {
+    const labelled = await json<Named>(
+      'tasks',
+      'create',
+      session,
+      'train',
+      '--label',
+      'gpu',
+      '--label',
+      'ml',
+    );
+    expect(await status('tasks', 'claim', project, '--skill', 'gpu')).toBe(4);
+    const claim = await json<Claim>('tasks', 'claim', project, '--label', 'ml', '--without', 'slow');
+    expect(claim.task).toMatchObject({ id: labelled.id, labels: ['gpu', 'ml'] });
+    const filters = ['--holder', 'worker-1', '--label', 'gpu', '--project', project];
+    const listed = await json<{ items: Named[] }>('tasks', 'ls', ...filters);
+    expect(listed.items).toMatchObject([{ id: labelled.id, project_id: project }]);
   });
 });

@@ -54,7 +54,7 @@ describe.each(
   /** Which domains hold the word. */
   async function state(word: string): Promise<Record<Domain, boolean>> {
     const { items } = await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 50 });
-    const tasks = await stoa.workspaces.listTasks(ada, sessionId, { limit: 100 });
+    const tasks = await stoa.workspaces.listSessionTasks(ada, sessionId, { limit: 100 });
     return {
       data: (await stoa.data.get(ada, 'default', word)) === word,
       registry: (await stoa.registry.getAgent(ada, agentId)).labels['word'] === word,

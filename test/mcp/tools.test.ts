@@ -177,6 +177,23 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect(await client.ok('work', { action: 'claim', project })).toEqual({ task: null });
   });
 
+  test('a task goes to an agent with the skills, asks a person, and is claimed again with the answer', async () => {
+    const project = 'questions';
+    const made = (
+      await client.ok('tasks', { action: 'create', project, command: 'deploy', labels: ['prod'] })
+    ).tasks[0];
+    expect(await client.ok('work', { action: 'claim', project, skills: ['docs'] })).toEqual({ task: null });
+    const claim = await client.ok('work', { action: 'claim', project, skills: ['prod'] });
+    expect(claim.task).toMatchObject({ id: made.id, labels: ['prod'] });
+    const asked = { task: made.id, fence: claim.fence, question: 'Deploy now?' };
+    await client.ok('work', { action: 'ask', ...asked });
+    const waiting = await client.ok('tasks', { action: 'list', project: '*', status: 'input_required' });
+    expect(waiting.tasks).toMatchObject([{ id: made.id, question: 'Deploy now?' }]);
+    await client.ok('tasks', { action: 'answer', task: made.id, answer: 'Yes' });
+    const again = await client.ok('work', { action: 'claim', project, labels: ['prod'] });
+    expect(again.task).toMatchObject({ id: made.id, answer: 'Yes' });
+  });
+
   test('lists tasks page after page, gives one back and cancels one', async () => {
     const project = `many/tools-${generation}`;
     for (let index = 0; index < 5; index += 1)

@@ -53,9 +53,20 @@ export async function fill(stoa: Stoa): Promise<void> {
   });
   const session = await stoa.workspaces.createSession(ada, project.id, { status: 'active' });
   const first = await stoa.workspaces.createTask(ada, session.id, { command: 'first' });
-  await stoa.workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
+  await stoa.workspaces.createTask(ada, session.id, {
+    command: 'second',
+    depends_on: [first.id],
+    labels: ['gpu', 'ml'],
+    run_at: '2100-01-01T00:00:00Z',
+    retry: { base_seconds: 5, max_seconds: 50 },
+  });
   await stoa.workspaces.createTask(ada, session.id, { command: 'third', priority: 5 });
   const claim = await stoa.workspaces.claimTask(operatorCaller('ada', 'worker'), project.id);
+  await stoa.workspaces.askQuestion(operatorCaller('ada', 'worker'), claim?.task.id as string, {
+    fence: claim?.lease.fence as number,
+    question: 'Now?',
+  });
+  await stoa.workspaces.answerQuestion(ada, claim?.task.id as string, { answer: 'Yes' });
   await stoa.workspaces.completeTask(operatorCaller('ada', 'worker'), claim?.task.id as string, {
     fence: claim?.lease.fence as number,
     output: 'done',

@@ -194,9 +194,15 @@ describe.each([
     expect(copy?.id).not.toBe(original?.id);
     const [project] = (await target.workspaces.listProjects(ada, copy?.id as string)).items;
     const [session] = (await target.workspaces.listSessions(ada, project?.id as string)).items;
-    const tasks = (await target.workspaces.listTasks(ada, session?.id as string)).items;
+    const tasks = (await target.workspaces.listSessionTasks(ada, session?.id as string)).items;
     expect(tasks.map(({ command }) => command)).toEqual(['first', 'second', 'third']);
-    expect(tasks[1]?.depends_on).toEqual([tasks[0]?.id]);
+    expect(tasks[1]).toMatchObject({
+      depends_on: [tasks[0]?.id],
+      labels: ['gpu', 'ml'],
+      run_at: '2100-01-01T00:00:00.000Z',
+      retry: { base_seconds: 5, max_seconds: 50 },
+    });
+    expect(tasks[2]).toMatchObject({ question: 'Now?', answer: 'Yes', status: 'completed' });
     // The same file gets the same ids again.
     expect(await run(target, user, { ids: 'map' })).toMatchObject({ written: 0, conflicts_total: 0 });
     await expectHealthy(target);

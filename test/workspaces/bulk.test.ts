@@ -125,7 +125,10 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     expect(await storedBetween(engine)).toContain(`meta:work:dependants:${first.id}`);
     await during(engine, async (opened) => {
       await settled(opened);
-      const { items } = await opened.service.listTasks(ada, sessionId, { status: 'cancelled', limit: 100 });
+      const { items } = await opened.service.listSessionTasks(ada, sessionId, {
+        status: 'cancelled',
+        limit: 100,
+      });
       expect(items).toHaveLength(21);
       await expectSound(opened);
     });

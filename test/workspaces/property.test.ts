@@ -11,10 +11,25 @@ import { openPostgresBench } from '../homes/postgres/workspaces/fixture.js';
 
 const ada = userCaller('ada');
 
+type Verb = (typeof verbs)[number];
+const verbs = ['complete', 'fail', 'retry', 'heartbeat', 'cancel', 'delete', 'ask', 'answer'] as const;
+
+/** Seconds, chosen so that no sum of passed seconds comes near them from below. */
+const delaySeconds = 59;
+const questionSeconds = 99;
+
+/** Claims, and the labels of the tasks that they take. */
+const filters: readonly { body: object; takes: (labels: readonly string[]) => boolean }[] = [
+  { body: {}, takes: () => true },
+  { body: { labels: ['a'] }, takes: (labels) => labels.includes('a') },
+  { body: { without_labels: ['b'] }, takes: (labels) => !labels.includes('b') },
+  { body: { skills: ['b'] }, takes: (labels) => !labels.includes('a') },
+];
+
 type Step =
-  | { do: 'create'; priority: number; after: number[] }
-  | { do: 'claim' }
-  | { do: 'complete' | 'fail' | 'retry' | 'heartbeat' | 'cancel' | 'delete'; task: number; stale: boolean }
+  | { do: 'create'; priority: number; after: number[]; labels: string[]; delayed: boolean }
+  | { do: 'claim'; filter: number }
+  | { do: Verb; task: number; stale: boolean }
   | { do: 'pass'; seconds: number }
   | { do: 'hide' };
 
@@ -25,20 +40,18 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       do: fc.constant('create' as const),
       priority: fc.integer({ min: -2, max: 2 }),
       after: fc.array(fc.nat(11), { maxLength: 2 }),
+      labels: fc.subarray(['a', 'b']),
+      delayed: fc.boolean(),
     }),
   },
-  { weight: 5, arbitrary: fc.constant({ do: 'claim' as const }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({ do: fc.constant('claim' as const), filter: fc.nat(filters.length - 1) }),
+  },
   {
     weight: 8,
     arbitrary: fc.record({
-      do: fc.constantFrom(
-        'complete' as const,
-        'fail' as const,
-        'retry' as const,
-        'heartbeat' as const,
-        'cancel' as const,
-        'delete' as const,
-      ),
+      do: fc.constantFrom(...verbs),
       task: fc.nat(11),
       stale: fc.boolean(),
     }),
@@ -52,10 +65,14 @@ interface ModelTask {
   order: number;
   priority: number;
   after: ModelTask[];
-  status: 'pending' | 'running' | 'completed' | 'failed' | 'cancelled' | 'deleted';
+  labels: string[];
+  runAt: number;
+  status: 'pending' | 'running' | 'input_required' | 'completed' | 'failed' | 'cancelled' | 'deleted';
   attempts: number;
   fence: number;
   expiresAt: number;
+  isHeld: boolean;
+  questionExpiresAt: number;
 }
 
 /** The rules again, in the simplest form. */
@@ -67,6 +84,7 @@ class Model {
     const ready = this.tasks.filter(
       (task) =>
         task.status === 'pending' &&
+        task.runAt <= this.now &&
         task.after.every(
           (dependency) => dependency.status === 'completed' || dependency.status === 'deleted',
         ),
@@ -91,8 +109,12 @@ class Model {
   }
 
   lapse(): void {
-    for (const task of this.tasks)
+    for (const task of this.tasks) {
       if (task.status === 'running' && task.expiresAt <= this.now) this.giveBack(task);
+      if (task.status === 'input_required' && task.expiresAt <= this.now) task.isHeld = false;
+      if (task.status === 'input_required' && task.questionExpiresAt <= this.now)
+        Object.assign(task, { status: 'failed', attempts: task.attempts + 1 });
+    }
     this.settle();
   }
 
@@ -122,12 +144,12 @@ async function play(bench: Bench, steps: readonly Step[]): Promise<void> {
       model.ready().map(({ id }) => id),
     );
     const living = model.tasks.filter(({ status }) => status !== 'deleted');
-    const stored = (await service.listTasks(ada, sessionId, { limit: 100 })).items;
+    const stored = (await service.listSessionTasks(ada, sessionId, { limit: 100 })).items;
     expect(stored.map(({ id, status, attempts }) => ({ id, status, attempts }))).toEqual(
       living.map(({ id, status, attempts }) => ({ id, status, attempts })),
     );
     expect((await service.getWorkspace(ada, workspaceId)).active_tasks).toBe(
-      living.filter(({ status }) => status === 'pending' || status === 'running').length,
+      living.filter(({ status }) => ['pending', 'running', 'input_required'].includes(status)).length,
     );
   }
 }
@@ -154,30 +176,43 @@ async function playStep(
         command: 'x',
         priority: one.priority,
         depends_on: after.map(({ id }) => id),
+        labels: one.labels,
+        ...(one.delayed && { run_at: new Date(clockOf(bench) + delaySeconds * 1_000).toISOString() }),
       });
       model.tasks.push({
         id: task.id,
         order: model.tasks.length,
         priority: one.priority,
         after,
+        labels: one.labels,
+        runAt: one.delayed ? model.now + delaySeconds : 0,
         status: 'pending',
         attempts: 0,
         fence: 0,
         expiresAt: 0,
+        isHeld: false,
+        questionExpiresAt: 0,
       });
       return;
     }
     case 'claim': {
-      const [expected] = model.ready();
-      const claim = await service.claimTask(ada, projectId);
+      const { body, takes } = filters[one.filter]!;
+      const expected = model.ready().find(({ labels }) => takes(labels));
+      const claim = await service.claimTask(ada, projectId, body);
       expect(claim?.task.id).toBe(expected?.id);
       if (expected === undefined || claim === null) return;
       expect(claim.lease.fence).toBeGreaterThan(expected.fence);
-      Object.assign(expected, { status: 'running', fence: claim.lease.fence, expiresAt: model.now + 60 });
+      Object.assign(expected, {
+        status: 'running',
+        fence: claim.lease.fence,
+        expiresAt: model.now + 60,
+        isHeld: true,
+      });
       return;
     }
     case 'pass':
       bench.pass(one.seconds);
+      passedSeconds.set(bench, (passedSeconds.get(bench) ?? 0) + one.seconds);
       model.now += one.seconds;
       await bench.sweep();
       model.lapse();
@@ -201,7 +236,7 @@ async function actOn(
   service: WorkspacesService,
   model: Model,
   task: ModelTask,
-  verb: 'complete' | 'fail' | 'retry' | 'heartbeat' | 'cancel' | 'delete',
+  verb: Verb,
   stale: boolean,
 ): Promise<void> {
   if (verb === 'delete') {
@@ -221,8 +256,18 @@ async function actOn(
     if (!isOver) task.status = 'cancelled';
     return;
   }
+  if (verb === 'answer') {
+    const waits = task.status === 'input_required';
+    writes += 1;
+    const call = service.answerQuestion(ada, task.id, { answer: String(writes) });
+    expect(await codeOf(call)).toBe(waits ? 'ok' : 'conflict');
+    if (waits)
+      Object.assign(task, { status: task.isHeld ? 'running' : 'pending', expiresAt: model.now + 60 });
+    return;
+  }
   const fence = stale ? task.fence + 1 : Math.max(1, task.fence);
-  const holds = !stale && task.status === 'running';
+  const isAsking = task.status === 'input_required';
+  const holds = !stale && (task.status === 'running' || (isAsking && task.isHeld));
   // Each write is a new one: the counter keeps a repeat from being the same.
   writes += 1;
   const call = {
@@ -230,9 +275,24 @@ async function actOn(
     fail: () => service.failTask(ada, task.id, { fence, error: String(writes) }),
     retry: () => service.failTask(ada, task.id, { fence, error: String(writes), retry: true }),
     heartbeat: () => service.heartbeatTask(ada, task.id, { fence }),
+    ask: () =>
+      service.askQuestion(ada, task.id, {
+        fence,
+        question: String(writes),
+        expires_seconds: questionSeconds,
+      }),
   }[verb];
-  expect(await codeOf(call())).toBe(holds ? 'ok' : 'fenced');
-  if (!holds) return;
+  const whileAsking = {
+    complete: 'conflict',
+    fail: 'conflict',
+    retry: 'conflict',
+    ask: 'invalid_transition',
+  };
+  const refusal = isAsking && verb !== 'heartbeat' ? whileAsking[verb] : 'ok';
+  expect(await codeOf(call())).toBe(holds ? refusal : 'fenced');
+  if (!holds || refusal !== 'ok') return;
+  if (verb === 'ask')
+    Object.assign(task, { status: 'input_required', questionExpiresAt: model.now + questionSeconds });
   if (verb === 'heartbeat') task.expiresAt = model.now + 60;
   if (verb === 'complete') task.status = 'completed';
   if (verb === 'retry') model.giveBack(task);
@@ -240,6 +300,11 @@ async function actOn(
 }
 
 let writes = 0;
+const passedSeconds = new WeakMap<Bench, number>();
+
+function clockOf(bench: Bench): number {
+  return Date.now() + (passedSeconds.get(bench) ?? 0) * 1_000;
+}
 
 describe.each([
   { name: 'memory', runs: 150, open: () => openEmbedded('memory', { workspaceStepRowsMax: 3 }) },

@@ -220,6 +220,12 @@ const taskTable = {
   COMMAND: 'command',
 };
 const attempts = ['max_attempts', '--max-attempts <n>', 'Attempts before it fails', 'number'] as const;
+const schedule = [
+  ['run_at', '--run-at <time>', 'Not before this time, as 2030-01-31T12:00:00Z'],
+  ['retry.base_seconds', '--retry-base <duration>', 'Pause after a failed attempt; doubles', 'duration'],
+  ['retry.max_seconds', '--retry-max <duration>', 'The longest such pause', 'duration'],
+] as const satisfies readonly FlagHint[];
+const labels = ['labels', '--label <label>', 'A label; can be repeated', 'many'] as const;
 const fence = ['fence', '--fence <n>', 'The fencing number from the claim', 'needed'] as const;
 const resultFlags = [
   fence,
@@ -230,10 +236,23 @@ const resultFlags = [
 /** `claim` is not derived: its exit status reports that no task is ready. */
 export const taskCommands = {
   list: {
-    usage: 'ls <session_id>',
+    usage: 'ls',
+    about: 'List tasks of all projects; without --user, those of all users',
+    flags: [
+      inStatus,
+      ['holder', '--holder <agent>', 'Only tasks that this agent holds now'],
+      ['project', '--project <id>', 'Only tasks of this project'],
+      ['label', '--label <label>', 'Only tasks with this label'],
+      ...pageFlags,
+    ],
+    examples: ['stoa tasks ls --status running', 'stoa tasks ls --holder worker-1 --label gpu --json'],
+    table: { columns: { ...taskTable, LABELS: 'labels' }, empty: 'No tasks.' },
+  },
+  inSession: {
+    usage: 'in <session_id>',
     about: 'List the tasks of a session',
     flags: [inStatus, ...pageFlags],
-    examples: ['stoa tasks ls SESSION --status failed'],
+    examples: ['stoa tasks in SESSION --status failed'],
     table: { columns: taskTable, empty: 'No tasks.' },
   },
   ready: {
@@ -256,9 +275,11 @@ export const taskCommands = {
       ],
       ['depends_on', '--after <task>', 'A task that must be completed first; can be repeated', 'many'],
       attempts,
+      labels,
+      ...schedule,
     ],
     examples: [
-      'stoa tasks create SESSION "make test" --priority 5',
+      'stoa tasks create SESSION "make test" --priority 5 --label gpu',
       'stoa tasks create SESSION "make deploy" --after TASK',
     ],
   },
@@ -269,6 +290,9 @@ export const taskCommands = {
       ['command', '--command <text>', 'Another command'],
       ['priority', '--priority <n>', 'Another priority', 'signed'],
       attempts,
+      ['labels', '--label <label>', 'Replaces the labels; can be repeated', 'many'],
+      ...schedule,
+      ['run_at', '--no-run-at', 'At once, instead of at a set time', 'none'],
     ],
     examples: ['stoa tasks update ID --priority 10'],
   },
@@ -298,6 +322,21 @@ export const taskCommands = {
       ['retry', '--retry', 'Return the task to the queue if it has attempts left', 'yes'],
     ],
     examples: ['stoa tasks fail ID --fence 1 --error "no network" --retry'],
+  },
+  ask: {
+    usage: 'ask <task_id> <question>',
+    about: 'Ask a person; the task waits for the answer',
+    flags: [
+      fence,
+      ['expires_seconds', '--expires <duration>', 'Fails without an answer by then', 'duration'],
+      ['release', '--release', 'Give up the claim: the answer puts the task into the line', 'yes'],
+    ],
+    examples: ['stoa tasks ask ID "Deploy to production?" --fence 1 --expires 2h'],
+  },
+  answer: {
+    usage: 'answer <task_id> <answer>',
+    about: 'Answer the question of a task',
+    examples: ['stoa tasks ls --status input_required', 'stoa tasks answer ID "Yes, after 18:00."'],
   },
   cancel: {
     usage: 'cancel <task_id>',

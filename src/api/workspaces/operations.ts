@@ -114,7 +114,12 @@ export const sessions = {
 } as const satisfies OperationTable;
 
 export const tasks = {
-  list: { method: 'GET', path: '/v1/sessions/{session_id}/tasks', summary: 'List the tasks of a session' },
+  list: { method: 'GET', path: '/v1/tasks', summary: 'List the tasks of all projects, filtered' },
+  inSession: {
+    method: 'GET',
+    path: '/v1/sessions/{session_id}/tasks',
+    summary: 'List the tasks of a session',
+  },
   create: {
     method: 'POST',
     path: '/v1/sessions/{session_id}/tasks',
@@ -130,7 +135,7 @@ export const tasks = {
   claim: {
     method: 'POST',
     path: '/v1/projects/{project_id}/tasks/claim',
-    summary: 'Claim the first ready task; 204 if none is ready within `wait` seconds',
+    summary: 'Claim the first ready task that the filters accept; 204 if there is none within `wait` seconds',
     takesKey: true,
   },
   get: { method: 'GET', path: '/v1/tasks/{task_id}', summary: 'Get a task', versioned: true },
@@ -163,6 +168,19 @@ export const tasks = {
     path: '/v1/tasks/{task_id}/fail',
     summary:
       'Report that a claimed task failed; with `retry` it returns to the queue if it has attempts left',
+    repeatable: true,
+  },
+  ask: {
+    method: 'POST',
+    path: '/v1/tasks/{task_id}/ask',
+    summary: 'Ask a person; the task waits as input_required until the answer or the expiry of the question',
+    repeatable: true,
+  },
+  answer: {
+    method: 'POST',
+    path: '/v1/tasks/{task_id}/answer',
+    summary:
+      'Answer the question of a task, which returns to its holder, or to the line if the holder is lost',
     repeatable: true,
   },
   cancel: {

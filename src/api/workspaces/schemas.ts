@@ -19,7 +19,7 @@ const workspaceSchema = z.object({
   status: input.workspaceStatus,
   owner_id: z.string(),
   claude_key: z.string().nullable().describe('A mask, or null if there is no key'),
-  active_tasks: count.describe('Pending and running tasks of its live projects'),
+  active_tasks: count.describe('Tasks of its live projects that have not ended'),
   ...versioned,
   deleted_at: time.nullable(),
 });
@@ -77,8 +77,23 @@ const taskSchema = z.object({
   attempts: count.describe('Attempts that ended without a result'),
   max_attempts: count,
   reason: z.string().nullable().describe('Why the task returned to the queue or ended'),
+  labels: z.array(z.string()),
+  run_at: time
+    .nullable()
+    .describe('The task is not claimed before this time. Null as soon as the time is reached'),
+  retry: z
+    .object({ base_seconds: z.number(), max_seconds: z.number() })
+    .nullable()
+    .describe('The pause after a failed attempt, doubled with each attempt'),
+  question: z.string().nullable().describe('The last question of a holder to a person'),
+  asked_at: time.nullable(),
+  question_expires_at: time.nullable().describe('The task fails if there is no answer by then'),
+  answer: z.string().nullable(),
+  answered_at: time.nullable(),
+  answered_by: z.string().nullable(),
   ...versioned,
 });
+const listedTaskSchema = taskSchema.extend({ project_id: projectId });
 
 const leaseSchema = z.object({ fence: z.int(), expires_at: time });
 const claimSchema = z.object({ task: taskSchema, lease: leaseSchema });
@@ -146,6 +161,18 @@ export const sessionSchemas = {
 
 export const taskSchemas = {
   list: {
+    query: z.object({
+      status: input.taskStatus.optional(),
+      holder: z.string().optional().meta({ description: 'Only tasks that this agent holds now.' }),
+      project: projectId.optional().meta({ description: 'Only tasks of this project.' }),
+      label: input.label.optional().meta({ description: 'Only tasks with this label.' }),
+      ...pageQuery,
+    }),
+    answers: { 200: pageOf(listedTaskSchema) },
+    description:
+      'In the order of creation. For an operator who names no user, the tasks of all users; a page can then have fewer items than its limit.',
+  },
+  inSession: {
     params: sessionParams,
     query: z.object({ status: input.taskStatus.optional(), ...pageQuery }),
     answers: { 200: pageOf(taskSchema) },
@@ -163,5 +190,7 @@ export const taskSchemas = {
   heartbeat: { params: taskParams, body: input.heartbeatRequestSchema, answers: { 200: heartbeatSchema } },
   complete: { params: taskParams, body: input.completeRequestSchema, answers: { 200: taskSchema } },
   fail: { params: taskParams, body: input.failRequestSchema, answers: { 200: taskSchema } },
+  ask: { params: taskParams, body: input.askRequestSchema, answers: { 200: taskSchema } },
+  answer: { params: taskParams, body: input.answerRequestSchema, answers: { 200: taskSchema } },
   cancel: { params: taskParams, body: input.cancelRequestSchema.default({}), answers: { 200: taskSchema } },
 } satisfies SchemasOf<typeof tasks>;

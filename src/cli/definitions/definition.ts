@@ -40,9 +40,9 @@ export function textOption(options: Options, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-export function listOption(options: Options, name: string): readonly string[] | undefined {
+export function listOption(options: Options, name: string): string[] | undefined {
   const value = options[name];
-  return Array.isArray(value) ? value : undefined;
+  return typeof value === 'object' ? [...value] : undefined;
 }
 
 /** A whole number, or a usage error that names the flag. */

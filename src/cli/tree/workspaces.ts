@@ -9,6 +9,12 @@ import {
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 
+const claimFilterOptions = [
+  ['--label <label>', 'Only a task with this label; can be repeated', 'many'],
+  ['--without <label>', 'Only a task without this label; can be repeated', 'many'],
+  ['--skill <label>', 'Only a task all of whose labels are skills; can be repeated', 'many'],
+] as const;
+
 export const workspaceCommands: readonly CommandDefinition[] = [
   {
     usage: 'workspaces',
@@ -46,11 +52,33 @@ export const workspaceCommands: readonly CommandDefinition[] = [
         options: [
           ['--wait <duration>', 'Wait this long for a ready task'],
           ['--lease <duration>', 'Hold the task this long without a heartbeat'],
+          ...claimFilterOptions,
         ],
-        examples: ['stoa tasks claim PROJECT --wait 30s --json'],
+        examples: [
+          'stoa tasks claim PROJECT --wait 30s --json',
+          'stoa tasks claim PROJECT --label gpu --without slow',
+        ],
         action: async () => (await import('../commands/tasks.js')).claim,
       },
     ],
+  },
+  {
+    usage: 'work <project> [command...]',
+    about: 'Claim tasks and run a command for each, with the text of the task on standard input',
+    options: [
+      ...claimFilterOptions,
+      ['--lease <duration>', 'Hold a task this long without a heartbeat'],
+      ['--retry', 'Return a failed task to the line while it has attempts left'],
+      ['--grace <duration>', 'After a signal, let the running command go on this long (default: 30s)'],
+      ['--once', 'End after one task'],
+      ['--wait <duration>', 'With --once: wait this long for a task'],
+    ],
+    examples: [
+      'stoa work PROJECT -- sh',
+      'stoa work site/api --skill gpu --agent worker-1 -- claude -p',
+      'stoa work PROJECT --once --wait 60s -- ./run.sh',
+    ],
+    action: async () => (await import('../commands/work.js')).work,
   },
   {
     usage: 'secrets',

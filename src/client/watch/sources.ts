@@ -3,7 +3,7 @@
  */
 import { data } from '../../api/datastore/operations.js';
 import { agents } from '../../api/registry/operations.js';
-import { projects, sessions, tasks } from '../../api/workspaces/operations.js';
+import { projects, tasks } from '../../api/workspaces/operations.js';
 import type { DataDocument } from '../../datastore/model.js';
 import { type DocumentChange, namedIn } from '../../datastore/watch.js';
 import { StoaError } from '../../core/errors.js';
@@ -103,8 +103,7 @@ export function tasksSource(
   { project }: { project: string },
 ): WatchSource<Task, ChangeItem> {
   let workspace: string | undefined;
-  const inProject = positionedMethodsOf(transport, 'sessions', sessions);
-  const inSession = positionedMethodsOf(transport, 'tasks', tasks);
+  const inProject = positionedMethodsOf(transport, 'tasks', tasks);
   const ends = ({ kind, id }: ChangeItem): boolean =>
     /^(project|workspace)\.(deleted|purged)$/.test(kind) && (id === project || id === workspace);
   return {
@@ -124,18 +123,8 @@ export function tasksSource(
     prepare: async (signal) => {
       workspace = (await methodsOf(transport, 'projects', projects).get(project, { signal })).workspace_id;
     },
-    pages: async function* (signal) {
-      for await (const { items, position } of listed(
-        (cursor) => inProject.list(project, { limit: workspacePageItems, cursor, signal }),
-        signal,
-      )) {
-        yield { items: [], position };
-        for (const { id } of items)
-          yield* withoutMissing(
-            listed((cursor) => inSession.list(id, { limit: workspacePageItems, cursor, signal }), signal),
-          );
-      }
-    },
+    pages: (signal) =>
+      listed((cursor) => inProject.list({ project, limit: workspacePageItems, cursor, signal }), signal),
     stateOf: ({ id, version, updated_at }) => ({ id, version, updatedAtMs: Date.parse(updated_at) }),
     itemOf: ({ kind, id }) => (kind.startsWith('task.') ? id : undefined),
     changeOf: (change) => {
@@ -162,15 +151,4 @@ async function* listed<Item>(
     yield { items: body.items, position };
     cursor = body.next_cursor ?? undefined;
   } while (cursor !== undefined);
-}
-
-/** A session that was deleted since it was listed has no tasks. */
-async function* withoutMissing<Item>(
-  pages: AsyncIterable<SnapshotPage<Item>>,
-): AsyncGenerator<SnapshotPage<Item>> {
-  try {
-    yield* pages;
-  } catch (error) {
-    if (!(error instanceof StoaError) || error.code !== 'not_found') throw error;
-  }
 }

@@ -169,7 +169,7 @@ export class DirectoryHome implements Home {
       ...registryRecords(kernel, registry),
       ...workspacesRecords(kernel, {
         sealer: secrets.sealer,
-        waiters: workspaces.waiters,
+        context: workspaces.context,
         onOwner: (tx, user) => void users.ensure(tx, user),
       }),
       ...messagingRecords(kernel),

@@ -11,6 +11,8 @@ const project = z
   .string()
   .optional()
   .describe('"project" or "workspace/project"; created if new; default "default"');
+/** As the project of a list. */
+const allProjects = '*';
 const taskId = z.string().optional().describe('task_…');
 
 /** The fields of a task that an agent uses. */
@@ -25,6 +27,10 @@ const task = z.object({
   error: z.string().nullable(),
   attempts: z.int(),
   reason: z.string().nullable(),
+  labels: z.array(z.string()).optional(),
+  run_at: z.string().optional(),
+  question: z.string().optional(),
+  answer: z.string().optional(),
   created_at: z.string(),
 });
 
@@ -33,19 +39,24 @@ const tasks = defineTool({
   title: 'Tasks',
   description:
     'The shared list of work. create: add a task for any agent (command says what to do). list: see ' +
-    'tasks, by status if given. get: one task with its output. cancel: end it. To do the work itself, ' +
-    'use work.',
+    'tasks, by status, holder or label if given; project "*" lists all projects. get: one task with its ' +
+    'output. cancel: end it. answer: the question of an input_required task. To do the work, use work.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
-    action: z.enum(['create', 'list', 'get', 'cancel']),
+    action: z.enum(['create', 'list', 'get', 'cancel', 'answer']),
     project,
     command: z.string().optional().describe('create: what is to be done'),
     priority: z.int().optional().describe('create: higher goes first'),
     depends_on: z.array(z.string()).optional().describe('create: tasks to be completed before'),
     max_attempts: z.int().min(1).optional(),
+    labels: z.array(z.string()).optional().describe('create: what it needs'),
+    run_at: z.string().optional().describe('create: not before, ISO 8601'),
     task: taskId,
     status: taskStatus.optional(),
+    holder: z.string().optional().describe('list: held by this agent'),
+    label: z.string().optional().describe('list: with this label'),
     reason: z.string().optional().describe('cancel: why'),
+    answer: z.string().optional(),
     limit,
     cursor,
   }),
@@ -65,16 +76,22 @@ const tasks = defineTool({
             input.reason === undefined ? {} : { reason: input.reason },
           ),
         );
+      case 'answer':
+        return one(
+          await stoa.workspaces.answerQuestion(caller, required(input, 'task'), {
+            answer: required(input, 'answer'),
+          }),
+        );
       case 'list': {
-        const queue = new TaskQueue(stoa.workspaces, caller);
-        const found = await queue.find(input.project);
-        if (found === undefined) return { tasks: [], next_cursor: null };
-        const { workspacePageItemsDefault, workspacePageItemsMax } = stoa.limits;
-        const page = await queue.list(found, input, {
-          limit: workspacePageItemsDefault,
-          max: workspacePageItemsMax,
-        });
-        return { tasks: page.tasks.map(shown).map(shortened), next_cursor: page.next_cursor };
+        const isAll = input.project === allProjects;
+        const found = isAll ? undefined : await new TaskQueue(stoa.workspaces, caller).find(input.project);
+        if (found === undefined && !isAll) return { tasks: [], next_cursor: null };
+        const { status, holder, label, limit: items, cursor: after } = input;
+        const page = await stoa.workspaces.listTasks(
+          caller,
+          given({ project: found, status, holder, label, limit: items, cursor: after }),
+        );
+        return { tasks: page.items.map(shown).map(shortened), next_cursor: page.next_cursor };
       }
     }
   },
@@ -86,11 +103,12 @@ const work = defineTool({
   description:
     'claim: take the next ready task for yourself alone; task is null when none is ready within ' +
     'wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with ' +
-    'output, or fail (retry: true gives it back). Pass task and fence from the claim each time; the ' +
-    'error "fenced" means that another agent has it now: stop.',
+    'output, or fail (retry: true gives it back). ask a person: the task waits, and is claimed again ' +
+    'with the answer; with keep: true and heartbeats it stays yours. Pass task and fence from the claim each time; the error "fenced" means ' +
+    'that another agent has it now: stop.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
-    action: z.enum(['claim', 'heartbeat', 'complete', 'fail']),
+    action: z.enum(['claim', 'heartbeat', 'complete', 'fail', 'ask']),
     project,
     wait_seconds: z.number().min(0).optional().describe('claim: wait so long, at most 60'),
     lease_seconds: z
@@ -98,11 +116,15 @@ const work = defineTool({
       .positive()
       .optional()
       .describe('claim: yours for so long without a heartbeat; default 60'),
+    skills: z.array(z.string()).optional().describe('claim: only if it needs no other labels'),
+    labels: z.array(z.string()).optional().describe('claim: only with all of them'),
     task: taskId,
     fence: z.int().min(1).optional().describe('From the claim'),
     output: z.string().optional().describe('The result'),
     error: z.string().optional().describe('fail: what went wrong'),
     retry: z.boolean().optional(),
+    question: z.string().optional().describe('ask: what to decide'),
+    keep: z.boolean().optional(),
   }),
   output: z.object({ task: task.nullable(), fence: z.int().optional(), expires_at: z.string().optional() }),
   run: async (context, input) => {
@@ -112,7 +134,12 @@ const work = defineTool({
       const claim = await stoa.workspaces.claimTask(
         caller,
         id,
-        given({ wait: input.wait_seconds, lease_seconds: input.lease_seconds }),
+        given({
+          wait: input.wait_seconds,
+          lease_seconds: input.lease_seconds,
+          labels: input.labels,
+          skills: input.skills,
+        }),
         { signal },
       );
       return claim === null
@@ -129,6 +156,13 @@ const work = defineTool({
         return {
           task: shown(await stoa.workspaces.failTask(caller, id, given({ fence, output, error, retry }))),
         };
+      case 'ask': {
+        const question = required(input, 'question');
+        const release = input.keep !== true;
+        return {
+          task: shown(await stoa.workspaces.askQuestion(caller, id, { fence, question, release })),
+        };
+      }
       case 'heartbeat': {
         const { lease } = await stoa.workspaces.heartbeatTask(caller, id, { fence });
         return {
@@ -152,14 +186,16 @@ async function create(
     priority?: number | undefined;
     depends_on?: string[] | undefined;
     max_attempts?: number | undefined;
+    labels?: string[] | undefined;
+    run_at?: string | undefined;
   },
 ): Promise<Task> {
-  const { priority, depends_on, max_attempts } = input;
+  const { priority, depends_on, max_attempts, labels, run_at } = input;
   const command = required(input, 'command');
   const queue = new TaskQueue(stoa.workspaces, caller);
   return queue.add(await queue.ensure(input.project), {
     command,
-    ...given({ priority, depends_on, max_attempts }),
+    ...given({ priority, depends_on, max_attempts, labels, run_at }),
   });
 }
 
@@ -178,6 +214,10 @@ function shown({
   error,
   attempts,
   reason,
+  labels,
+  run_at,
+  question,
+  answer,
   created_at,
 }: Task): z.output<typeof task> {
   return {
@@ -192,6 +232,11 @@ function shown({
     attempts,
     reason,
     created_at,
+    // Most tasks have none.
+    ...(labels.length > 0 && { labels }),
+    ...(run_at !== null && { run_at }),
+    ...(question !== null && { question }),
+    ...(answer !== null && { answer }),
   };
 }
 

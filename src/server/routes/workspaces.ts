@@ -62,8 +62,9 @@ const sessionRoutes = routesOf('sessions', sessions, sessionSchemas, {
 });
 
 const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
-  list: ({ stoa, caller, params, query }) =>
-    positioned(stoa, () => stoa.workspaces.listTasks(caller, params.session_id, query)),
+  list: ({ stoa, caller, query }) => positioned(stoa, () => stoa.workspaces.listTasks(caller, query)),
+  inSession: ({ stoa, caller, params, query }) =>
+    stoa.workspaces.listSessionTasks(caller, params.session_id, query),
   create: ({ stoa, caller, params, body, idempotency }) =>
     stoa.workspaces.createTask(caller, params.session_id, body, { idempotency }),
   ready: ({ stoa, caller, params, query }) =>
@@ -83,6 +84,8 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   heartbeat: ({ stoa, caller, params, body }) => stoa.workspaces.heartbeatTask(caller, params.task_id, body),
   complete: ({ stoa, caller, params, body }) => stoa.workspaces.completeTask(caller, params.task_id, body),
   fail: ({ stoa, caller, params, body }) => stoa.workspaces.failTask(caller, params.task_id, body),
+  ask: ({ stoa, caller, params, body }) => stoa.workspaces.askQuestion(caller, params.task_id, body),
+  answer: ({ stoa, caller, params, body }) => stoa.workspaces.answerQuestion(caller, params.task_id, body),
   cancel: ({ stoa, caller, params, body }) => stoa.workspaces.cancelTask(caller, params.task_id, body),
 });
 

@@ -234,7 +234,7 @@ export function holderTests(
         () => service.getSession(eve, sessionId),
         () => service.updateSession(eve, sessionId, { status: 'active' }),
         () => service.deleteSession(eve, sessionId),
-        () => service.listTasks(eve, sessionId),
+        () => service.listSessionTasks(eve, sessionId),
         () => service.createTask(eve, sessionId, { command: 'mine' }),
         () => service.getTask(eve, task!.id),
         () => service.updateTask(eve, task!.id, { priority: 1 }),

@@ -5,6 +5,9 @@ import { claimTests } from './claims.js';
 import { deletionTests } from './deletion.js';
 import { dependencyTests } from './dependencies.js';
 import { holderTests } from './holders.js';
+import { labelTests } from './labels.js';
+import { questionTests } from './questions.js';
+import { scheduleTests } from './schedule.js';
 import { secretTests } from './secrets.js';
 import { sessionTests } from './sessions.js';
 import { taskTests } from './tasks.js';
@@ -23,6 +26,9 @@ export function workspacesConformance(
   sessionTests(runner, name, open);
   taskTests(runner, name, open);
   claimTests(runner, name, open);
+  labelTests(runner, name, open);
+  scheduleTests(runner, name, open);
+  questionTests(runner, name, open);
   dependencyTests(runner, name, open);
   writeTests(runner, name, open);
 }

@@ -45,6 +45,15 @@ export function taskTests(
         attempts: 0,
         max_attempts: 3,
         reason: null,
+        labels: [],
+        run_at: null,
+        retry: null,
+        question: null,
+        asked_at: null,
+        question_expires_at: null,
+        answer: null,
+        answered_at: null,
+        answered_by: null,
         created_at: expect.any(String),
         updated_at: task.created_at,
         version: 1,
@@ -186,13 +195,13 @@ export function taskTests(
       const { projectId, sessionId } = await makePlace(service, ada);
       const made = await makeTasks(service, ada, sessionId, 3);
       await claimOne(projectId);
-      expect((await service.listTasks(ada, sessionId)).items.map(({ id }) => id)).toEqual(
+      expect((await service.listSessionTasks(ada, sessionId)).items.map(({ id }) => id)).toEqual(
         made.map(({ id }) => id),
       );
       expect(
-        (await service.listTasks(ada, sessionId, { status: 'running' })).items.map(({ id }) => id),
+        (await service.listSessionTasks(ada, sessionId, { status: 'running' })).items.map(({ id }) => id),
       ).toEqual([made[0]!.id]);
-      expect((await service.listTasks(ada, sessionId, { status: 'pending' })).items).toHaveLength(2);
+      expect((await service.listSessionTasks(ada, sessionId, { status: 'pending' })).items).toHaveLength(2);
     });
 
     it('a forged cursor is refused or shows no data of others', async () => {
@@ -202,7 +211,7 @@ export function taskTests(
       const { next_cursor: real } = await service.listReadyTasks(ada, projectId, { limit: 1 });
       const lists = [
         (cursor: string) => service.listReadyTasks(ada, projectId, { cursor }),
-        (cursor: string) => service.listTasks(ada, sessionId, { cursor }),
+        (cursor: string) => service.listSessionTasks(ada, sessionId, { cursor }),
         (cursor: string) => service.listSessions(ada, projectId, { cursor }),
         (cursor: string) => service.listProjects(ada, workspaceId, { cursor }),
         (cursor: string) => service.listWorkspaces(ada, { cursor }),

@@ -1,12 +1,13 @@
 /** A claim that may wait for a task, on every home alike. */
-import { StoaError } from '../../core/errors.js';
 import type { Claim } from '../model.js';
 import type { ClaimOutcome } from '../port.js';
-import type { ReadyWaiters } from './ready-waiters.js';
+import type { ClaimFilter } from './claim-filter.js';
+import type { ReadyWaiters, Wake } from './ready-waiters.js';
 
 export interface ClaimWait {
   waiters: ReadyWaiters;
   projectId: string;
+  filter: ClaimFilter;
   waitMs: number;
   /** Ends the wait: the caller is gone. */
   signal?: AbortSignal | undefined;
@@ -17,36 +18,49 @@ export interface ClaimWait {
  * task that becomes ready after that look wakes the claim. Null when the time is over or the caller is gone.
  */
 export async function claimOrWait(
-  { waiters, projectId, waitMs, signal }: ClaimWait,
+  { waiters, projectId, filter, waitMs, signal }: ClaimWait,
   claim: () => Promise<ClaimOutcome>,
 ): Promise<Claim | null> {
   const untilMs = performance.now() + waitMs;
+  let woken: Wake | null = null;
+  /** The task that this claim was woken for is for the next in the line. */
+  const passOn = (wake: Wake | null): void => {
+    if (wake !== null) waiters.wake(projectId, wake.labels);
+  };
   const look = (): Promise<Claim | null> =>
     firstReady(claim).catch((error: unknown) => {
-      // The task that it was woken for is for the next in the line.
-      if (error instanceof StoaError && error.code === 'fenced') waiters.wake(projectId);
+      passOn(woken);
       throw error;
     });
   for (;;) {
     const claimed = await look();
+    if (claimed !== null) {
+      if (!isSame(woken?.labels, claimed.task.labels)) passOn(woken);
+      return claimed;
+    }
     const leftMs = untilMs - performance.now();
-    if (claimed !== null || waitMs === 0 || leftMs <= 0) return claimed;
-    const ticket = waiters.enter(projectId);
+    if (waitMs === 0 || leftMs <= 0) return null;
+    const ticket = waiters.enter(projectId, filter);
+    woken = null;
     const late = await look().catch((error: unknown) => {
-      ticket.leave();
+      passOn(ticket.leave());
       throw error;
     });
     if (late !== null) {
-      // A call that came meanwhile is for the next in the line.
-      if (!ticket.leave()) waiters.wake(projectId);
+      passOn(ticket.leave());
       return late;
     }
-    if (!(await ticket.wait(leftMs, signal))) return null;
+    woken = await ticket.wait(leftMs, signal);
+    if (woken === null) return null;
     if (signal?.aborted === true) {
-      waiters.wake(projectId);
+      passOn(woken);
       return null;
     }
   }
+}
+
+function isSame(a: readonly string[] | null | undefined, b: readonly string[]): boolean {
+  return a?.join() === b.join();
 }
 
 async function firstReady(claim: () => Promise<ClaimOutcome>): Promise<Claim | null> {

@@ -1,19 +1,31 @@
 /** Claims that wait for a task: each is woken as soon as one may be ready, without polling. */
 import { limitError } from '../../core/settings/exceeds.js';
+import { type ClaimFilter, accepts } from './claim-filter.js';
+
+/** Why a claim was woken. */
+export interface Wake {
+  /** The labels of the task that may be ready, or null if they are not known. */
+  readonly labels: readonly string[] | null;
+}
 
 /** A place in the line of a project. */
 export interface Ticket {
   /**
-   * Resolves true when a task may be ready, false when the time is over, the caller is gone or the server
-   * closes.
+   * Resolves with the reason when a task may be ready, and with null when the time is over, the caller is gone
+   * or the server closes.
    */
-  wait(waitMs: number, signal?: AbortSignal): Promise<boolean>;
-  /** Gives the place up; false when it was called already. */
-  leave(): boolean;
+  wait(waitMs: number, signal?: AbortSignal): Promise<Wake | null>;
+  /** Gives the place up. Returns the reason if the claim was woken before. */
+  leave(): Wake | null;
+}
+
+interface Waiter {
+  readonly filter: ClaimFilter;
+  readonly settle: (wake: Wake | null) => void;
 }
 
 export class ReadyWaiters {
-  readonly #lines = new Map<string, Set<(woken: boolean) => void>>();
+  readonly #lines = new Map<string, Set<Waiter>>();
   readonly #max: number;
   #size = 0;
 
@@ -34,7 +46,7 @@ export class ReadyWaiters {
    * Takes a place in the line. Call it in the same step that found nothing ready, so that a task
    * that becomes ready right after cannot slip past.
    */
-  enter(projectId: string): Ticket {
+  enter(projectId: string, filter: ClaimFilter): Ticket {
     if (this.#size >= this.#max)
       throw limitError('overloaded', {
         subject: 'With this claim the server',
@@ -44,15 +56,23 @@ export class ReadyWaiters {
         received: this.#size + 1,
         advice: 'Try again shortly, or claim without waiting',
       });
+    let woken: Wake | null = null;
     // The executor runs at once, so it is assigned before anybody can call it.
-    let settle!: (woken: boolean) => void;
-    const outcome = new Promise<boolean>((resolve) => {
-      settle = resolve;
+    let settle!: (wake: Wake | null) => void;
+    const outcome = new Promise<Wake | null>((resolve) => {
+      settle = (wake) => {
+        woken = wake;
+        resolve(wake);
+      };
     });
+    const waiter = { filter, settle };
     const line = this.#lines.get(projectId) ?? new Set();
-    this.#lines.set(projectId, line.add(settle));
+    this.#lines.set(projectId, line.add(waiter));
     this.#size += 1;
-    const leave = (): boolean => this.#leave(projectId, settle, false);
+    const leave = (): Wake | null => {
+      this.#leave(projectId, waiter, null);
+      return woken;
+    };
     return {
       leave,
       wait: async (waitMs, signal) => {
@@ -69,35 +89,38 @@ export class ReadyWaiters {
     };
   }
 
-  /** Wakes those who have waited longest, one for each task that may be ready. */
-  wake(projectId: string, tasks = 1): void {
+  /**
+   * Wakes those who have waited longest and would take a task with these labels, one for each task that may be
+   * ready.
+   */
+  wake(projectId: string, labels: Wake['labels'] = null, tasks = 1): void {
     const line = this.#lines.get(projectId);
     if (line === undefined) return;
     let left = tasks;
-    for (const settle of line) {
+    for (const waiter of line) {
       if (left === 0) return;
+      if (labels !== null && !accepts(waiter.filter, labels)) continue;
       left -= 1;
-      this.#leave(projectId, settle, true);
+      this.#leave(projectId, waiter, { labels });
     }
   }
 
   /** Wakes everybody: something may have been missed. */
   wakeAll(): void {
-    for (const projectId of this.#lines.keys()) this.wake(projectId, Infinity);
+    for (const projectId of this.#lines.keys()) this.wake(projectId, null, Infinity);
   }
 
   /** Sends everybody away. */
   close(): void {
     for (const [projectId, line] of this.#lines)
-      for (const settle of line) this.#leave(projectId, settle, false);
+      for (const waiter of line) this.#leave(projectId, waiter, null);
   }
 
-  #leave(projectId: string, settle: (woken: boolean) => void, woken: boolean): boolean {
+  #leave(projectId: string, waiter: Waiter, wake: Wake | null): void {
     const line = this.#lines.get(projectId);
-    if (line === undefined || !line.delete(settle)) return false;
+    if (line === undefined || !line.delete(waiter)) return;
     if (line.size === 0) this.#lines.delete(projectId);
     this.#size -= 1;
-    settle(woken);
-    return true;
+    waiter.settle(wake);
   }
 }

@@ -2,10 +2,12 @@
 import { createHash } from 'node:crypto';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
-import { type ClaimLease, type Task, type TaskLease, isOpen, isoTime } from '../model.js';
+import { type ClaimLease, type Task, type TaskLease, heldStatuses, isOpen, isoTime } from '../model.js';
 import type { Reporter } from '../port.js';
 import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../schemas.js';
 import { checkTaskTransition } from '../transitions.js';
+import { labelSet } from './claim-filter.js';
+import { nextAttempt, retryOf, startTime } from './schedule.js';
 
 /** A task with the claim on it, if it was ever claimed. */
 export interface HeldTask {
@@ -36,6 +38,15 @@ export function newTask(id: string, sessionId: string, input: NewTask, limits: L
     attempts: 0,
     max_attempts: input.max_attempts ?? limits.taskAttempts,
     reason: null,
+    labels: labelSet(input.labels ?? []),
+    run_at: startTime(input.run_at, nowMs),
+    retry: retryOf(input.retry),
+    question: null,
+    asked_at: null,
+    question_expires_at: null,
+    answer: null,
+    answered_at: null,
+    answered_by: null,
     created_at: now,
     updated_at: now,
     version: 1,
@@ -48,7 +59,18 @@ export function changeTask(task: Task, patch: TaskPatch, nowMs: number): Task {
       details: { status: task.status },
     });
   }
-  return touched({ ...task, ...given(patch) }, nowMs);
+  const changed = {
+    ...given(patch),
+    labels: patch.labels === undefined ? task.labels : labelSet(patch.labels),
+    run_at: patch.run_at === undefined ? task.run_at : startTime(patch.run_at, nowMs),
+    retry: patch.retry === undefined ? task.retry : retryOf(patch.retry),
+  };
+  return touched({ ...task, ...changed }, nowMs);
+}
+
+/** The start time of a pending task is reached. */
+export function startTimeReached(task: Task, nowMs: number): Task {
+  return touched({ ...task, run_at: null }, nowMs);
 }
 
 export function claimTask(
@@ -90,7 +112,17 @@ export function renewLease(
   return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
 }
 
-/** Returns the task of a lost holder to the ready tasks, or fails it when no attempt is left. */
+/** The holder is lost: its task returns. A task with an open question goes on waiting, without a holder. */
+export function loseHolder(held: HeldTask, reason: string, nowMs: number): HeldTask {
+  const { task, lease } = held;
+  if (task.status !== 'input_required') return returnTask(held, reason, nowMs);
+  return {
+    task: touched({ ...task, claimed_by: null, reason }, nowMs),
+    lease: lease === undefined ? undefined : releasedLease(lease),
+  };
+}
+
+/** Returns the task of a lost holder for another attempt, or fails it when no attempt is left. */
 export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: number): HeldTask {
   const attempts = task.attempts + 1;
   const exhausted = attempts >= task.max_attempts;
@@ -102,7 +134,15 @@ export function returnTask({ task, lease }: HeldTask, reason: string, nowMs: num
         error: task.error ?? reason,
         reason: `${reason} No attempt is left of ${task.max_attempts}.`,
       }
-    : { ...task, status: 'pending', claimed_by: null, started_at: null, attempts, reason };
+    : {
+        ...task,
+        status: 'pending',
+        claimed_by: null,
+        started_at: null,
+        attempts,
+        reason,
+        run_at: nextAttempt(task, attempts, nowMs),
+      };
   return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
 
@@ -117,13 +157,14 @@ export function completeTask(
   const resultDigest = digestOf('complete', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
   const lease = checkHolder(held, input.fence, nowMs, endOf, by);
+  checkAnswered(held.task);
   const task = { ...ended(held.task, 'completed', nowMs), ...resultOf(held.task, input), error: null };
   return { task: touched(task, nowMs), lease: { ...releasedLease(lease), resultDigest } };
 }
 
 /**
- * Fails a task for good, unless the holder asks for another attempt and one is left. `undefined`: done
- * before.
+ * Fails a task for good, unless the holder asks for another attempt, or the task has `retry`, and an attempt
+ * is left. `undefined`: done before.
  */
 export function failTask(
   held: HeldTask,
@@ -135,9 +176,10 @@ export function failTask(
   const resultDigest = digestOf('fail', input);
   if (isRepeat(held, input.fence, resultDigest)) return undefined;
   const lease = checkHolder(held, input.fence, nowMs, endOf, by);
+  checkAnswered(held.task);
   const error = input.error ?? 'The holder reported a failure.';
   const failing = { task: { ...held.task, ...resultOf(held.task, input), error }, lease };
-  if (input.retry === true) {
+  if (input.retry ?? held.task.retry !== null) {
     const returned = returnTask(
       failing,
       error === '' ? `${lease.holder} gave it back.` : `${lease.holder} gave it back: ${error}`,
@@ -161,6 +203,12 @@ export function cancelTask(
   return { task: touched(cancelled, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
 
+/** The kind of change to announce: the new status, or what happened to a task that keeps it. */
+export function eventOf(before: Task, after: Task): string {
+  if (after.status === before.status) return 'updated';
+  return after.status === 'pending' ? 'returned' : after.status;
+}
+
 /** The reason of a pending task that is cancelled because a dependency failed or was deleted. */
 export function blockedForever(dependency: string): string {
   return `It depends on ${dependency}, which will not be completed.`;
@@ -179,7 +227,7 @@ export function claimLease(lease: TaskLease): ClaimLease {
 }
 
 /** The lease, if `fence` belongs to its current holder. Throws `fenced` otherwise: the write is too late. */
-function checkHolder(
+export function checkHolder(
   { task, lease }: HeldTask,
   fence: number,
   nowMs: number,
@@ -193,7 +241,7 @@ function checkHolder(
       details,
     });
   }
-  if (task.status !== 'running' || lease.holder === null) {
+  if (!heldStatuses.includes(task.status) || lease.holder === null) {
     throw new StoaError('fenced', `The claim with fence ${fence} is over: the task is ${task.status}.`, {
       fix: 'Discard the work and claim another task.',
       details,
@@ -218,17 +266,29 @@ function checkHolder(
   return lease;
 }
 
+/** A holder that asked reports nothing before the answer. */
+function checkAnswered({ id, status }: Task): void {
+  if (status === 'input_required')
+    throw new StoaError('conflict', `The task ${id} waits for an answer to its question.`, {
+      fix: 'Wait for the answer, or cancel the task.',
+      details: { status },
+    });
+}
+
 function isRepeat({ task, lease }: HeldTask, fence: number, digest: string): boolean {
   return (
-    lease !== undefined && lease.fence === fence && lease.resultDigest === digest && task.status !== 'running'
+    lease !== undefined &&
+    lease.fence === fence &&
+    lease.resultDigest === digest &&
+    !heldStatuses.includes(task.status)
   );
 }
 
-function releasedLease(lease: TaskLease): TaskLease {
+export function releasedLease(lease: TaskLease): TaskLease {
   return { ...lease, holder: null };
 }
 
-function ended(task: Task, status: 'completed' | 'failed' | 'cancelled', nowMs: number): Task {
+export function ended(task: Task, status: 'completed' | 'failed' | 'cancelled', nowMs: number): Task {
   const durationMs = task.started_at === null ? null : Math.max(0, nowMs - Date.parse(task.started_at));
   return {
     ...task,
@@ -249,7 +309,7 @@ function resultOf(
   };
 }
 
-function touched(task: Task, nowMs: number): Task {
+export function touched(task: Task, nowMs: number): Task {
   return { ...task, version: task.version + 1, updated_at: isoTime(nowMs) };
 }
 

@@ -453,7 +453,7 @@ test('tasks and agents that change during the snapshot are sent without a gap or
   }
   const held = { tasks: new Map<string, number>(), agents: new Map<string, number>() };
   for (let cursor: string | undefined, more = true; more;) {
-    const page = await ada.tasks.list(session.id, { limit: 100, cursor });
+    const page = await ada.tasks.inSession(session.id, { limit: 100, cursor });
     for (const { id, version } of page.items) held.tasks.set(id, version);
     cursor = page.next_cursor ?? undefined;
     more = cursor !== undefined;

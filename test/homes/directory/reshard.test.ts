@@ -45,7 +45,7 @@ async function visible(stoa: Stoa): Promise<unknown> {
           await stoa.workspaces.listReadyTasks(caller, project.id),
         );
         for (const session of (await stoa.workspaces.listSessions(caller, project.id)).items) {
-          const { items: tasks } = await stoa.workspaces.listTasks(caller, session.id);
+          const { items: tasks } = await stoa.workspaces.listSessionTasks(caller, session.id);
           // The operator who names no user finds them by their ids alone.
           for (const { id } of tasks) seen.push(await stoa.workspaces.getTask(operatorCaller(), id));
         }

@@ -329,8 +329,8 @@ describe('in PostgreSQL', () => {
 function waitsOfClaims(): ReturnType<typeof vi.fn> {
   const begun = vi.fn();
   const { enter } = ReadyWaiters.prototype;
-  vi.spyOn(ReadyWaiters.prototype, 'enter').mockImplementation(function (this: ReadyWaiters, projectId) {
-    const ticket = enter.call(this, projectId);
+  vi.spyOn(ReadyWaiters.prototype, 'enter').mockImplementation(function (this: ReadyWaiters, ...line) {
+    const ticket = enter.call(this, ...line);
     const wait: typeof ticket.wait = (...given) => {
       begun();
       return ticket.wait(...given);

@@ -22,13 +22,34 @@ export const workspaceLimits = {
   taskLeaseSecondsMax: { default: 24 * 3600, positive: true, about: 'Seconds that a claim may ask for.' },
   taskAttempts: { default: 3, about: 'Attempts before a task fails, unless the task sets its own number.' },
   taskAttemptsMax: { default: 1_000, about: 'Attempts that a task may ask for.' },
+  taskRetrySecondsMax: {
+    default: 7 * 24 * 3600,
+    about: 'Seconds that a task may wait after a failed attempt.',
+  },
   taskCommandCharactersMax: { default: 10_000, about: "Characters in a task's command." },
   taskOutputBytesMax: { default: 1024 * 1024, about: "Bytes of a task's output." },
   taskErrorCharactersMax: {
     default: 10_000,
     about: "Characters in a task's error or in the reason of a cancellation.",
   },
+  taskQuestionCharactersMax: {
+    default: 10_000,
+    about: 'Characters in a question of a task, or in its answer.',
+  },
+  taskQuestionSeconds: {
+    default: 24 * 3600,
+    positive: true,
+    about: 'Seconds until a question without an answer expires, unless the question sets its own time.',
+  },
+  taskQuestionSecondsMax: {
+    default: 90 * 24 * 3600,
+    positive: true,
+    about: 'Seconds until expiry that a question may ask for.',
+  },
   taskDependenciesMax: { default: 100, about: 'Tasks that one task may depend on.' },
+  taskLabelsMax: { default: 16, about: 'Labels of one task.' },
+  taskLabelBytesMax: { default: 64, about: 'Bytes in a label of a task.' },
+  claimLabelsMax: { default: 64, about: 'Labels or skills in one list of a claim.' },
   taskPriorityMax: { default: 1_000, about: 'Highest priority of a task. The lowest is its negative.' },
   claimWaitSecondsMax: {
     default: 60,

@@ -13,7 +13,7 @@ import { expiryTimers as messagingTimers } from '../messaging/retention-timers.j
 import { activityTimer } from '../registry/agents.js';
 import { leaseTimer } from '../registry/leases.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { leaseTimer as taskTimer } from '../workspaces/tasks/rows.js';
+import { leaseTimer as taskLeaseTimer, taskTimer } from '../workspaces/tasks/rows.js';
 
 const kinds: ReadonlySet<string> = new Set([
   keptAnswerTimer,
@@ -22,6 +22,7 @@ const kinds: ReadonlySet<string> = new Set([
   activityTimer,
   leaseTimer,
   sessionTimer,
+  taskLeaseTimer,
   taskTimer,
   ...Object.values(messagingTimers),
 ]);

@@ -6,7 +6,7 @@ import type { IndexRow } from '../indexed-family.js';
 import { inspectIndexRow, inspectRows } from './indexes.js';
 import type { Store } from '../kernel/store.js';
 import type { Reader } from '../kernel/transaction.js';
-import type { Entity } from '../../../workspaces/model.js';
+import { type Entity, heldStatuses, isOpen, taskStatuses } from '../../../workspaces/model.js';
 import { sessionDeadline } from '../../../workspaces/sessions.js';
 import { returnTask } from '../../../workspaces/tasks/tasks.js';
 import { SharedTimers, inspectTimer } from './timers.js';
@@ -23,7 +23,7 @@ import {
 } from '../workspaces/keys.js';
 import { decodeRecord, openTasks, openTasksKey, readLease, readRecord } from '../workspaces/rows.js';
 import { sessionTimer } from '../workspaces/sessions.js';
-import { changeHeld, leaseTimer, placedTask } from '../workspaces/tasks/rows.js';
+import { changeHeld, leaseTimer, placedTask, timerOfTask } from '../workspaces/tasks/rows.js';
 import { sessionPath } from '../workspaces/tree.js';
 
 /** Counters come after the records that they count, because repairing a record may change them. */
@@ -66,14 +66,17 @@ function* recordDamage(reader: Reader, entity: Entity, key: Buffer, value: Buffe
   }
   yield* inspectRows(reader, expected, id);
   if (entity === 'task') yield* runningDamage(reader, id);
+  const timer = entity === 'task' ? timerOfTask(decodeRecord('task', value)) : undefined;
+  if (timer !== undefined) yield* inspectTimer(reader, timer, `The timer of ${id} is missing.`);
 }
 
-/** A running task has a lease with a holder, and a timer for the lease. */
+/** A running task has a lease with a holder. A lease with a holder has a timer. */
 function* runningDamage(reader: Reader, id: string): Generator<Damage> {
   const task = readRecord(reader, 'task', id);
-  if (task?.status !== 'running') return;
+  if (task === undefined || !heldStatuses.includes(task.status)) return;
   const lease = readLease(reader, id);
   if (lease === undefined || lease.holder === null) {
+    if (task.status !== 'running') return;
     yield wrongRow(buckets.tasks, recordKey('task', id), `${id} is running but has no lease.`, (tx) => {
       const path = sessionPath(tx, task.session_id);
       const held = { task, lease };
@@ -145,9 +148,10 @@ function* noteDamage(reader: Reader, key: Buffer): Generator<Damage> {
 }
 
 function* sessionCounterDamage(reader: Reader, id: string): Generator<Found> {
-  const pending = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'pending'), () => 1);
-  const running = yield* sumBelow(reader, indexPrefix('task', 'status', id, 'running'), () => 1);
-  yield* counterDamage(reader, 'session', id, pending + running);
+  let open = 0;
+  for (const status of taskStatuses.filter(isOpen))
+    open += yield* sumBelow(reader, indexPrefix('task', 'status', id, status), () => 1);
+  yield* counterDamage(reader, 'session', id, open);
 }
 
 function* projectCounterDamage(reader: Reader, id: string): Generator<Found> {

@@ -15,26 +15,26 @@ import {
   workspaceOf,
 } from '../../../transfer/workspace-lines.js';
 import { type Project, type Task, type WorkSession, holdsSlot, isOpen } from '../../../workspaces/model.js';
-import type { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import { holderOfName } from '../workspaces/holders.js';
 import { buckets } from '../workspaces/keys.js';
 import { projectRecords, sessionRecords, workspaceRecords } from '../workspaces/indexes.js';
 import { decodeRecord, openTasks, readLease, readRecord } from '../workspaces/rows.js';
 import { activeSession, scheduleDeadline } from '../workspaces/sessions.js';
+import { type DependantsContext, becameReady } from '../workspaces/tasks/dependants.js';
 import { addTask, removeTask, storeLease } from '../workspaces/tasks/rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from '../workspaces/tree.js';
 import { FamilyRecords } from './records.js';
 
 export interface WorkspacesRecordsOptions {
   sealer: Sealer;
-  waiters: ReadyWaiters;
+  context: Pick<DependantsContext, 'lines' | 'waiters'>;
   /** A user exists from its first write. */
   onOwner: (tx: Transaction, user: string) => void;
 }
 
 export function workspacesRecords(
   kernel: Kernel,
-  { sealer, waiters, onOwner }: WorkspacesRecordsOptions,
+  { sealer, context, onOwner }: WorkspacesRecordsOptions,
 ): [type: string, store: RecordStore][] {
   return [
     [
@@ -129,7 +129,7 @@ export function workspacesRecords(
             coming?.references === true || sessionPath(reader, session_id)?.workspace.owner_id === user
               ? null
               : orphan(`The session ${session_id}`),
-          put: (tx, line) => putTask(tx, line, waiters),
+          put: (tx, line) => putTask(tx, line, context),
           directoryIds: ({ id }) => [id],
         }),
       ),
@@ -151,7 +151,7 @@ function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {
 function putTask(
   tx: Transaction,
   { type: _type, user, lease, ...task }: TaskLine,
-  waiters: ReadyWaiters,
+  context: WorkspacesRecordsOptions['context'],
 ): void {
   const path = sessionPath(tx, task.session_id);
   if (path === undefined) return;
@@ -170,7 +170,7 @@ function putTask(
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
   announce(tx, 'task', task, user, { project: home.projectId, session: task.session_id });
-  if (isReady) tx.onDurable(() => waiters.wake(home.projectId));
+  if (isReady) becameReady(tx, context, task, home.projectId);
 }
 
 /** With the same facts as other changes of the record, so that readers of a project find it. */

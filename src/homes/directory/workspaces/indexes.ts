@@ -6,9 +6,19 @@ import {
   type Task,
   type WorkSession,
   type Workspace,
+  heldStatuses,
   holdsSlot,
 } from '../../../workspaces/model.js';
-import { activeSlot, bucketOf, buckets, indexKey, indexedText, readyKey, recordKey } from './keys.js';
+import {
+  activeSlot,
+  bucketOf,
+  buckets,
+  indexKey,
+  indexedText,
+  readyKey,
+  recordKey,
+  wholeLine,
+} from './keys.js';
 import { encodeJson } from './rows.js';
 
 export const workspaceRecords = deletableRecords<Workspace>(
@@ -62,9 +72,20 @@ export const taskRecords = new IndexedFamily<PlacedTask>({
       ...taskIndex(({ task }) => indexKey('task', 'status', task.session_id, task.status, task.id)),
       basisOf: ({ task }) => task.status,
     },
-    taskIndex((placed) => (isReady(placed) ? readyKey(placed.task, placed.projectId) : undefined)),
+    {
+      ...taskIndex(({ task, ownerId }) => indexKey('task', 'owner', ownerId, task.status, task.id)),
+      basisOf: ({ task }) => task.status,
+    },
+    {
+      ...taskIndex(({ task, projectId }) => indexKey('task', 'project', projectId, task.status, task.id)),
+      basisOf: ({ task }) => task.status,
+    },
     taskIndex(({ task, ownerId }) =>
-      task.status === 'running' && task.claimed_by !== null
+      task.labels.map((label) => indexKey('task', 'label', ownerId, label, task.status, task.id)),
+    ),
+    taskIndex((placed) => (isReady(placed) ? readyKeys(placed) : undefined)),
+    taskIndex(({ task, ownerId }) =>
+      heldStatuses.includes(task.status) && task.claimed_by !== null
         ? indexKey('task', 'claimed', ownerId, indexedText(task.claimed_by), task.id)
         : undefined,
     ),
@@ -79,9 +100,16 @@ function taskIndex(keysOf: Index<PlacedTask>['keysOf']): Index<PlacedTask> {
   return index(keysOf, ({ task }) => task.id);
 }
 
-/** Pending, and no task that it depends on is unfinished. */
+function readyKeys({ task, projectId }: PlacedTask): string | readonly string[] {
+  const whole = readyKey(task, projectId, wholeLine);
+  return task.labels.length === 0
+    ? whole
+    : [whole, ...task.labels.map((label) => readyKey(task, projectId, label))];
+}
+
+/** Pending, its start time is reached, and no task that it depends on is unfinished. */
 export function isReady({ task, waitsFor }: PlacedTask): boolean {
-  return task.status === 'pending' && waitsFor.length === 0;
+  return task.status === 'pending' && task.run_at === null && waitsFor.length === 0;
 }
 
 function deletableRecords<Kind extends Workspace | Project>(

@@ -93,12 +93,18 @@ export function readyRank(task: Task): string {
   return `${urgency}-${Date.parse(task.created_at).toString(16).padStart(12, '0')}`;
 }
 
-export function readyKey(task: Task, projectId: string): string {
-  return indexKey('task', 'ready', projectId, readyRank(task), task.id);
+/** The line of all ready tasks of a project. Each label has a line of its own beside it. */
+export const wholeLine = '';
+
+/** The labels are in the key, so that a claim can skip a task without reading it. They contain no comma. */
+export function readyKey(task: Task, projectId: string, line: string): string {
+  return indexKey('task', 'ready', projectId, line, readyRank(task), task.id, task.labels.join(','));
 }
 
-export function readyEntry(task: Task, projectId: string): { key: string; taskId: string } {
-  return { key: readyKey(task, projectId), taskId: task.id };
+/** The labels in a key of `readyKey`. */
+export function labelsOfReadyKey(key: string): string[] {
+  const labels = key.slice(key.lastIndexOf(':') + 1);
+  return labels === '' ? [] : labels.split(',');
 }
 
 /** The only place of the active session's id: it is the value, not in the key. */

@@ -12,11 +12,11 @@ import type {
   Workspace,
 } from '../../../workspaces/model.js';
 import type { ListRequest, Listed, NamedListRequest } from '../../../workspaces/port.js';
-import { buckets, indexPrefix, indexedText } from './keys.js';
+import { buckets, indexPrefix, indexedText, wholeLine } from './keys.js';
 import { readRecord } from './rows.js';
 
 /** Entries read for one page when a filter besides the index drops most of them. */
-const scannedPerItem = 50;
+export const scannedPerItem = 50;
 
 export function listWorkspacesOf(
   reader: Reader,
@@ -46,7 +46,7 @@ export function listSessionsOf(
   return listRecords(reader, 'session', prefix, request, () => true);
 }
 
-export function listTasksOf(
+export function listSessionTasksOf(
   reader: Reader,
   sessionId: string,
   request: ListRequest<TaskStatus>,
@@ -68,34 +68,47 @@ export function listReadyOf(
   return listRecords(
     reader,
     'task',
-    indexPrefix('task', 'ready', projectId),
+    indexPrefix('task', 'ready', projectId, wholeLine),
     { after, limit },
     (task) => readRecord(reader, 'session', task.session_id) !== undefined,
   );
 }
 
-/** Records of every owner, shard after shard, for the operator. */
+/** Workspaces of every owner, for the operator. */
 export function listAllWorkspaces(readers: readonly Reader[], request: NamedListRequest): Listed<Workspace> {
   const prefix = Buffer.from(request.deleted ? 'idx:workspace:deleted:' : 'idx:workspace:owner:');
+  return acrossShards(readers, request, (reader, page) =>
+    listRecords(reader, 'workspace', prefix, page, (workspace) =>
+      matches(workspace, workspace.project_path, request),
+    ),
+  );
+}
+
+/** A page over all shards, shard after shard. The cursor is the shard, and the cursor in it. */
+export function acrossShards<Item>(
+  readers: readonly Reader[],
+  request: PagePart,
+  listIn: (reader: Reader, page: PagePart) => Listed<Item>,
+): Listed<Item> {
   const [shardText, after] = splitOnce(request.after ?? '0 ');
   if (!/^\d{1,3}$/.test(shardText)) throw invalidCursor();
-  const items: Workspace[] = [];
+  const items: Item[] = [];
   for (let shard = Number(shardText); shard < readers.length; shard += 1) {
     const start = shard === Number(shardText) && after !== '' ? after : null;
     const limit = request.limit - items.length;
-    const page = listRecords(
-      readers[shard] as Reader,
-      'workspace',
-      prefix,
-      { after: start, limit },
-      (workspace) => matches(workspace, workspace.project_path, request),
-    );
+    const page = listIn(readers[shard] as Reader, { after: start, limit });
     items.push(...page.items);
     if (page.next !== null) return { items, next: `${shard} ${page.next}` };
     if (items.length >= request.limit)
       return { items, next: shard + 1 < readers.length ? `${shard + 1} ` : null };
   }
   return { items, next: null };
+}
+
+/** Where a page begins, and how many items it has. */
+export interface PagePart {
+  after: string | null;
+  limit: number;
 }
 
 function listNamed<Kind extends 'workspace' | 'project'>(
@@ -134,11 +147,11 @@ function matches(
 }
 
 /** `after` is the part after the prefix in the last key of the page before. */
-function listRecords<Kind extends Entity>(
+export function listRecords<Kind extends Entity>(
   reader: Reader,
   entity: Kind,
   prefix: Buffer,
-  { after, limit }: { after: string | null; limit: number },
+  { after, limit }: PagePart,
   accepts: (record: NonNullable<ReturnType<typeof readRecord<Kind>>>) => boolean,
 ): Listed<NonNullable<ReturnType<typeof readRecord<Kind>>>> {
   const items: NonNullable<ReturnType<typeof readRecord<Kind>>>[] = [];
@@ -157,7 +170,7 @@ function listRecords<Kind extends Entity>(
 }
 
 /** A cursor can be forged; no key is longer than the engines accept. */
-function keyAfter(prefix: Buffer, after: string): Buffer {
+export function keyAfter(prefix: Buffer, after: string): Buffer {
   const key = Buffer.concat([prefix, Buffer.from(after)]);
   if (key.length > keyBytesMax) throw invalidCursor();
   return key;

@@ -91,6 +91,6 @@ function isOwner(owner: Owner, workspace: Workspace): boolean {
   return owner === null || owner === workspace.owner_id;
 }
 
-function isHidden({ workspace, project }: ProjectPath): boolean {
+export function isHidden({ workspace, project }: ProjectPath): boolean {
   return workspace.deleted_at !== null || project.deleted_at !== null;
 }

@@ -7,6 +7,7 @@ import type { Store } from '../kernel/store.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type {
+  ListedTask,
   Project,
   SessionStatus,
   Task,
@@ -22,10 +23,14 @@ import type {
   NamedListRequest,
   Owner,
   Reporter,
+  TaskListRequest,
   WorkspacesPort,
 } from '../../../workspaces/port.js';
+import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
+  AnswerRequest,
+  AskRequest,
   CompleteRequest,
   FailRequest,
   NewProject,
@@ -47,7 +52,8 @@ import { purgeStep } from './purge.js';
 import { ReadyLines } from './tasks/ready-line.js';
 import { resealStep, startReseal } from './reseal.js';
 import * as sessions from './sessions.js';
-import { leaseTimer } from './tasks/rows.js';
+import { listAllTasks, listTasksOf } from './tasks/list.js';
+import { leaseTimer, taskTimer } from './tasks/rows.js';
 import { requireClaim, requireTaskVersion } from './checks.js';
 import { TaskVerbs } from './tasks/tasks.js';
 import { findProject, findSession, findTask, findWorkspace } from './tree.js';
@@ -77,7 +83,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   readonly waiters: ReadyWaiters;
   /** Purges, long lines of dependants and re-keyings. */
   readonly bulk: BulkWork;
-  readonly #context: DependantsContext;
+  readonly context: DependantsContext;
   readonly #kernel: Kernel;
   readonly #onOwner: (tx: Transaction, user: string) => void;
   readonly #resealed = new Set<(records: number) => void>();
@@ -90,13 +96,13 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     this.bulk = new BulkWork({
       stores: kernel.stores,
       steps: {
-        purge: (tx, value) => purgeStep(tx, this.#context, value),
-        dependants: (tx, value) => dependantsStep(tx, this.#context, value),
+        purge: (tx, value) => purgeStep(tx, this.context, value),
+        dependants: (tx, value) => dependantsStep(tx, this.context, value),
         reseal: (tx, value) => this.#reseal(tx, options.sealer, value),
       },
       onError: options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`)),
     });
-    this.#context = {
+    this.context = {
       waiters: this.waiters,
       lines: new ReadyLines(),
       bulk: this.bulk,
@@ -104,10 +110,11 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     };
     this.tasks = new TaskVerbs({
       limits,
-      context: this.#context,
+      context: this.context,
       outages: () => kernel.outages,
     });
     kernel.handleTimer(leaseTimer, (tx, reference) => this.tasks.onLeaseTimer(tx, reference));
+    kernel.handleTimer(taskTimer, (tx, reference) => this.tasks.onTaskTimer(tx, reference));
     kernel.handleTimer(sessions.sessionTimer, (tx, reference) =>
       sessions.onSessionTimer(tx, reference, kernel.outages),
     );
@@ -208,7 +215,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   ): DirectoryStep<Project> {
     return step(this.#store(owner, 'project', id), (tx) => {
       // Claims that waited before the deletion may find a task now.
-      tx.onDurable(() => this.waiters.wake(id, Infinity));
+      tx.onDurable(() => this.waiters.wake(id, null, Infinity));
       return holders.restoreProject(tx, owner, id, name, ifVersion);
     });
   }
@@ -276,10 +283,24 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     return findTask(this.#store(owner, 'task', id), owner, id).task;
   }
 
-  async listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
+  async listTasks(owner: Owner, request: TaskListRequest): Promise<Listed<ListedTask>> {
+    if (request.project !== undefined) {
+      const store = this.#store(owner, 'project', request.project);
+      const { workspace } = findProject(store, owner, request.project);
+      return listTasksOf(store, workspace.owner_id, request);
+    }
+    if (owner === null) return listAllTasks(this.#kernel.stores, request);
+    return listTasksOf(this.#kernel.storeOf(userKey(owner)), owner, request);
+  }
+
+  async listSessionTasks(
+    owner: Owner,
+    sessionId: string,
+    request: ListRequest<TaskStatus>,
+  ): Promise<Listed<Task>> {
     const store = this.#store(owner, 'session', sessionId);
     findSession(store, owner, sessionId);
-    return lists.listTasksOf(store, sessionId, request);
+    return lists.listSessionTasksOf(store, sessionId, request);
   }
 
   async listReady(
@@ -306,9 +327,10 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     projectId: string,
     holder: string,
     leaseSeconds: number,
+    filter: ClaimFilter,
   ): DirectoryStep<ClaimOutcome> {
     return step(this.#store(owner, 'project', projectId), (tx) =>
-      this.tasks.claim(tx, owner, projectId, holder, leaseSeconds),
+      this.tasks.claim(tx, owner, projectId, holder, leaseSeconds, filter),
     );
   }
 
@@ -326,6 +348,22 @@ export class DirectoryWorkspaces implements WorkspacesPort {
 
   cancelTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
     return step(this.#store(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
+  }
+
+  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) => this.tasks.ask(tx, owner, id, input, by));
+  }
+
+  answerQuestion(
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): DirectoryStep<Task> {
+    return step(this.#store(owner, 'task', id), (tx) =>
+      this.tasks.answer(tx, owner, id, input, answeredBy, by),
+    );
   }
 
   requireTaskVersion(owner: Owner, id: string, version: number): DirectoryStep<void> {

@@ -44,7 +44,8 @@ export async function addTasks(
         tasks: (open.get(keyOf(line.session_id, line.user))?.tasks ?? 0) + 1,
       });
     announce(line, projectId);
-    if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(projectId);
+    if (task.status === 'pending' && task.run_at === null && waitsFor.length === 0)
+      work.becameReady(projectId, task.labels);
   }
   for (const { line, tasks } of open.values())
     updateCounters(work, line.user, line.session_id, { open: tasks });

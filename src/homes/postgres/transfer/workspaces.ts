@@ -300,7 +300,8 @@ async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
     updateCounters(work, user, before.record.session_id, { open: -1 });
   if (isOpen(task.status)) updateCounters(work, user, task.session_id, { open: 1 });
   announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });
-  if (task.status === 'pending' && waitsFor.length === 0) work.becameReady(session.record.project_id);
+  if (task.status === 'pending' && task.run_at === null && waitsFor.length === 0)
+    work.becameReady(session.record.project_id, task.labels);
 }
 
 async function unfinishedOf(

@@ -4,7 +4,7 @@ import type { Sealer } from '../../../secrets/sealer.js';
 import type { PostgresSql } from '../database/connection.js';
 import { takeTurn } from '../database/turns.js';
 import { bulkStep } from './bulk.js';
-import { returnExpired } from './tasks/claims.js';
+import { expireQuestions, releaseDue, returnExpired } from './tasks/claims.js';
 import { resealStep, startReseal } from './reseal.js';
 import { endDueSessions } from './sessions.js';
 import type { WorkspacesWork } from './work.js';
@@ -42,11 +42,13 @@ export class WorkspacesBackground {
     this.#run(() => this.#settle());
   }
 
-  /** Handles expired leases, sessions past their limits, and bulk work. */
+  /** Handles expired leases and questions, start times, sessions past their limits, and bulk work. */
   async sweep(): Promise<void> {
     const { transact, limits } = this.#options;
     const rowsMax = limits.sweepStepMax;
     while (!this.#closing && (await transact((work) => returnExpired(work, rowsMax))) === rowsMax);
+    while (!this.#closing && (await transact((work) => releaseDue(work, rowsMax))) === rowsMax);
+    while (!this.#closing && (await transact((work) => expireQuestions(work, rowsMax))) === rowsMax);
     while (!this.#closing && (await transact((work) => endDueSessions(work, rowsMax))) === rowsMax);
     await this.#settle();
   }

@@ -1,4 +1,5 @@
 /** Work that is too large for one transaction: purges, tasks with many dependants, and claims of lost agents. */
+import { type TaskStatus, isOpen } from '../../../workspaces/model.js';
 import { releaseRest } from './tasks/claims.js';
 import { hasDependants, settleDependants } from './tasks/dependants.js';
 import type { WorkspacesWork } from './work.js';
@@ -63,7 +64,7 @@ async function purgeStep(
     table: string,
     column: string,
     of = '($2)',
-  ): Promise<readonly { id: string; status: string | null }[]> =>
+  ): Promise<readonly { id: string; status: TaskStatus }[]> =>
     work.rows(
       `DELETE FROM workspaces.${table} WHERE owner_id = $1 AND id IN (
           SELECT id FROM workspaces.${table}
@@ -75,8 +76,7 @@ async function purgeStep(
   // The project of a deleted session stays: its other tasks may depend on the removed ones.
   if (entity === 'session')
     for (const task of tasks)
-      if (task.status === 'pending' || task.status === 'running')
-        await settleDependants(work, owner, task.id, 'never', dependantsEachMax);
+      if (isOpen(task.status)) await settleDependants(work, owner, task.id, 'never', dependantsEachMax);
   if (tasks.length === limit) return false;
   const sessions = await remove('sessions', entity === 'session' ? 'id' : 'project_id', projects);
   if (entity === 'session') return true;

@@ -21,6 +21,7 @@ import {
   workspaceTable,
   joinOne,
 } from './rows.js';
+import { ready } from './tasks/rows.js';
 
 type Condition = readonly [sql: string, value: Parameter | undefined];
 
@@ -72,7 +73,7 @@ export function listSessions(
   );
 }
 
-export function listTasks(
+export function listSessionTasks(
   sql: Queryable,
   owner: string,
   sessionId: string,
@@ -106,14 +107,13 @@ export async function listReady(
   if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
   const rows = await query<Row>(
     sql,
-    `SELECT ${selected('r', taskTable)} FROM workspaces.tasks r
-      ${joinOne('s', 'sessions', 'owner_id = r.owner_id AND id = r.session_id')}
-      WHERE r.owner_id = $3 AND r.project_id = $1 AND r.status = 'pending' AND r.blockers = 0
-        AND NOT s.removed
-      ORDER BY r.priority DESC, r.created_at, r.id LIMIT ${limit + 1} OFFSET $2`,
+    `SELECT ${selected('t', taskTable)} FROM workspaces.tasks t
+      ${joinOne('s', 'sessions', 'owner_id = t.owner_id AND id = t.session_id')}
+      WHERE t.owner_id = $3 AND t.project_id = $1 AND ${ready} AND NOT s.removed
+      ORDER BY t.priority DESC, t.created_at, t.id LIMIT ${limit + 1} OFFSET $2`,
     [projectId, skipped, owner],
   );
-  const items = rows.slice(0, limit).map((row) => recordOf('r', taskTable, row));
+  const items = rows.slice(0, limit).map((row) => recordOf('t', taskTable, row));
   return { items, next: rows.length > limit ? String(skipped + limit) : null };
 }
 

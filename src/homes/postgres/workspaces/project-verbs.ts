@@ -132,7 +132,7 @@ export async function restoreProject(
   await checkNameFree(work, workspace.owner_id, after);
   updateRecord(work, projectTable, workspace.owner_id, after);
   countActiveTasks(work, workspace.owner_id, workspace.id, openTasks);
-  if (openTasks > 0) work.becameReady(id, openTasks);
+  if (openTasks > 0) work.becameReady(id, null, openTasks);
   announceProject(work, 'restored', after, workspace);
   return after;
 }

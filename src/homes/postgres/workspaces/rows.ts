@@ -3,7 +3,7 @@ import type { Project, Task, TaskLease, WorkSession, Workspace } from '../../../
 import type { Parameter } from '../database/connection.js';
 
 /** The type of a column. In a record, a time is ISO 8601 text and JSON is a parsed value. */
-type Kind = 'text' | 'number' | 'time' | 'json';
+type Kind = 'text' | 'texts' | 'number' | 'time' | 'json';
 type Columns<Item> = { readonly [Name in keyof Item & string]: Kind };
 export type Row = Record<string, unknown>;
 
@@ -90,6 +90,15 @@ export const taskTable: Table<Task> = {
     attempts: 'number',
     max_attempts: 'number',
     reason: 'text',
+    labels: 'texts',
+    run_at: 'time',
+    retry: 'json',
+    question: 'text',
+    asked_at: 'time',
+    question_expires_at: 'time',
+    answer: 'text',
+    answered_at: 'time',
+    answered_by: 'text',
     ...times,
   },
 };
@@ -239,7 +248,7 @@ function columnValues<Item extends object>(table: Table<Item>, record: Item): Re
   return Object.fromEntries(
     Object.entries<Kind>(table.columns).map(([name, kind]) => [
       name,
-      kind === 'json' ? JSON.stringify(values[name]) : (values[name] as Parameter),
+      kind === 'json' && values[name] !== null ? JSON.stringify(values[name]) : (values[name] as Parameter),
     ]),
   );
 }
@@ -248,7 +257,14 @@ function readColumn(kind: Kind, value: unknown): unknown {
   if (value === null || value === undefined) return null;
   if (kind === 'number') return Number(value);
   if (kind === 'time') return isoOf(value);
+  if (kind === 'texts') return textsOf(String(value));
   return kind === 'json' && typeof value === 'string' ? JSON.parse(value) : value;
+}
+
+/** Converts `{a,"b=c"}`, the format of PostgreSQL for labels, which contain no comma, quote or backslash. */
+export function textsOf(value: string): string[] {
+  const inner = value.slice(1, -1);
+  return inner === '' ? [] : inner.split(',').map((text) => text.replace(/^"(.*)"$/, '$1'));
 }
 
 /** Converts `2026-01-31 12:00:00.5+00`, the format of PostgreSQL in UTC, to ISO 8601. */

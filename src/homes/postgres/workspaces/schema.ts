@@ -14,8 +14,7 @@ export interface TableMigration {
 
 /**
  * Every primary key begins with the owner, so that the tables can be distributed by owner. The indexes on
- * `id` alone are for requests of the operator, which have no owner. The columns labels, run_at, retry,
- * question, asked_at, answer and answered_at of tasks are not used yet.
+ * `id` alone are for requests of the operator, which have no owner.
  */
 const initialTables = `
   CREATE SCHEMA IF NOT EXISTS workspaces;
@@ -116,13 +115,15 @@ const initialTables = `
     attempts integer NOT NULL,
     max_attempts integer NOT NULL,
     reason text,
-    labels text[],
+    labels text[] NOT NULL,
     run_at timestamptz,
     retry json,
-    question json,
+    question text,
     asked_at timestamptz,
-    answer json,
+    question_expires_at timestamptz,
+    answer text,
     answered_at timestamptz,
+    answered_by text,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     version integer NOT NULL,
@@ -135,11 +136,52 @@ const initialTables = `
   CREATE INDEX tasks_id ON workspaces.tasks (id);
   CREATE INDEX tasks_session ON workspaces.tasks (owner_id, session_id, id);
   CREATE INDEX tasks_status ON workspaces.tasks (owner_id, session_id, status, id);
-  CREATE INDEX tasks_project ON workspaces.tasks (owner_id, project_id, id);
-  CREATE INDEX tasks_claimed ON workspaces.tasks (owner_id, claimed_by) WHERE status = 'running';
+  CREATE INDEX tasks_owner ON workspaces.tasks (owner_id, status, id);
+  CREATE INDEX tasks_project ON workspaces.tasks (owner_id, project_id, status, id);
+  CREATE INDEX tasks_claimed ON workspaces.tasks (owner_id, claimed_by, id)
+    WHERE status IN ('running', 'input_required');
+  CREATE INDEX tasks_question ON workspaces.tasks (question_expires_at) WHERE status = 'input_required';
   -- A claim reads the first row of this index, so its cost does not grow with the number of ready tasks.
   CREATE INDEX tasks_ready ON workspaces.tasks (owner_id, project_id, priority DESC, created_at, id)
-    WHERE status = 'pending' AND blockers = 0;
+    WHERE status = 'pending' AND blockers = 0 AND run_at IS NULL;
+  CREATE INDEX tasks_start ON workspaces.tasks (run_at) WHERE status = 'pending' AND run_at IS NOT NULL;
+
+  -- A row for each label of a task. The triggers below write it.
+  CREATE TABLE workspaces.task_labels (
+    owner_id text NOT NULL,
+    label text NOT NULL,
+    status text NOT NULL,
+    task_id text NOT NULL,
+    project_id text NOT NULL,
+    is_ready boolean NOT NULL,
+    priority integer NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (owner_id, label, status, task_id)
+  );
+  -- A claim that requires a label reads the first row of this index.
+  CREATE INDEX task_labels_ready
+    ON workspaces.task_labels (owner_id, project_id, label, priority DESC, created_at, task_id) WHERE is_ready;
+
+  CREATE FUNCTION workspaces.put_labels() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF TG_OP <> 'INSERT' THEN
+      DELETE FROM workspaces.task_labels
+        WHERE owner_id = OLD.owner_id AND label = ANY (OLD.labels) AND status = OLD.status AND task_id = OLD.id;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+      INSERT INTO workspaces.task_labels
+        SELECT NEW.owner_id, label, NEW.status, NEW.id, NEW.project_id,
+          NEW.status = 'pending' AND NEW.blockers = 0 AND NEW.run_at IS NULL, NEW.priority, NEW.created_at
+        FROM unnest(NEW.labels) AS label;
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER task_inserted AFTER INSERT ON workspaces.tasks
+    FOR EACH ROW WHEN (NEW.labels <> '{}') EXECUTE FUNCTION workspaces.put_labels();
+  CREATE TRIGGER task_updated AFTER UPDATE ON workspaces.tasks
+    FOR EACH ROW WHEN (OLD.labels <> '{}' OR NEW.labels <> '{}') EXECUTE FUNCTION workspaces.put_labels();
+  CREATE TRIGGER task_deleted AFTER DELETE ON workspaces.tasks
+    FOR EACH ROW WHEN (OLD.labels <> '{}') EXECUTE FUNCTION workspaces.put_labels();
 
   CREATE TABLE workspaces.task_dependencies (
     owner_id text NOT NULL,

@@ -7,17 +7,24 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { Parameter } from '../database/connection.js';
 import { type Row, timeText } from './rows.js';
 
+/** Tasks that became ready. */
+export interface ReadyTasks {
+  readonly projectId: string;
+  /** The labels of each of them, or null if they are not known. */
+  readonly labels: readonly string[] | null;
+  readonly tasks: number;
+}
+
 /** What to do after the commit. */
 export interface CommitEffects {
-  /** The number of tasks that became ready, by project. */
-  readonly ready: ReadonlyMap<string, number>;
+  readonly ready: readonly ReadyTasks[];
   /** True if the transaction added bulk work. */
   readonly hasBulkWork: boolean;
 }
 
 export class WorkspacesWork {
   readonly #work: Work;
-  readonly #ready = new Map<string, number>();
+  readonly #ready: ReadyTasks[] = [];
   #hasBulkWork = false;
 
   constructor(work: Work, afterCommit: (effects: CommitEffects) => void) {
@@ -70,8 +77,8 @@ export class WorkspacesWork {
     this.#work.announce({ domain: 'workspaces', ...change });
   }
 
-  becameReady(projectId: string, tasks = 1): void {
-    this.#ready.set(projectId, (this.#ready.get(projectId) ?? 0) + tasks);
+  becameReady(projectId: string, labels: ReadyTasks['labels'], tasks = 1): void {
+    this.#ready.push({ projectId, labels, tasks });
   }
 
   /** Records work that is too large for this transaction. It is done in steps after the commit. */

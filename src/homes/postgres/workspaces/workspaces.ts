@@ -8,6 +8,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import type {
+  ListedTask,
   Project,
   SessionStatus,
   Task,
@@ -23,10 +24,14 @@ import type {
   NamedListRequest,
   Owner,
   Reporter,
+  TaskListRequest,
   WorkspacesPort,
 } from '../../../workspaces/port.js';
+import type { ClaimFilter } from '../../../workspaces/tasks/claim-filter.js';
 import { ReadyWaiters } from '../../../workspaces/tasks/ready-waiters.js';
 import type {
+  AnswerRequest,
+  AskRequest,
   CompleteRequest,
   FailRequest,
   NewProject,
@@ -49,6 +54,7 @@ import * as projects from './project-verbs.js';
 import { ReadyNotices } from './tasks/ready-notices.js';
 import { type TableMigration, migrateWorkspaces } from './schema.js';
 import * as sessions from './sessions.js';
+import * as taskLists from './tasks/lists.js';
 import { findTask } from './tasks/rows.js';
 import * as tasks from './tasks/tasks.js';
 import { type CommitEffects, WorkspacesWork } from './work.js';
@@ -236,9 +242,23 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return (await findTask(this.#sql, owner, id)).held.task;
   }
 
-  async listTasks(owner: Owner, sessionId: string, request: ListRequest<TaskStatus>): Promise<Listed<Task>> {
+  async listTasks(owner: Owner, request: TaskListRequest): Promise<Listed<ListedTask>> {
+    const ownerId =
+      request.project === undefined
+        ? owner
+        : (await projects.findProject(this.#sql, owner, request.project)).workspace.owner_id;
+    return ownerId === null
+      ? taskLists.listAllTasks(this.#sql, request)
+      : taskLists.listTasks(this.#sql, ownerId, request);
+  }
+
+  async listSessionTasks(
+    owner: Owner,
+    sessionId: string,
+    request: ListRequest<TaskStatus>,
+  ): Promise<Listed<Task>> {
     const { ownerId } = await sessions.findSession(this.#sql, owner, sessionId);
-    return lists.listTasks(this.#sql, ownerId, sessionId, request);
+    return lists.listSessionTasks(this.#sql, ownerId, sessionId, request);
   }
 
   async listReady(
@@ -264,8 +284,9 @@ export class PostgresWorkspaces implements WorkspacesPort {
     projectId: string,
     holder: string,
     leaseSeconds: number,
+    filter: ClaimFilter,
   ): PostgresStep<ClaimOutcome> {
-    return this.#step((work) => claims.claimTask(work, owner, projectId, holder, leaseSeconds));
+    return this.#step((work) => claims.claimTask(work, owner, projectId, holder, leaseSeconds, filter));
   }
 
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): PostgresStep<TaskLease> {
@@ -282,6 +303,20 @@ export class PostgresWorkspaces implements WorkspacesPort {
 
   cancelTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
     return this.#taskStep(id, (work) => claims.cancelTask(work, owner, id, reason));
+  }
+
+  askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => claims.askQuestion(work, owner, id, input, by));
+  }
+
+  answerQuestion(
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => claims.answerQuestion(work, owner, id, input, answeredBy, by));
   }
 
   requireTaskVersion(owner: Owner, id: string, version: number): PostgresStep<void> {
@@ -308,7 +343,7 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#background.reseal(onProgress);
   }
 
-  /** Handles expired leases, sessions past their limits, and bulk work. */
+  /** Handles expired leases and questions, start times, sessions past their limits, and bulk work. */
   sweep(): Promise<void> {
     return this.#background.sweep();
   }

@@ -247,7 +247,7 @@ describe('a commit in PostgreSQL', () => {
     });
     afterEach(async () => {
       expect(await stoa.data.get(ada, 'default', 'free')).toBeUndefined();
-      expect((await stoa.workspaces.listTasks(ada, ids.sessionId)).items).toHaveLength(1);
+      expect((await stoa.workspaces.listSessionTasks(ada, ids.sessionId)).items).toHaveLength(1);
       expect(await saidIn(stoa)).toEqual([]);
       expect(await stoa.commit.outbox()).toMatchObject({ waiting: 0, undeliverable: 0 });
     });

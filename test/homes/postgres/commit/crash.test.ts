@@ -80,7 +80,7 @@ async function expectWhole(
   expect((await stoa.workspaces.getWorkspace(ada, workspaceId)).active_tasks).toBe(tasksMax);
   const holders: string[] = [];
   for (let cursor: string | undefined; ;) {
-    const page = await stoa.workspaces.listTasks(ada, sessionId, {
+    const page = await stoa.workspaces.listSessionTasks(ada, sessionId, {
       status: 'running',
       limit: 100,
       ...(cursor !== undefined && { cursor }),

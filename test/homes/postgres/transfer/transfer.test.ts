@@ -130,7 +130,7 @@ describe('an import into PostgreSQL and Redis', () => {
     expect(await target.workspaces.revealWorkspaceKey(ada, workspace?.id as string)).toBe(secret);
     const [project] = (await target.workspaces.listProjects(ada, workspace?.id as string)).items;
     const [session] = (await target.workspaces.listSessions(ada, project?.id as string)).items;
-    const tasks = (await target.workspaces.listTasks(ada, session?.id as string)).items;
+    const tasks = (await target.workspaces.listSessionTasks(ada, session?.id as string)).items;
     const running = tasks.find(({ status }) => status === 'running');
     // The claim is still valid: its holder completes the task here, and its dependants are ready.
     await target.workspaces.completeTask(operatorCaller('ada', 'worker'), running?.id as string, {
@@ -214,8 +214,9 @@ describe('an import into PostgreSQL and Redis', () => {
     await target.workspaces.updateWorkspace(ada, workspace?.id as string, { name: 'renamed' });
     const [project] = (await target.workspaces.listProjects(ada, workspace?.id as string)).items;
     const [session] = (await target.workspaces.listSessions(ada, project?.id as string)).items;
-    const [pending] = (await target.workspaces.listTasks(ada, session?.id as string, { status: 'pending' }))
-      .items;
+    const [pending] = (
+      await target.workspaces.listSessionTasks(ada, session?.id as string, { status: 'pending' })
+    ).items;
     await target.workspaces.cancelTask(ada, pending?.id as string, {});
     const report = await run(target, plain, { onConflict: 'replace' });
     expect(report.replaced).toBeGreaterThanOrEqual(2);

@@ -92,7 +92,7 @@ it('a commit is refused if its task got a new holder while it waited', async () 
     return { waiting: started };
   });
   expect((await waiting)[0]).toMatchObject({ status: 'rejected', reason: { code: 'fenced' } });
-  expect((await bench.service.listTasks(ada, sessionId)).items).toHaveLength(1);
+  expect((await bench.service.listSessionTasks(ada, sessionId)).items).toHaveLength(1);
 });
 
 it.each(['complete', 'cancel', 'create'] as const)(

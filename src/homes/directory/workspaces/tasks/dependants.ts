@@ -5,7 +5,7 @@ import type { ReadyWaiters } from '../../../../workspaces/tasks/ready-waiters.js
 import { blockedForever, cancelTask } from '../../../../workspaces/tasks/tasks.js';
 import { type BulkWork, markBulk } from '../bulk.js';
 import { isReady, taskRecords } from '../indexes.js';
-import { indexKey, readyEntry } from '../keys.js';
+import { indexKey } from '../keys.js';
 import type { ReadyLines } from './ready-line.js';
 import { dropIndex, readRecord } from '../rows.js';
 import { changeHeld, dependants, placedTask, readHeld } from './rows.js';
@@ -70,8 +70,8 @@ export function becameReady(
   task: Task,
   projectId: string,
 ): void {
-  lines.added(projectId, readyEntry(task, projectId));
-  tx.onDurable(() => waiters.wake(projectId));
+  lines.added(projectId, task);
+  tx.onDurable(() => waiters.wake(projectId, task.labels));
 }
 
 /** True if the dependant was cancelled. */

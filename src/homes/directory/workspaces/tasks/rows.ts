@@ -1,6 +1,6 @@
 /** A task, its lease, its timer, its index entries and its dependencies, written and removed together. */
 import { prefixRange } from '../../kernel/engine.js';
-import type { Reader, Transaction } from '../../kernel/transaction.js';
+import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
 import type { Task, TaskLease } from '../../../../workspaces/model.js';
 import { type HeldTask, satisfies } from '../../../../workspaces/tasks/tasks.js';
 import { type PlacedTask, type TaskHome, isReady, taskRecords } from '../indexes.js';
@@ -8,6 +8,8 @@ import { buckets, indexPrefix } from '../keys.js';
 import { type StoredLease, readLease, readRecord, removeLease, writeLease } from '../rows.js';
 
 export const leaseTimer = 'workspaces.lease';
+/** Fires at the start time of a pending task, and when an open question expires. */
+export const taskTimer = 'workspaces.task';
 
 const waitsForNothing: readonly string[] = [];
 
@@ -37,12 +39,14 @@ export function placedTask(reader: Reader, task: Task, { projectId, ownerId }: T
 export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
   const placed = placedTask(tx, task, home);
   taskRecords.put(tx, undefined, placed);
+  moveTimer(tx, undefined, task);
   return isReady(placed);
 }
 
 /** Writes the changed task and its lease, and changes the timer if the holder changed. */
 export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
   taskRecords.put(tx, placedTask(tx, before.task, home), placedTask(tx, after.task, home));
+  moveTimer(tx, before.task, after.task);
   if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
 
@@ -68,6 +72,25 @@ export function storeLease(
   writeLease(tx, taskId, { ...lease, timerAtMs });
 }
 
+/** The timer that a task must have by itself, without its lease. */
+export function timerOfTask(task: Task): Timer | undefined {
+  const at = dueTime(task);
+  return at === null ? undefined : { atMs: Date.parse(at), kind: taskTimer, reference: Buffer.from(task.id) };
+}
+
+function dueTime({ status, run_at, question_expires_at }: Task): string | null {
+  if (status === 'pending') return run_at;
+  return status === 'input_required' ? question_expires_at : null;
+}
+
+function moveTimer(tx: Transaction, before: Task | undefined, after: Task | undefined): void {
+  const had = before === undefined ? undefined : timerOfTask(before);
+  const has = after === undefined ? undefined : timerOfTask(after);
+  if (had?.atMs === has?.atMs) return;
+  if (had !== undefined) tx.unschedule(had);
+  if (has !== undefined) tx.schedule(has);
+}
+
 /** Removes a task and everything that belongs to it. The caller updates the counters. */
 export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
   const lease = readLease(tx, task.id);
@@ -76,6 +99,7 @@ export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
       tx.unschedule({ atMs: lease.timerAtMs, kind: leaseTimer, reference: Buffer.from(task.id) });
     removeLease(tx, task.id);
   }
+  moveTimer(tx, task, undefined);
   // Whether it is ready is not looked up: the rows of both cases are deleted, and deleting a missing row does
   // nothing.
   const waiting = { task, ...home, waitsFor: task.depends_on };

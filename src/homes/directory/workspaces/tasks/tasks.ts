@@ -9,17 +9,34 @@ import {
   type Task,
   type TaskLease,
   type WorkSession,
+  heldStatuses,
   isOpen,
 } from '../../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
-import type { CompleteRequest, FailRequest, NewTask, TaskPatch } from '../../../../workspaces/schemas.js';
+import type {
+  AnswerRequest,
+  AskRequest,
+  CompleteRequest,
+  FailRequest,
+  NewTask,
+  TaskPatch,
+} from '../../../../workspaces/schemas.js';
 import { activeNow, afterTask, checkTakesTasks } from '../../../../workspaces/sessions.js';
+import { type ClaimFilter, accepts } from '../../../../workspaces/tasks/claim-filter.js';
+import { answerQuestion, askQuestion, expireQuestion } from '../../../../workspaces/tasks/questions.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { checkVersion, notFound } from '../../../../workspaces/workspaces.js';
 import { type DependantsContext, becameReady, settleDependants } from './dependants.js';
 import { type TaskHome, isReady, sessionRecords } from '../indexes.js';
-import { buckets, indexPrefix, indexedText, readyEntry, readyKey } from '../keys.js';
-import { type ReadyEntry, type ReadyLines, frontEntriesMax } from './ready-line.js';
+import { buckets, indexPrefix, indexedText, labelsOfReadyKey, readyKey } from '../keys.js';
+import {
+  type ReadyEntry,
+  type ReadyLine,
+  type ReadyLines,
+  type ReadyPart,
+  frontEntriesMax,
+  readyLine,
+} from './ready-line.js';
 import { dropIndex, readLease, readRecord, writeLease } from '../rows.js';
 import { wakeSession } from '../sessions.js';
 import {
@@ -31,6 +48,7 @@ import {
   readHeld,
   removeTask,
   storeLease,
+  timerOfTask,
 } from './rows.js';
 import {
   type ProjectPath,
@@ -42,6 +60,9 @@ import {
   findTask,
   sessionPath,
 } from '../tree.js';
+
+/** Entries of the ready index that a claim reads in one transaction. */
+const readKeysMax = 2_000;
 
 export interface TaskVerbsOptions {
   limits: Limits;
@@ -81,8 +102,7 @@ export class TaskVerbs {
     const before = readHeld(tx, path.task);
     const task = rules.changeTask(path.task, patch, tx.nowMs);
     changeHeld(tx, before, { task, lease: before.lease }, homeOf(path));
-    if (isReady(placedTask(tx, task, homeOf(path))))
-      this.#lines.added(path.project.id, readyEntry(task, path.project.id));
+    if (isReady(placedTask(tx, task, homeOf(path)))) becameReady(tx, this.#context, task, path.project.id);
     announce(tx, 'updated', task, path);
     return task;
   }
@@ -97,8 +117,8 @@ export class TaskVerbs {
   }
 
   /**
-   * Gives the first ready task of the project to the holder. The cost does not depend on the number of
-   * waiting tasks.
+   * Gives the first ready task that the filter accepts to the holder. The cost does not depend on the number of
+   * waiting tasks, except for tasks before it that `without` or `skills` exclude.
    */
   claim(
     tx: Transaction,
@@ -106,20 +126,22 @@ export class TaskVerbs {
     projectId: string,
     holder: string,
     leaseSeconds: number,
+    filter: ClaimFilter,
   ): ClaimOutcome {
     const path = findProject(tx, owner, projectId);
+    const line = readyLine(projectId, filter);
     // If the transaction is undone, the entry that is taken below is put back.
     tx.onUndone(() => this.#lines.forget(projectId));
     for (let cleared = 0; cleared < this.#limits.workspaceStepRowsMax; cleared += 1) {
-      const entry = this.#lines.take(projectId, tx.nowMs) ?? this.#lookForMore(tx, projectId);
-      if (entry === undefined) return 'none';
+      const entry = this.#lines.take(line, tx.nowMs) ?? this.#lookForMore(tx, line);
+      if (typeof entry === 'string') return entry;
       const task = readRecord(tx, 'task', entry.taskId);
       const session = task === undefined ? undefined : readRecord(tx, 'session', task.session_id);
       if (
         task !== undefined &&
         session !== undefined &&
         isReady(placedTask(tx, task, homeOf(path))) &&
-        readyKey(task, projectId) === entry.key
+        readyKey(task, projectId, line.line) === entry.key
       ) {
         return this.#give(
           tx,
@@ -135,13 +157,19 @@ export class TaskVerbs {
     return 'again';
   }
 
-  #lookForMore(tx: Transaction, projectId: string): ReadyEntry | undefined {
-    const { after } = this.#lines.start(projectId, tx.nowMs);
-    const found = after === undefined ? [] : readyEntries(tx, projectId, after);
+  /** The next entry that the filter accepts. `again`: the first entries have none, and there are more. */
+  #lookForMore(tx: Transaction, line: ReadyLine): ReadyEntry | 'none' | 'again' {
+    const known = this.#lines.after(line, tx.nowMs);
+    const more = known === undefined ? undefined : readReady(tx, line, known);
+    if (more !== undefined && (more.entries.length > 0 || more.until !== undefined)) {
+      this.#lines.found(line, known, more, tx.nowMs);
+      return this.#lines.take(line, tx.nowMs) ?? 'again';
+    }
     // The index has nothing after the cached position. The cache may be wrong, so read from the beginning.
-    if (found.length > 0) this.#lines.found(projectId, { after }, found, tx.nowMs);
-    else this.#lines.found(projectId, { after: undefined }, readyEntries(tx, projectId, undefined), tx.nowMs);
-    return this.#lines.take(projectId, tx.nowMs);
+    const first = readReady(tx, line, undefined);
+    if (known !== undefined && first.entries.length === 0) return 'none';
+    this.#lines.found(line, undefined, first, tx.nowMs);
+    return this.#lines.take(line, tx.nowMs) ?? (first.until === undefined ? 'none' : 'again');
   }
 
   heartbeat(tx: Transaction, owner: Owner, id: string, fence: number, by: Reporter): TaskLease {
@@ -171,13 +199,33 @@ export class TaskVerbs {
     return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
   }
 
+  ask(tx: Transaction, owner: Owner, id: string, input: AskRequest, by: Reporter): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    return this.#end(tx, path, held, askQuestion(held, input, this.#limits, tx.nowMs, this.#endOf, by));
+  }
+
+  answer(
+    tx: Transaction,
+    owner: Owner,
+    id: string,
+    input: AnswerRequest,
+    answeredBy: string,
+    by: Reporter,
+  ): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    const after = answerQuestion(held, input, answeredBy, tx.nowMs, this.#endOf, by);
+    return this.#end(tx, path, held, after, 'answered');
+  }
+
   /** The timer fires when the lease of the claim would have ended. The handler sees later heartbeats. */
   onLeaseTimer(tx: Transaction, reference: Buffer): void {
     const id = reference.toString();
     const lease = readLease(tx, id);
     const task = readRecord(tx, 'task', id);
-    if (lease === undefined || lease.holder === null || task === undefined || task.status !== 'running')
-      return;
+    if (lease === undefined || lease.holder === null || task === undefined) return;
+    if (!heldStatuses.includes(task.status)) return;
     const endsAtMs = this.#endOf(lease);
     if (endsAtMs > tx.nowMs) {
       tx.schedule({ atMs: endsAtMs, kind: leaseTimer, reference });
@@ -190,8 +238,28 @@ export class TaskVerbs {
         tx,
         { ...path, task },
         { task, lease },
-        rules.returnTask({ task, lease }, rules.lapsedReason(lease), tx.nowMs),
+        rules.loseHolder({ task, lease }, rules.lapsedReason(lease), tx.nowMs),
       );
+  }
+
+  /**
+   * The start time of a task is reached, or its question expires. A timer of an earlier start time or question
+   * finds nothing to do.
+   */
+  onTaskTimer(tx: Transaction, reference: Buffer): void {
+    const task = readRecord(tx, 'task', reference.toString());
+    const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
+    if (task === undefined || path === undefined || (timerOfTask(task)?.atMs ?? Infinity) > tx.nowMs) return;
+    const before = readHeld(tx, task);
+    if (task.status === 'input_required') {
+      this.#end(tx, { ...path, task }, before, expireQuestion(before, tx.nowMs));
+      return;
+    }
+    const after = { task: rules.startTimeReached(task, tx.nowMs), lease: before.lease };
+    changeHeld(tx, before, after, homeOf(path));
+    if (!isReady(placedTask(tx, after.task, homeOf(path)))) return;
+    announce(tx, 'ready', after.task, path);
+    becameReady(tx, this.#context, after.task, path.project.id);
   }
 
   /**
@@ -208,13 +276,13 @@ export class TaskVerbs {
       for (const id of ids) {
         const task = readRecord(tx, 'task', id);
         const path = task === undefined ? undefined : sessionPath(tx, task.session_id);
-        if (task === undefined || path === undefined || task.status !== 'running') continue;
+        if (task === undefined || path === undefined || !heldStatuses.includes(task.status)) continue;
         const held = readHeld(tx, task);
         this.#end(
           tx,
           { ...path, task },
           held,
-          rules.returnTask(held, rules.presenceLostReason(holder), tx.nowMs),
+          rules.loseHolder(held, rules.presenceLostReason(holder), tx.nowMs),
         );
       }
     }
@@ -233,10 +301,16 @@ export class TaskVerbs {
   }
 
   /**
-   * Writes the end or the return of a task, and updates everything that depends on it. Without `after`, that
-   * was done before.
+   * Writes a change of a claimed task, such as its end or return, and updates everything that depends on it.
+   * Without `after`, that was done before.
    */
-  #end(tx: Transaction, path: TaskPath, before: StoredTask, after: rules.HeldTask | undefined): Task {
+  #end(
+    tx: Transaction,
+    path: TaskPath,
+    before: StoredTask,
+    after: rules.HeldTask | undefined,
+    event?: string,
+  ): Task {
     if (after === undefined) return before.task;
     const { task } = after;
     changeHeld(tx, before, after, homeOf(path));
@@ -245,8 +319,9 @@ export class TaskVerbs {
       sessionRecords.rewrite(tx, afterTask(path.session, task, tx.nowMs));
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
-    announce(tx, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
-    if (task.status === 'pending') becameReady(tx, this.#context, task, path.project.id);
+    announce(tx, event ?? rules.eventOf(before.task, task), task, path, facts);
+    if (task.status === 'pending' && task.run_at === null)
+      becameReady(tx, this.#context, task, path.project.id);
     if (task.status === 'completed') settleDependants(tx, this.#context, task.id, 'completed');
     if (rules.endsWithoutResult(task)) settleDependants(tx, this.#context, task.id, 'never');
     return task;
@@ -278,15 +353,21 @@ export class TaskVerbs {
   }
 }
 
-/** The first entries of a project's ready index, after a key or from the beginning. */
-function readyEntries(tx: Transaction, projectId: string, after: string | undefined): ReadyEntry[] {
-  const within = prefixRange(indexPrefix('task', 'ready', projectId));
+/** The next entries of a line that its filter accepts, after a key or from the beginning. */
+function readReady(tx: Transaction, line: ReadyLine, after: string | undefined): ReadyPart {
+  const within = prefixRange(indexPrefix('task', 'ready', line.projectId, line.line));
   const { gte: _beginning, ...behind } = within;
   const bounds = after === undefined ? within : { ...behind, gt: Buffer.from(after) };
-  return Array.from(tx.range(buckets.indexes, { ...bounds, limit: frontEntriesMax }), ({ key, value }) => ({
-    key: key.toString(),
-    taskId: value.toString(),
-  }));
+  const entries: ReadyEntry[] = [];
+  let read = 0;
+  let last: string | undefined;
+  for (const { key, value } of tx.range(buckets.indexes, { ...bounds, limit: readKeysMax })) {
+    last = key.toString();
+    read += 1;
+    if (accepts(line.filter, labelsOfReadyKey(last))) entries.push({ key: last, taskId: value.toString() });
+    if (entries.length === frontEntriesMax) return { entries, until: last };
+  }
+  return { entries, until: read === readKeysMax ? last : undefined };
 }
 
 function homeOf({ project, workspace }: ProjectPath): TaskHome {

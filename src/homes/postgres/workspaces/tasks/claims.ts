@@ -2,9 +2,17 @@
 import { claimFailure } from '../../../../workspaces/tasks/claim-failure.js';
 import { type Task, type TaskLease, isOpen } from '../../../../workspaces/model.js';
 import type { ClaimOutcome, Owner, Reporter } from '../../../../workspaces/port.js';
-import type { CompleteRequest, FailRequest } from '../../../../workspaces/schemas.js';
+import type {
+  AnswerRequest,
+  AskRequest,
+  CompleteRequest,
+  FailRequest,
+} from '../../../../workspaces/schemas.js';
+import type { ClaimFilter } from '../../../../workspaces/tasks/claim-filter.js';
+import * as questions from '../../../../workspaces/tasks/questions.js';
 import * as rules from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
+import type { Parameter } from '../../database/connection.js';
 import { clockColumn } from '../../database/database-clock.js';
 import { deleteDependencies, settleDependants } from './dependants.js';
 import { findProject } from '../project-verbs.js';
@@ -14,10 +22,12 @@ import {
   type TaskPath,
   announceTask,
   endOf,
+  held,
   joinedTasks,
   lockLease,
   lockTask,
   lockTaskIfExists,
+  ready,
   taskColumns,
   taskParents,
   taskPathOf,
@@ -32,17 +42,19 @@ export async function claimTask(
   projectId: string,
   holder: string,
   leaseSeconds: number,
+  filter: ClaimFilter,
 ): Promise<ClaimOutcome> {
   const ownerId = owner ?? (await findProject(work.sql, owner, projectId)).workspace.owner_id;
+  const { from, accepted, order, parameters } = claimable(filter);
   const [row] = await work.rows(
     `SELECT ${taskColumns}, ${clockColumn} FROM (
-        SELECT r.* FROM workspaces.tasks r
-        WHERE r.owner_id = $1 AND r.project_id = $2 AND r.status = 'pending' AND r.blockers = 0
+        SELECT t.* FROM ${from}
+        WHERE t.owner_id = $1 AND t.project_id = $2 AND ${ready} ${accepted}
           AND NOT (SELECT s.removed FROM workspaces.sessions s
-            WHERE s.owner_id = r.owner_id AND s.id = r.session_id LIMIT 1)
-        ORDER BY r.priority DESC, r.created_at, r.id LIMIT 1 FOR UPDATE OF r SKIP LOCKED
+            WHERE s.owner_id = t.owner_id AND s.id = t.session_id LIMIT 1)
+        ORDER BY ${order} LIMIT 1 FOR UPDATE OF t SKIP LOCKED
       ) t ${taskParents} WHERE ${visible}`,
-    [ownerId, projectId],
+    [ownerId, projectId, ...parameters],
   );
   if (row === undefined) {
     // Throws if the project does not exist; otherwise it has no ready task.
@@ -58,6 +70,42 @@ export async function claimTask(
   await wakeSession(work, path);
   recordActivity(work, path);
   return { task: after.task, lease: rules.claimLease(after.lease) };
+}
+
+interface Claimable {
+  from: string;
+  /** More conditions, each with AND. */
+  accepted: string;
+  order: string;
+  parameters: Parameter[];
+}
+
+/** The tasks that the filter accepts. A required label has an index of its own. */
+function claimable({ labels, without, skills }: ClaimFilter): Claimable {
+  const parameters: Parameter[] = [];
+  const next = (value: Parameter): string => `$${parameters.push(value) + 2}`;
+  const [label] = labels;
+  const ofLabel = label === undefined ? '' : next(label);
+  const conditions = [
+    ...(label === undefined
+      ? []
+      : [`l.owner_id = $1 AND l.project_id = $2 AND l.label = ${ofLabel} AND l.is_ready`]),
+    ...(labels.length > 1 ? [`t.labels @> ${next(labels)}::text[]`] : []),
+    ...(without.length > 0 ? [`NOT t.labels && ${next(without)}::text[]`] : []),
+    ...(skills === null ? [] : [`t.labels <@ ${next(skills)}::text[]`]),
+  ];
+  return {
+    from:
+      label === undefined
+        ? 'workspaces.tasks t'
+        : 'workspaces.task_labels l JOIN workspaces.tasks t ON t.owner_id = l.owner_id AND t.id = l.task_id',
+    accepted: conditions.map((condition) => `AND ${condition}`).join(' '),
+    order:
+      label === undefined
+        ? 't.priority DESC, t.created_at, t.id'
+        : 'l.priority DESC, l.created_at, l.task_id',
+    parameters,
+  };
 }
 
 export async function heartbeatTask(
@@ -106,6 +154,30 @@ export async function cancelTask(
   return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
 }
 
+export async function askQuestion(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: AskRequest,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, questions.askQuestion(path.held, input, work.limits, work.nowMs, endOf, by));
+}
+
+export async function answerQuestion(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  input: AnswerRequest,
+  answeredBy: string,
+  by: Reporter,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  const after = questions.answerQuestion(path.held, input, answeredBy, work.nowMs, endOf, by);
+  return endTask(work, path, after, 'answered');
+}
+
 /** A check of a commit: the task is claimed with this fencing number. */
 export async function requireClaim(
   work: WorkspacesWork,
@@ -114,8 +186,8 @@ export async function requireClaim(
   fence: number,
 ): Promise<void> {
   const path = await lockTaskIfExists(work, owner, id);
-  const held = path && { task: path.held.task, lease: await lockLease(work, path) };
-  const failure = claimFailure(id, held, fence, work.nowMs, endOf);
+  const claimed = path && { task: path.held.task, lease: await lockLease(work, path) };
+  const failure = claimFailure(id, claimed, fence, work.nowMs, endOf);
   if (failure !== undefined) throw failure;
 }
 
@@ -127,14 +199,48 @@ export async function returnExpired(work: WorkspacesWork, limit: number): Promis
             SELECT owner_id, task_id FROM workspaces.leases
             WHERE holder IS NOT NULL AND expires_at <= ${work.clockSql} ORDER BY expires_at LIMIT ${limit}
           ) due JOIN workspaces.tasks t ON t.owner_id = due.owner_id AND t.id = due.task_id ${taskParents}
-        WHERE t.status = 'running' FOR UPDATE OF t SKIP LOCKED) expired`,
+        WHERE ${held} FOR UPDATE OF t SKIP LOCKED) expired`,
   );
   work.readClock(rows.at(-1));
   for (const row of rows) {
     const path = taskPathOf(row);
     const { lease } = path.held;
     if (lease !== undefined && lease.holder !== null && lease.expiresAtMs <= work.nowMs)
-      await endTask(work, path, rules.returnTask(path.held, rules.lapsedReason(lease), work.nowMs));
+      await endTask(work, path, rules.loseHolder(path.held, rules.lapsedReason(lease), work.nowMs));
+  }
+  return rows.length;
+}
+
+/** Fails tasks whose question expired. Returns how many were found. */
+export async function expireQuestions(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT expired.*, ${clockColumn} FROM (SELECT ${taskColumns} FROM ${joinedTasks}
+      WHERE t.status = 'input_required' AND t.question_expires_at <= ${work.clockSql}
+      ORDER BY t.question_expires_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) expired`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    await endTask(work, path, questions.expireQuestion(path.held, work.nowMs));
+  }
+  return rows.length;
+}
+
+/** Makes tasks ready whose start time is reached. Returns how many were found. */
+export async function releaseDue(work: WorkspacesWork, limit: number): Promise<number> {
+  const rows = await work.rows(
+    `SELECT due.*, ${clockColumn} FROM (SELECT ${taskColumns}, t.blockers FROM ${joinedTasks}
+      WHERE t.status = 'pending' AND t.run_at <= ${work.clockSql}
+      ORDER BY t.run_at LIMIT ${limit} FOR UPDATE OF t SKIP LOCKED) due`,
+  );
+  work.readClock(rows.at(-1));
+  for (const row of rows) {
+    const path = taskPathOf(row);
+    const task = rules.startTimeReached(path.held.task, work.nowMs);
+    updateRecord(work, taskTable, path.ownerId, task);
+    if (Number(row['blockers']) > 0) continue;
+    announceTask(work, 'ready', task, path);
+    work.becameReady(path.projectId, task.labels);
   }
   return rows.length;
 }
@@ -151,8 +257,8 @@ export async function releaseClaims(
 ): Promise<void> {
   const released = await releaseStep(work, { ownerId, holders, untilMs: null, locking: 'SKIP LOCKED' });
   const left = await work.rows<{ claimed_by: string }>(
-    `SELECT DISTINCT claimed_by FROM workspaces.tasks
-      WHERE owner_id = $1 AND claimed_by = ANY($2::text[]) AND status = 'running' AND NOT id = ANY($3::text[])`,
+    `SELECT DISTINCT t.claimed_by FROM workspaces.tasks t
+      WHERE t.owner_id = $1 AND t.claimed_by = ANY($2::text[]) AND ${held} AND NOT t.id = ANY($3::text[])`,
     [ownerId, holders, released],
   );
   // A row for each time, so that this transaction waits for none.
@@ -184,7 +290,7 @@ async function releaseStep(
 ): Promise<string[]> {
   const rows = await work.rows(
     `SELECT ${taskColumns} FROM ${joinedTasks}
-      WHERE t.owner_id = $1 AND t.claimed_by = ANY($2::text[]) AND t.status = 'running'
+      WHERE t.owner_id = $1 AND t.claimed_by = ANY($2::text[]) AND ${held}
         AND ($3::timestamptz IS NULL OR t.started_at <= $3)
       LIMIT ${work.limits.workspaceStepRowsMax} FOR UPDATE OF t ${locking}`,
     [ownerId, holders, untilMs === null ? null : timeText(untilMs)],
@@ -192,19 +298,20 @@ async function releaseStep(
   for (const row of rows) {
     const path = taskPathOf(row);
     const reason = rules.presenceLostReason(path.held.task.claimed_by ?? '');
-    await endTask(work, path, rules.returnTask(path.held, reason, work.nowMs));
+    await endTask(work, path, rules.loseHolder(path.held, reason, work.nowMs));
   }
   return rows.map((row) => taskPathOf(row).held.task.id);
 }
 
 /**
- * Stores a task that ended or became ready again, and updates its dependants and counters. `after` is
- * undefined if a repeated request changes nothing.
+ * Stores a change of a claimed task, such as its end or return, and updates its dependants and counters.
+ * `after` is undefined if a repeated request changes nothing.
  */
 async function endTask(
   work: WorkspacesWork,
   path: TaskPath,
   after: rules.HeldTask | undefined,
+  event?: string,
 ): Promise<Task> {
   const before = path.held.task;
   if (after === undefined) return before;
@@ -216,8 +323,8 @@ async function endTask(
   if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
-  announceTask(work, task.status === 'pending' ? 'returned' : task.status, task, path, facts);
-  if (task.status === 'pending') work.becameReady(path.projectId);
+  announceTask(work, event ?? rules.eventOf(before, task), task, path, facts);
+  if (task.status === 'pending' && task.run_at === null) work.becameReady(path.projectId, task.labels);
   if (task.status === 'completed')
     await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);
   if (rules.endsWithoutResult(task))

@@ -1,7 +1,8 @@
 /** Unblocks or cancels the tasks that depend on a task that has ended. */
 import { blockedForever, cancelTask } from '../../../../workspaces/tasks/tasks.js';
 import { updateCounters } from '../counters.js';
-import { recordOf, selected, taskTable, updateRecord } from '../rows.js';
+import { recordOf, selected, taskTable, textsOf, updateRecord } from '../rows.js';
+import { ready } from './rows.js';
 import type { WorkspacesWork } from '../work.js';
 
 /** `completed` unblocks dependants. `never` cancels them: the task will not be completed. */
@@ -77,13 +78,13 @@ export function deleteDependencies(work: WorkspacesWork, owner: string, taskId: 
 
 /** Removes one blocker. Always returns false, because it cancels nothing. */
 async function unblock(work: WorkspacesWork, owner: string, id: string): Promise<boolean> {
-  const [row] = await work.rows<{ blockers: number; project_id: string; version: number }>(
-    `UPDATE workspaces.tasks SET blockers = blockers - 1
+  const [row] = await work.rows<{ ready: boolean; project_id: string; version: number; labels: string }>(
+    `UPDATE workspaces.tasks t SET blockers = blockers - 1
       WHERE owner_id = $1 AND id = $2 AND status = 'pending' AND blockers > 0
-      RETURNING blockers, project_id, version`,
+      RETURNING ${ready} AS ready, project_id, version, labels`,
     [owner, id],
   );
-  if (row?.blockers === 0) {
+  if (row?.ready === true) {
     work.change({
       kind: 'task.ready',
       id,
@@ -91,7 +92,7 @@ async function unblock(work: WorkspacesWork, owner: string, id: string): Promise
       version: row.version,
       facts: { project: row.project_id },
     });
-    work.becameReady(row.project_id);
+    work.becameReady(row.project_id, textsOf(row.labels));
   }
   return false;
 }

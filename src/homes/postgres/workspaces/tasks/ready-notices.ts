@@ -6,10 +6,14 @@
 import { randomUUID } from 'node:crypto';
 import type { ReadyWaiters } from '../../../../workspaces/tasks/ready-waiters.js';
 import { type PostgresSql, listen, query } from '../../database/connection.js';
+import type { ReadyTasks } from '../work.js';
+import { ready } from './rows.js';
 
 const channel = 'stoa_tasks_ready';
 /** A waiting claim finds a ready task within this time even if the notice was lost. */
 const pollEveryMs = 1_000;
+/** In a notice, in the place of labels. No label contains it. */
+const unknownLabels = '*';
 /** Claims of one project that a poll wakes. */
 const wokenMax = 100;
 
@@ -23,7 +27,7 @@ export class ReadyNotices {
   readonly #options: ReadyNoticesOptions;
   /** Marks the notices of this server, which needs no wake-up for its own. */
   readonly #server = randomUUID();
-  /** Ready tasks by project that are not sent yet. */
+  /** The number of ready tasks that are not sent yet, by `project labels`. Labels contain no space or comma. */
   #unsent = new Map<string, number>();
   #sending: Promise<void> | undefined;
   #polling: Promise<void> = Promise.resolve();
@@ -49,13 +53,14 @@ export class ReadyNotices {
     this.#timer.unref();
   }
 
-  /** Wakes waiting claims of this server, and notifies the other servers. `ready`: tasks by project. */
-  publish(ready: ReadonlyMap<string, number>): void {
-    for (const [projectId, tasks] of ready) {
-      this.#options.waiters.wake(projectId, tasks);
-      this.#unsent.set(projectId, (this.#unsent.get(projectId) ?? 0) + tasks);
+  /** Wakes waiting claims of this server, and notifies the other servers. */
+  publish(ready: readonly ReadyTasks[]): void {
+    for (const { projectId, labels, tasks } of ready) {
+      this.#options.waiters.wake(projectId, labels, tasks);
+      const kind = `${projectId} ${labels?.join(',') ?? unknownLabels}`;
+      this.#unsent.set(kind, (this.#unsent.get(kind) ?? 0) + tasks);
     }
-    if (ready.size > 0) this.#sending ??= this.#send();
+    if (ready.length > 0) this.#sending ??= this.#send();
   }
 
   async close(): Promise<void> {
@@ -70,7 +75,7 @@ export class ReadyNotices {
     while (this.#unsent.size > 0) {
       const ready = this.#unsent;
       this.#unsent = new Map();
-      const payloads = Array.from(ready, ([projectId, tasks]) => `${this.#server} ${projectId} ${tasks}`);
+      const payloads = Array.from(ready, ([kind, tasks]) => `${this.#server} ${tasks} ${kind}`);
       await this.#reportErrors(() =>
         query(this.#options.sql, 'SELECT pg_notify($1, notice) FROM unnest($2::text[]) AS notice', [
           channel,
@@ -82,8 +87,10 @@ export class ReadyNotices {
   }
 
   #received(payload: string): void {
-    const [server, projectId = '', tasks] = payload.split(' ');
-    if (server !== this.#server) this.#options.waiters.wake(projectId, Number(tasks));
+    const [server, tasks, projectId = '', labels = ''] = payload.split(' ');
+    if (server === this.#server) return;
+    const known = labels === unknownLabels ? null : labels.split(',').filter((label) => label !== '');
+    this.#options.waiters.wake(projectId, known, Number(tasks));
   }
 
   /** Counts ready tasks in the projects that have waiting claims on this server. */
@@ -97,11 +104,11 @@ export class ReadyNotices {
         `SELECT p.id, ready.tasks FROM workspaces.projects p CROSS JOIN LATERAL (
             SELECT count(*) AS tasks FROM (
               SELECT 1 FROM workspaces.tasks t WHERE t.owner_id = p.owner_id AND t.project_id = p.id
-                AND t.status = 'pending' AND t.blockers = 0 LIMIT ${wokenMax}) one) ready
+                AND ${ready} LIMIT ${wokenMax}) one) ready
           WHERE p.id = ANY($1::text[]) AND ready.tasks > 0`,
         [projects],
       );
-      for (const { id, tasks } of found) waiters.wake(id, Number(tasks));
+      for (const { id, tasks } of found) waiters.wake(id, null, Number(tasks));
     });
   }
 

@@ -3,7 +3,7 @@
  * announced here.
  */
 import { StoaError } from '../../../../core/errors.js';
-import type { Task, TaskLease } from '../../../../workspaces/model.js';
+import { type Task, type TaskLease, heldStatuses } from '../../../../workspaces/model.js';
 import type { Owner } from '../../../../workspaces/port.js';
 import type * as rules from '../../../../workspaces/tasks/tasks.js';
 import { notFound } from '../../../../workspaces/workspaces.js';
@@ -30,10 +30,16 @@ export interface TaskPath extends SessionPath {
 
 export const taskColumns = `${selected('t', taskTable)}, ${selected('s', sessionTable)}, ${leaseColumns},
   t.project_id, t.owner_id`;
-/** Joins the session, project, workspace and lease of a task `t`. */
+/** A task `t` that can be claimed. The index tasks_ready has the same condition. */
+export const ready = `t.status = 'pending' AND t.blockers = 0 AND t.run_at IS NULL`;
+/** A task `t` that an agent holds. The index tasks_claimed has the same condition. */
+export const held = `t.status IN (${heldStatuses.map((status) => `'${status}'`).join(', ')})`;
 const sessionOfTask = joinOne('s', 'sessions', 'owner_id = t.owner_id AND id = t.session_id');
 const leaseOfTask = joinOne('l', 'leases', 'owner_id = t.owner_id AND task_id = t.id', 'LEFT JOIN');
-export const taskParents = `${sessionOfTask} ${sessionParents} ${leaseOfTask}`;
+/** Joins the session, project and workspace of a task `t`. */
+export const taskPlace = `${sessionOfTask} ${sessionParents}`;
+/** The same, and its lease. */
+export const taskParents = `${taskPlace} ${leaseOfTask}`;
 export const joinedTasks = `workspaces.tasks t ${taskParents}`;
 
 /**

@@ -32,7 +32,7 @@ export async function createTask(
   });
   insertDependencies(work, ownerId, id, waitsFor);
   announceTask(work, 'created', task, path);
-  if (waitsFor.length === 0) work.becameReady(projectId);
+  if (waitsFor.length === 0 && task.run_at === null) work.becameReady(projectId, task.labels);
   updateCounters(work, ownerId, sessionId, { open: 1, isActivity: true });
   return task;
 }
@@ -49,6 +49,8 @@ export async function updateTask(
   const task = rules.changeTask(path.held.task, patch, work.nowMs);
   updateRecord(work, taskTable, path.ownerId, task);
   announceTask(work, 'updated', task, path);
+  // Claims that wait for its new labels may take it. If it is still blocked, they find nothing.
+  if (task.run_at === null) work.becameReady(path.projectId, task.labels);
   return task;
 }
 
