@@ -287,6 +287,6 @@ describe('documents between a home and a store', () => {
       (await stoa(['move', '--from', path('source'), '--to', 'mongodb://localhost/x'])).stderr,
     ).toContain('Unknown backend of the data store');
     const stray = ['move', '--from', path('source'), '--to', 'couchdb://me:12/hush@db:5984', '--dry-run'];
-    expect((await stoa(stray)).stderr).toMatch(/"couchdb:\/\/…@db:5984" has an "@" behind/);
+    expect((await stoa(stray)).stderr).toMatch(/"couchdb:\/\/…@db:5984" has an "@" after/);
   });
 });

@@ -68,7 +68,7 @@ it('shows every live server, and no longer one that is frozen', async () => {
   const shown = await program.stoa(['status'], {
     environment: { STOA_URL: urls[0] ?? '', STOA_TOKEN: token },
   });
-  for (const url of urls) expect(shown.stdout).toMatch(new RegExp(`${url} +${version} .* commits, .*/10 `));
+  for (const url of urls) expect(shown.stdout).toMatch(new RegExp(`${url} +${version} .* in .* ms .*/10 `));
   const frozen = pids[1] ?? 0;
   process.kill(frozen, 'SIGSTOP');
   try {

@@ -103,7 +103,7 @@ export function limitTests({ describe, expect, it }: TestRunner, backend: Backen
         for (let count = 0; count < 11; count += 1) statuses.push(await read());
         nowMs += 1_000;
         statuses.push(await read(), await read());
-        nowMs += 29_500;
+        nowMs += 30_000;
         statuses.push(await read());
         expect(statuses).toEqual([200, 200, ...Array<number>(11).fill(429), 200, 429, 200]);
       } finally {

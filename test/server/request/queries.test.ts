@@ -219,6 +219,13 @@ async function addTo(route: string, path: string, number: number): Promise<void>
     case '/v1/projects/{project_id}/sessions':
       await workspaces.createSession(alice, id, {});
       return;
+    case '/v1/tasks': {
+      const workspace = await workspaces.createWorkspace(alice, { name: `several ${Math.random()}` });
+      const project = await workspaces.createProject(alice, workspace.id, { name: 'several' });
+      const session = await workspaces.createSession(alice, project.id, {});
+      await workspaces.createTask(alice, session.id, { command: 'several' });
+      return;
+    }
     case '/v1/projects/{project_id}/tasks/ready': {
       const session = await workspaces.createSession(alice, id, {});
       await workspaces.createTask(alice, session.id, { command: 'several' });

@@ -46,12 +46,21 @@ function onDeleted(kind: 'workspace' | 'project', suffix: string): Row['request'
 /**
  * The claim belongs to the signed agent, which can report only on its own claims; users can report on all.
  */
-function onClaimed(verb: string): Row['request'] {
+function onClaimed(verb: string, more: object = {}): Row['request'] {
   return async (running, agentId): Promise<RowRequest> => {
     const things = await makeThings(running);
     const claim = await running.stoa.workspaces.claimTask(alice, things.project, { agent_id: agentId });
-    return { path: `/v1/tasks/${things.task}/${verb}`, body: { fence: claim?.lease.fence } };
+    return { path: `/v1/tasks/${things.task}/${verb}`, body: { fence: claim?.lease.fence, ...more } };
   };
+}
+
+/** The question was asked by the signed agent. */
+async function onQuestion(running: Running, agentId: string): Promise<RowRequest> {
+  const things = await makeThings(running);
+  const { workspaces } = running.stoa;
+  const claim = await workspaces.claimTask(alice, things.project, { agent_id: agentId });
+  await workspaces.askQuestion(alice, things.task, { fence: claim?.lease.fence, question: 'Which one?' });
+  return { path: `/v1/tasks/${things.task}/answer`, body: { answer: 'this one' } };
 }
 
 export const workspaceRows: Record<string, Row> = {
@@ -124,12 +133,21 @@ export const workspaceRows: Record<string, Row> = {
     request: on('session', 'sessions', '/tasks', { command: 'new' }),
     status: making,
   },
+  'GET /v1/tasks': {
+    request: () => ({ path: '/v1/tasks' }),
+    status: statuses(200, 200, 200, 200, 200, 401),
+  },
   'GET /v1/tasks/{task_id}': { request: on('task', 'tasks'), status: reading },
   'PATCH /v1/tasks/{task_id}': { request: on('task', 'tasks', '', { priority: 3 }), status: writing },
   'DELETE /v1/tasks/{task_id}': { request: on('task', 'tasks'), status: removing },
   'POST /v1/tasks/{task_id}/heartbeat': { request: onClaimed('heartbeat'), status: writing },
   'POST /v1/tasks/{task_id}/complete': { request: onClaimed('complete'), status: writing },
   'POST /v1/tasks/{task_id}/fail': { request: onClaimed('fail'), status: writing },
+  'POST /v1/tasks/{task_id}/ask': {
+    request: onClaimed('ask', { question: 'Which one?' }),
+    status: writing,
+  },
+  'POST /v1/tasks/{task_id}/answer': { request: onQuestion, status: statuses(200, 200, 404, 403, 403, 401) },
   'POST /v1/tasks/{task_id}/cancel': { request: on('task', 'tasks', '/cancel'), status: writing },
   'POST /v1/secrets/rekey': {
     request: () => ({ path: '/v1/secrets/rekey' }),

@@ -1,6 +1,6 @@
 /** `stoa status`: the status of the server and its store. */
 import type { Action } from '../../definitions/definition.js';
-import { counted, sizeText } from '../../output/output.js';
+import { sizeText } from '../../output/output.js';
 
 export const status: Action = async ({ connect, output }) => {
   const connection = await connect();
@@ -24,13 +24,10 @@ export const status: Action = async ({ connect, output }) => {
         ['SERVER', ({ url, host, process_id }) => url ?? `${host} process ${process_id}`],
         ['VERSION', ({ version }) => version],
         ['UP', ({ uptime_seconds }) => `${uptime_seconds} s`],
-        [
-          'FEED LAG',
-          ({ feed_lag_commits, feed_lag_ms }) => `${counted(feed_lag_commits, 'commit')}, ${feed_lag_ms} ms`,
-        ],
+        ['BEHIND', ({ feed_lag_commits, feed_lag_ms }) => `${feed_lag_commits} in ${feed_lag_ms} ms`],
         ['POOL', ({ pool_busy, pool_total }) => `${pool_busy}/${pool_total}`],
-        ['CLOCK', ({ clock_ahead_ms }) => `${clock_ahead_ms} ms ahead`],
-        ['NOTED', ({ seen_ms_ago }) => `${seen_ms_ago} ms ago`],
+        ['CLOCK', ({ clock_ahead_ms }) => `${clock_ahead_ms > 0 ? '+' : ''}${clock_ahead_ms} ms`],
+        ['SEEN', ({ seen_ms_ago }) => `${Math.round(seen_ms_ago / 1_000)} s ago`],
       ],
       '',
     );

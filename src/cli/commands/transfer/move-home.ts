@@ -188,7 +188,7 @@ function typeLines(types: Sums): string {
     .join('\n');
 }
 
-/** A bar for each phase on a terminal; a line of JSON each second for programs. */
+/** A bar for each phase on a terminal; for programs a line of JSON at the start of each phase, then each second. */
 class MoveProgress {
   readonly #output: Output;
   #phase: MoveStep['phase'] | undefined;
@@ -231,5 +231,6 @@ class MoveProgress {
     this.#phase = phase;
     this.#bar = this.#output.progress(labels[phase], done);
     this.#pace = new Pace(done);
+    this.#saidAtMs = 0;
   }
 }

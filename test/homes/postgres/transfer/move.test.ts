@@ -313,7 +313,7 @@ describe('a move is refused', () => {
     await inDatabase(`DELETE FROM stoa_migrations WHERE domain = 'commits'; DROP TABLE commit_outbox`);
     await expect(move({ from: target, to: back })).rejects.toMatchObject({
       code: 'conflict',
-      message: expect.stringContaining('Create the table commit_outbox.') as string,
+      message: expect.stringContaining('Create the tables commit_outbox and commit_bytes.') as string,
     });
     expect(await inDatabase(`SELECT to_regclass('commit_outbox') AS made`)).toEqual([{ made: null }]);
   });

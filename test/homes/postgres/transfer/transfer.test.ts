@@ -136,6 +136,10 @@ describe('an import into PostgreSQL and Redis', () => {
     await target.workspaces.completeTask(operatorCaller('ada', 'worker'), running?.id as string, {
       fence: 1,
     });
+    // The dependant waits for its time.
+    expect(await target.workspaces.claimTask(ada, project?.id as string)).toBeNull();
+    const second = tasks.find(({ command }) => command === 'second');
+    await target.workspaces.updateTask(ada, second?.id as string, { run_at: null });
     expect((await target.workspaces.claimTask(ada, project?.id as string))?.task).toMatchObject({
       command: 'second',
     });
