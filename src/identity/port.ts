@@ -22,6 +22,6 @@ export interface IdentityPort {
   /** Removes one token of a user, or all of them; answers the ids of the removed tokens. */
   revokeTokens(user: string, id: string | undefined): Step<string[]>;
   /** False if notices of removed tokens may have been lost. Cached tokens are then not used. */
-  hearsRemovals(): boolean;
+  isCacheValid(): boolean;
   recordUses(uses: ReadonlyMap<string, number>): Step<void>;
 }

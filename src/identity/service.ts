@@ -102,7 +102,7 @@ export class IdentityService {
       known === undefined ||
       known.principal === null ||
       known.expiresAtMs <= nowMs ||
-      !this.#port.hearsRemovals() ||
+      !this.#port.isCacheValid() ||
       !sameToken(token, known.token)
     )
       return this.#verify(token, nowMs);
@@ -125,7 +125,7 @@ export class IdentityService {
   isLive({ tokenId }: Pick<Caller, 'tokenId'>): boolean {
     if (tokenId === null) return true;
     const known = this.#verified.get(publicPartOf(tokenId));
-    const isKnown = known !== undefined && (known.expiresAtMs === 0 || this.#port.hearsRemovals());
+    const isKnown = known !== undefined && (known.expiresAtMs === 0 || this.#port.isCacheValid());
     if (isKnown) return known.expiresAtMs > this.#nowMs();
     this.#recall(tokenId).catch((error: unknown) => this.#onError(error, 'looking up a token'));
     return true;

@@ -4,6 +4,7 @@ import type { Caller } from '../core/caller.js';
 import { checkUserId } from '../identity/user-key.js';
 import type { Limits } from '../core/settings/limits.js';
 import type { UserScope } from './port.js';
+import { agentNotFound } from './refusals.js';
 
 export function requireWrite(caller: Caller): void {
   if (!caller.scopes.write)
@@ -43,8 +44,7 @@ export function userScopeOf(caller: Caller, limits: Limits): UserScope {
 
 /** Where to look for an agent. Another agent's record is not there for a signed agent. */
 export function scopeOf(caller: Caller, agentId: string, limits: Limits): UserScope {
-  if (caller.kind === 'agent' && caller.agentId !== agentId)
-    throw new StoaError('not_found', `There is no agent ${agentId}.`);
+  if (caller.kind === 'agent' && caller.agentId !== agentId) throw agentNotFound(agentId);
   return userScopeOf(caller, limits);
 }
 

@@ -34,6 +34,7 @@ import { RegistrySessions } from './sessions.js';
 import { RegistrySteps, type WriteOptions } from './steps.js';
 import type { AgentVerb } from './lifecycle/transitions.js';
 import { RegistryUsers } from './users.js';
+import { agentNotFound } from './refusals.js';
 
 export interface RegistryServiceOptions {
   writer: Writer;
@@ -358,7 +359,7 @@ export class RegistryService {
   async #requireAgent(caller: Caller, agentId: string): Promise<AgentView> {
     const id = parseAgentId(agentId);
     const agent = await this.port.getAgent(scopeOf(caller, id, this.#limits), id);
-    if (agent === undefined) throw new StoaError('not_found', `There is no agent ${id}.`);
+    if (agent === undefined) throw agentNotFound(id);
     return agent;
   }
 

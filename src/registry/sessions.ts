@@ -1,6 +1,5 @@
 /** Reads of agents' sessions, as the service offers them. */
 import type { Caller } from '../core/caller.js';
-import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Page, decodeCursor, encodeCursor, pageLimit } from '../core/paging.js';
 import { validate } from '../core/validate.js';
@@ -10,6 +9,7 @@ import { parseAgentId, parseSessionId } from './ids.js';
 import { sessionKeyBytes } from './layout/keys.js';
 import type { RegistryPort } from './port.js';
 import { type ListSessionsInput, type SessionAnswer, listSessionsSchema } from './schemas.js';
+import { sessionNotFound } from './refusals.js';
 
 export class RegistrySessions {
   readonly #port: RegistryPort;
@@ -27,7 +27,7 @@ export class RegistrySessions {
     const session = await this.#port.getSession(userScopeOf(caller, this.#limits), id);
     const isReached = caller.kind !== 'agent' || session?.agent_id === caller.agentId;
     if (session === undefined || !isReached || (ofAgent !== undefined && session.agent_id !== ofAgent))
-      throw new StoaError('not_found', `There is no session ${id}.`);
+      throw sessionNotFound(id);
     return sessionAnswer(session);
   }
 

@@ -1,7 +1,6 @@
 /** The registry's writes as steps: checked, allowed, and with the answer that their caller sees. */
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
-import { StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
 import {
@@ -43,6 +42,7 @@ import {
   updateAgentSchema,
 } from './schemas.js';
 import type { AgentVerb } from './lifecycle/transitions.js';
+import { sessionNotFound } from './refusals.js';
 
 export interface WriteOptions {
   /** The version that the caller has seen; another one is `version_conflict`. */
@@ -161,7 +161,7 @@ export class RegistrySteps {
     const id = parseSessionId(sessionId);
     const named = agentId === undefined ? null : parseAgentId(agentId);
     if (caller.kind === 'agent' && (caller.agentId === null || (named ?? caller.agentId) !== caller.agentId))
-      throw new StoaError('not_found', `There is no session ${id}.`);
+      throw sessionNotFound(id);
     const ofAgent = caller.kind === 'agent' ? caller.agentId : named;
     return this.#port
       .closeSession(userScopeOf(caller, this.#limits), ofAgent, id, guardOf(caller))

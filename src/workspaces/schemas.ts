@@ -245,5 +245,4 @@ export type AskRequest = z.output<typeof askRequestSchema>;
 export type AnswerRequest = z.output<typeof answerRequestSchema>;
 export type FailRequest = z.output<typeof failRequestSchema>;
 export type WorkspaceListRequest = z.output<typeof workspaceListSchema>;
-export type SessionListRequest = z.output<typeof sessionListSchema>;
 export type TaskListRequest = z.output<typeof taskListSchema>;

@@ -178,7 +178,7 @@ describe('between a data directory and PostgreSQL', () => {
       obstacles: [expect.stringContaining('is not empty: it has a record of registry.user.')],
     });
     const absent = path('dry-absent');
-    expect((await fromPostgres(absent, '--dry-run')).stderr).toContain('Nothing stands in the way.');
+    expect((await fromPostgres(absent, '--dry-run')).stderr).toContain('There are no obstacles.');
     await expect(stat(absent)).rejects.toMatchObject({ code: 'ENOENT' });
   }, 60_000);
 

@@ -55,8 +55,8 @@ export class GatedIdentity implements IdentityPort {
     return this.#port.revokeTokens(user, id);
   }
 
-  hearsRemovals(): boolean {
-    return this.#port.hearsRemovals();
+  isCacheValid(): boolean {
+    return this.#port.isCacheValid();
   }
 
   recordUses(uses: ReadonlyMap<string, number>): Step<void> {

@@ -123,7 +123,7 @@ export const dataCommands: readonly CommandDefinition[] = [
       ['--from-redis <url>', 'The Redis beside a PostgreSQL that is the source'],
       ['--to <place>', 'The same as --from. A home must be empty, or hold a part of this move'],
       ['--redis <url>', 'The Redis beside a PostgreSQL that is the target'],
-      ['--dry-run', 'Only count, and report what stands in the way; writes nothing'],
+      ['--dry-run', 'Only count, and report obstacles; writes nothing'],
       [
         '--state <file>',
         'Documents only: file with the progress, from which the same command continues after an interruption',

@@ -46,6 +46,9 @@ export interface PostgresBase {
   close(): Promise<void>;
 }
 
+/** Two, so that a statement which hangs with its connection does not delay the others. */
+const beatConnections = 2;
+
 /** Connects, and makes the tables of the feed and of kept answers where they are missing. */
 export async function openPostgresBase(url: URL, options: PostgresBaseOptions): Promise<PostgresBase> {
   const { limits, checkFence, onError, onCall, connectionsMax, skewMs, tableSteps } = options;
@@ -56,7 +59,7 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     ...(onCall && { onCall }),
     ...(connectionsMax !== undefined && { connectionsMax }),
   });
-  const beats = await openPostgres(url, { limits, connectionsMax: 1 });
+  const beats = await openPostgres(url, { limits, connectionsMax: beatConnections });
   const clock = new DatabaseClock(sql, skewMs);
   const feed = new PostgresFeed({ sql, limits, onError });
   const onCommitted = (): void => feed.committed();
@@ -81,7 +84,10 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     ]);
   const limitAll = (): void => {
     limitStatements(sql, limits);
-    limitStatements(beats, limits);
+    limitStatements(beats, {
+      ...limits,
+      statementSecondsMax: Math.min(limits.statementSecondsMax, limits.healthSecondsMax),
+    });
   };
   try {
     await feed.open(isOnlyRead);

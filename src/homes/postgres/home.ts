@@ -168,7 +168,7 @@ function refuseUnfinished(plan: readonly string[], url: string): void {
     );
 }
 
-/** Without a ring the first start refuses: a ring of its own would lock the other servers out. */
+/** Refuses to start without a key ring: with a new ring, this server could not read the secrets of the others. */
 function openRing(secretKeys: string | undefined): Promise<KeyRing> {
   if (secretKeys === undefined || secretKeys.trim() === '')
     throw new StoaError(

@@ -35,14 +35,14 @@ export interface McpSessionStore {
    */
   open(session: McpSession): Promise<string[]>;
   /**
-   * The sessions that are there, and notes that they are in use. With the version of each that the reader
-   * knows, or 0.
+   * Returns those of the sessions that exist, and marks them as used. `known` has the version of each that the
+   * reader has, or 0.
    */
   find(known: ReadonlyMap<string, number>): Promise<FoundMcpSession[]>;
   /** Refuses more than `mcpSubscriptionsMax`. A session that is gone is ignored. */
   subscribe(id: string, uri: string): Promise<void>;
   unsubscribe(id: string, uri: string): Promise<void>;
-  /** Tells the server that runs the request of its cancellation. */
+  /** Cancels a request on the server that runs it. */
   cancel(id: string, requestId: string | number): Promise<void>;
   end(id: string): Promise<void>;
 }

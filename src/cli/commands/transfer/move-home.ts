@@ -36,7 +36,7 @@ const lineEveryMs = 1_000;
 
 export async function moveStoa(request: MoveRequest): Promise<void> {
   const { output, config, from, to, dryRun } = request;
-  // Both homes go by one moment: what expires meanwhile is moved and compared as it was then.
+  // Both homes use the same fixed time, so that a record which expires meanwhile is still moved and compared.
   let instantMs = Date.now();
   const clock = (): number => instantMs;
   await requireSource(request);
@@ -94,10 +94,10 @@ async function survey(
   output.line({ dry_run: true, records, types: counts(types), obstacles }, typeLines(types));
   if (obstacles.length > 0)
     throw new StoaError('conflict', `This move would be refused. ${obstacles.join(' ')}`, {
-      fix: 'Remove what stands in the way, and try the dry run again.',
+      fix: 'Remove these obstacles, and try the dry run again.',
     });
   output.say(
-    `${records} records would be moved from ${from.place} to ${nameOf(to)}. Nothing stands in the way.`,
+    `${records} records would be moved from ${from.place} to ${nameOf(to)}. There are no obstacles.`,
   );
 }
 

@@ -94,7 +94,7 @@ export class DirectoryIdentity implements IdentityPort {
   }
 
   /** No other process writes into this directory. */
-  hearsRemovals(): boolean {
+  isCacheValid(): boolean {
     return true;
   }
 

@@ -24,6 +24,7 @@ import { type DependantsContext, becameReady } from '../workspaces/tasks/dependa
 import { addTask, removeTask, storeLease } from '../workspaces/tasks/rows.js';
 import { countActiveTasks, countOpenTasks, sessionPath } from '../workspaces/tree.js';
 import { FamilyRecords } from './records.js';
+import { recordImported } from '../../../workspaces/changes.js';
 
 export interface WorkspacesRecordsOptions {
   sealer: Sealer;
@@ -59,7 +60,7 @@ export function workspacesRecords(
             const before = readRecord(tx, 'workspace', line.id);
             const after = workspaceOf(line, before, sealer);
             workspaceRecords.put(tx, before, after);
-            announce(tx, 'workspace', after, line.user);
+            tx.change(recordImported('workspace', { ...after, user: line.user }));
           },
           directoryIds: ({ id }) => [id],
         }),
@@ -109,7 +110,7 @@ export function workspacesRecords(
           put: (tx, { type: _type, user, ...session }) => {
             sessionRecords.put(tx, readRecord(tx, 'session', session.id), session);
             scheduleDeadline(tx, session);
-            announce(tx, 'session', session, user, { project: session.project_id });
+            tx.change(recordImported('session', { ...session, user }, { project: session.project_id }));
           },
           directoryIds: ({ id }) => [id],
         }),
@@ -145,7 +146,7 @@ function putProject(tx: Transaction, line: ProjectLine, sealer: Sealer): void {
   const open = openTasks(tx, 'project', line.id);
   if (before !== undefined && before.deleted_at === null) countActiveTasks(tx, before.workspace_id, -open);
   if (after.deleted_at === null) countActiveTasks(tx, after.workspace_id, open);
-  announce(tx, 'project', after, line.user, { workspace: after.workspace_id });
+  tx.change(recordImported('project', { ...after, user: line.user }, { workspace: after.workspace_id }));
 }
 
 function putTask(
@@ -169,19 +170,8 @@ function putTask(
   // Read again, because the removal above has changed the counts of the workspace.
   const pathNow = isOpen(task.status) ? sessionPath(tx, task.session_id) : undefined;
   if (pathNow !== undefined) countOpenTasks(tx, { ...pathNow, sessionId: task.session_id }, 1);
-  announce(tx, 'task', task, user, { project: home.projectId, session: task.session_id });
+  tx.change(recordImported('task', { ...task, user }, { project: home.projectId, session: task.session_id }));
   if (isReady) becameReady(tx, context, task, home.projectId);
-}
-
-/** With the same facts as other changes of the record, so that readers of a project find it. */
-function announce(
-  tx: Transaction,
-  noun: string,
-  { id, version }: { id: string; version: number },
-  user: string,
-  facts: Record<string, string> = {},
-): void {
-  tx.change({ domain: 'workspaces', kind: `${noun}.imported`, id, user, version, facts });
 }
 
 function nameObstacle(

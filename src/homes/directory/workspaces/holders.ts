@@ -20,12 +20,13 @@ import { buckets, indexPrefix } from './keys.js';
 import { startPurge } from './purge.js';
 import { openTasks } from './rows.js';
 import { countActiveTasks, findProject, findWorkspace } from './tree.js';
+import { projectChanged, workspaceChanged } from '../../../workspaces/changes.js';
 
 export function createWorkspace(tx: Transaction, owner: string, id: string, input: NewWorkspace): Workspace {
   const workspace = newWorkspace(id, owner, input, tx.nowMs);
   checkNameFree(tx, 'workspace', owner, workspace.name, id);
   workspaceRecords.put(tx, undefined, workspace);
-  announceWorkspace(tx, 'created', workspace);
+  tx.change(workspaceChanged('created', workspace));
   return workspace;
 }
 
@@ -41,7 +42,7 @@ export function updateWorkspace(
   const after = changeWorkspace(before, patch, tx.nowMs);
   if (after.name !== before.name) checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
   workspaceRecords.put(tx, before, after);
-  announceWorkspace(tx, 'updated', after);
+  tx.change(workspaceChanged('updated', after));
   return after;
 }
 
@@ -56,7 +57,7 @@ export function deleteWorkspace(
   checkVersion(before, ifVersion);
   const after = softDeleted(before, tx.nowMs);
   workspaceRecords.put(tx, before, after);
-  announceWorkspace(tx, 'deleted', after);
+  tx.change(workspaceChanged('deleted', after));
   return after;
 }
 
@@ -73,7 +74,7 @@ export function restoreWorkspace(
   const after = restored(before, name, tx.nowMs);
   checkNameFree(tx, 'workspace', after.owner_id, after.name, id);
   workspaceRecords.put(tx, before, after);
-  announceWorkspace(tx, 'restored', after);
+  tx.change(workspaceChanged('restored', after));
   return after;
 }
 
@@ -87,7 +88,7 @@ export function purgeWorkspace(
   checkVersion(workspace, ifVersion);
   checkDeleted('workspace', workspace);
   workspaceRecords.remove(tx, workspace);
-  announceWorkspace(tx, 'purged', workspace);
+  tx.change(workspaceChanged('purged', workspace));
   startPurge(tx, { entity: 'workspace', id, ownerId: workspace.owner_id, projectId: '' });
 }
 
@@ -102,7 +103,7 @@ export function createProject(
   const project = newProject(id, workspaceId, input, tx.nowMs);
   checkNameFree(tx, 'project', workspaceId, project.name, id);
   projectRecords.put(tx, undefined, project);
-  announceProject(tx, 'created', project, workspace);
+  tx.change(projectChanged('created', project, workspace.owner_id));
   return project;
 }
 
@@ -127,7 +128,7 @@ export function updateProject(
     countActiveTasks(tx, after.workspace_id, open);
   }
   projectRecords.put(tx, before, after);
-  announceProject(tx, 'updated', after, workspace);
+  tx.change(projectChanged('updated', after, workspace.owner_id));
   return after;
 }
 
@@ -142,7 +143,7 @@ export function deleteProject(
   countActiveTasks(tx, workspace.id, -openTasks(tx, 'project', id));
   const after = softDeleted(before, tx.nowMs);
   projectRecords.put(tx, before, after);
-  announceProject(tx, 'deleted', after, workspace);
+  tx.change(projectChanged('deleted', after, workspace.owner_id));
   return after;
 }
 
@@ -160,7 +161,7 @@ export function restoreProject(
   checkNameFree(tx, 'project', after.workspace_id, after.name, id);
   projectRecords.put(tx, before, after);
   countActiveTasks(tx, workspace.id, openTasks(tx, 'project', id));
-  announceProject(tx, 'restored', after, workspace);
+  tx.change(projectChanged('restored', after, workspace.owner_id));
   return after;
 }
 
@@ -169,7 +170,7 @@ export function purgeProject(tx: Transaction, owner: Owner, id: string, ifVersio
   checkVersion(project, ifVersion);
   checkDeleted('project', project);
   projectRecords.remove(tx, project);
-  announceProject(tx, 'purged', project, workspace);
+  tx.change(projectChanged('purged', project, workspace.owner_id));
   startPurge(tx, { entity: 'project', id, ownerId: workspace.owner_id, projectId: id });
 }
 
@@ -198,28 +199,4 @@ export function holderOfName(
   }))
     return value.toString();
   return undefined;
-}
-
-type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
-
-function announceWorkspace(tx: Transaction, event: Event, workspace: Workspace): void {
-  tx.change({
-    domain: 'workspaces',
-    kind: `workspace.${event}`,
-    id: workspace.id,
-    user: workspace.owner_id,
-    version: event === 'purged' ? null : workspace.version,
-  });
-}
-
-function announceProject(tx: Transaction, event: Event, project: Project, workspace: Workspace): void {
-  const version = event === 'purged' ? null : project.version;
-  tx.change({
-    domain: 'workspaces',
-    kind: `project.${event}`,
-    id: project.id,
-    user: workspace.owner_id,
-    version,
-    facts: { workspace: project.workspace_id },
-  });
 }

@@ -23,6 +23,7 @@ import { activeSlot, buckets } from './keys.js';
 import { startPurge } from './purge.js';
 import { addOpenTasks, openTasks, readRecord } from './rows.js';
 import { type ProjectPath, countActiveTasks, findProject, findSession, sessionPath } from './tree.js';
+import { sessionChanged, sessionMoved } from '../../../workspaces/changes.js';
 
 export const sessionTimer = 'workspaces.session';
 
@@ -37,7 +38,7 @@ export function createSession(
   const path = findProject(tx, owner, projectId);
   const session = newSession(id, projectId, input, limits, tx.nowMs);
   sessionRecords.put(tx, undefined, session);
-  announce(tx, 'created', session, path);
+  tx.change(sessionChanged('created', session, path.workspace.owner_id));
   return input.status === 'active'
     ? moveTo(tx, path, session, 'active', { takeover: input.takeover === true })
     : session;
@@ -65,7 +66,7 @@ export function updateSession(
   const after = changeSession(session, fields, tx.nowMs);
   sessionRecords.put(tx, session, after);
   scheduleDeadline(tx, after);
-  announce(tx, 'updated', after, path);
+  tx.change(sessionChanged('updated', after, path.workspace.owner_id));
   return after;
 }
 
@@ -82,7 +83,7 @@ export function deleteSession(
   addOpenTasks(tx, 'project', path.project.id, -open);
   countActiveTasks(tx, path.workspace.id, -open);
   sessionRecords.remove(tx, path.session);
-  announce(tx, 'deleted', path.session, path);
+  tx.change(sessionChanged('deleted', path.session, path.workspace.owner_id));
   startPurge(tx, { entity: 'session', id, ownerId: path.workspace.owner_id, projectId: path.project.id });
 }
 
@@ -129,20 +130,7 @@ function moveTo(
   }
   sessionRecords.put(tx, session, after);
   if (to === 'active') scheduleDeadline(tx, after);
-  const facts = {
-    from: session.status,
-    to,
-    project: session.project_id,
-    ...(options.reason !== undefined && { reason: options.reason }),
-  };
-  tx.change({
-    domain: 'workspaces',
-    kind: 'session.status_changed',
-    id: session.id,
-    user: path.workspace.owner_id,
-    version: after.version,
-    facts,
-  });
+  tx.change(sessionMoved(session, after, path.workspace.owner_id, options.reason));
   return after;
 }
 
@@ -150,21 +138,4 @@ export function scheduleDeadline(tx: Transaction, session: WorkSession): void {
   const deadline = sessionDeadline(session);
   if (deadline !== undefined)
     tx.schedule({ atMs: deadline.atMs, kind: sessionTimer, reference: Buffer.from(session.id) });
-}
-
-function announce(
-  tx: Transaction,
-  event: 'created' | 'updated' | 'deleted',
-  session: WorkSession,
-  { workspace }: ProjectPath,
-): void {
-  const version = event === 'deleted' ? null : session.version;
-  tx.change({
-    domain: 'workspaces',
-    kind: `session.${event}`,
-    id: session.id,
-    user: workspace.owner_id,
-    version,
-    facts: { project: session.project_id },
-  });
 }

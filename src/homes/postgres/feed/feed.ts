@@ -3,7 +3,7 @@
  * positions.
  */
 import type { Limits } from '../../../core/settings/limits.js';
-import { nextTurn } from '../../../core/waiting/yielding.js';
+import { pagesAfter } from '../../../feed/following.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
 import { firstPosition, postgresParts, resync } from '../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
@@ -152,7 +152,11 @@ export class PostgresFeed implements Feed {
     const since = options.since === undefined ? this.newest() : Promise.resolve(options.since);
     // The reader gets the error when it requests the first page.
     since.catch(() => undefined);
-    return this.#pages(options, since);
+    return pagesAfter(since, options, {
+      read: (request) => this.read(request),
+      wait: (position, timeMs, request) => this.#wait(position, timeMs, request),
+      isClosing: () => this.#closing,
+    });
   }
 
   async close(): Promise<void> {
@@ -162,24 +166,6 @@ export class PostgresFeed implements Feed {
     await this.#trim;
     await this.#numbering.close();
     await this.#tail.close();
-  }
-
-  async *#pages(options: FollowOptions, start: Promise<string>): AsyncGenerator<FeedPage> {
-    let since = await start;
-    let quietSinceMs = performance.now();
-    while (!options.signal.aborted && !this.#closing) {
-      const page = await this.read({ ...options, since });
-      since = page.position;
-      const idleLeftMs = quietSinceMs + options.idleMs - performance.now();
-      if (page.commits.length > 0 || idleLeftMs <= 0) {
-        yield page;
-        quietSinceMs = performance.now();
-      } else if (page.more) {
-        await nextTurn();
-      } else {
-        since = await this.#wait(since, idleLeftMs, options);
-      }
-    }
   }
 
   /**

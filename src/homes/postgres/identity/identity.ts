@@ -53,8 +53,8 @@ export class PostgresIdentity implements IdentityPort {
     this.removals = new Removals(options);
   }
 
-  hearsRemovals(): boolean {
-    return this.removals.isHeard();
+  isCacheValid(): boolean {
+    return this.removals.isReceiving();
   }
 
   checkUser(user: string): void | Promise<void> {

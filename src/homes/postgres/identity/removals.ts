@@ -56,7 +56,7 @@ export class Removals {
   }
 
   /** What is remembered of tokens counts only while this holds. */
-  isHeard(): boolean {
+  isReceiving(): boolean {
     return performance.now() - this.#heardMs < silentMsMax;
   }
 

@@ -38,6 +38,7 @@ import {
 } from '../workspaces/rows.js';
 import { activeSession } from '../workspaces/sessions.js';
 import type { WorkspacesWork } from '../workspaces/work.js';
+import { recordImported } from '../../../workspaces/changes.js';
 
 /** Reads run on the pool or in a transaction of workspaces. */
 interface Reads {
@@ -129,7 +130,7 @@ export function workspacesRecords({
             const after = workspaceOf(line, before?.record, sealer);
             await ensureUser(work, line.user);
             putRecord(work, before !== undefined, workspaceTable, line.user, after);
-            announce(work, 'workspace', line);
+            work.announce(recordImported('workspace', line));
           },
         }),
       ),
@@ -185,7 +186,7 @@ export function workspacesRecords({
             const { type: _type, user: _user, ...session } = line;
             const before = await find(work, 's', sessionTable, line.id);
             putRecord(work, before !== undefined, sessionTable, line.user, session);
-            announce(work, 'session', line, { project: line.project_id });
+            work.announce(recordImported('session', line, { project: line.project_id }));
           },
         }),
       ),
@@ -209,7 +210,7 @@ export function workspacesRecords({
               : orphan(`The session ${session_id}`),
           addAll: (work, lines) =>
             addTasks(work, lines, (line, project) =>
-              announce(work, 'task', line, { project, session: line.session_id }),
+              work.announce(recordImported('task', line, { project, session: line.session_id })),
             ),
           put: putTask,
         }),
@@ -273,7 +274,7 @@ async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Seale
   if (before !== undefined && before.record.deleted_at === null)
     countActiveTasks(work, line.user, before.record.workspace_id, -open);
   if (after.deleted_at === null) countActiveTasks(work, line.user, after.workspace_id, open);
-  announce(work, 'project', line, { workspace: line.workspace_id });
+  work.announce(recordImported('project', line, { workspace: line.workspace_id }));
 }
 
 async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
@@ -299,7 +300,9 @@ async function putTask(work: WorkspacesWork, line: TaskLine): Promise<void> {
   if (before !== undefined && isOpen(before.record.status))
     updateCounters(work, user, before.record.session_id, { open: -1 });
   if (isOpen(task.status)) updateCounters(work, user, task.session_id, { open: 1 });
-  announce(work, 'task', line, { project: session.record.project_id, session: line.session_id });
+  work.announce(
+    recordImported('task', line, { project: session.record.project_id, session: line.session_id }),
+  );
   if (task.status === 'pending' && task.run_at === null && waitsFor.length === 0)
     work.becameReady(session.record.project_id, task.labels);
 }
@@ -318,14 +321,4 @@ async function unfinishedOf(
     .map((row) => recordOf('t', taskTable, row))
     .filter((dependency) => !satisfies(dependency))
     .map(({ id }) => id);
-}
-
-/** Has the facts of other changes of the record, because readers of a project filter by them. */
-function announce(
-  work: WorkspacesWork,
-  noun: string,
-  { id, version, user }: { id: string; version: number; user: string },
-  facts: Record<string, string> = {},
-): void {
-  work.change({ kind: `${noun}.imported`, id, user, version, facts });
 }

@@ -25,7 +25,8 @@ import {
   joinOne,
 } from './rows.js';
 import type { WorkspacesWork } from './work.js';
-import { type Event, type FindOptions, findWorkspace } from './workspace-verbs.js';
+import { type FindOptions, findWorkspace } from './workspace-verbs.js';
+import { projectChanged } from '../../../workspaces/changes.js';
 
 export interface ProjectPath {
   workspace: Workspace;
@@ -68,7 +69,7 @@ export async function createProject(
   const project = newProject(id, workspaceId, input, work.nowMs);
   await checkNameFree(work, workspace.owner_id, project);
   insertRecord(work, projectTable, workspace.owner_id, project);
-  announceProject(work, 'created', project, workspace);
+  work.announce(projectChanged('created', project, workspace.owner_id));
   return project;
 }
 
@@ -95,7 +96,7 @@ export async function updateProject(
     for (const { workspaceId, difference } of differences)
       countActiveTasks(work, workspace.owner_id, workspaceId, difference);
   }
-  announceProject(work, 'updated', after, workspace);
+  work.announce(projectChanged('updated', after, workspace.owner_id));
   return after;
 }
 
@@ -110,7 +111,7 @@ export async function deleteProject(
   const after = softDeleted(before, work.nowMs);
   updateRecord(work, projectTable, workspace.owner_id, after);
   countActiveTasks(work, workspace.owner_id, workspace.id, -openTasks);
-  announceProject(work, 'deleted', after, workspace);
+  work.announce(projectChanged('deleted', after, workspace.owner_id));
   return after;
 }
 
@@ -133,7 +134,7 @@ export async function restoreProject(
   updateRecord(work, projectTable, workspace.owner_id, after);
   countActiveTasks(work, workspace.owner_id, workspace.id, openTasks);
   if (openTasks > 0) work.becameReady(id, null, openTasks);
-  announceProject(work, 'restored', after, workspace);
+  work.announce(projectChanged('restored', after, workspace.owner_id));
   return after;
 }
 
@@ -149,7 +150,7 @@ export async function purgeProject(
   const { owner_id: ownerId } = workspace;
   work.send('UPDATE workspaces.projects SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
   work.addBulkWork(ownerId, 'purge', id, 'project');
-  announceProject(work, 'purged', project, workspace);
+  work.announce(projectChanged('purged', project, workspace.owner_id));
 }
 
 export function countActiveTasks(
@@ -163,14 +164,4 @@ export function countActiveTasks(
       'UPDATE workspaces.workspaces SET active_tasks = active_tasks + $3 WHERE owner_id = $1 AND id = $2',
       [owner, workspaceId, difference],
     );
-}
-
-function announceProject(work: WorkspacesWork, event: Event, project: Project, workspace: Workspace): void {
-  work.change({
-    kind: `project.${event}`,
-    id: project.id,
-    user: workspace.owner_id,
-    version: event === 'purged' ? null : project.version,
-    facts: { workspace: project.workspace_id },
-  });
 }

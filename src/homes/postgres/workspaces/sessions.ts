@@ -26,6 +26,7 @@ import {
   updateRecord,
 } from './rows.js';
 import type { WorkspacesWork } from './work.js';
+import { sessionChanged, sessionMoved } from '../../../workspaces/changes.js';
 
 /** A session with the ids of its project and owner. */
 export interface SessionPath {
@@ -85,7 +86,7 @@ export async function createSession(
   const session = newSession(id, projectId, input, work.limits, work.nowMs);
   insertRecord(work, sessionTable, workspace.owner_id, session);
   const path = { session, projectId, ownerId: workspace.owner_id };
-  announce(work, 'created', path);
+  work.announce(sessionChanged('created', path.session, path.ownerId));
   return input.status === 'active'
     ? moveTo(work, path, 'active', { takeover: input.takeover === true })
     : session;
@@ -105,7 +106,7 @@ export async function updateSession(
   if (Object.keys(fields).length === 0 && status !== undefined) return path.session;
   path.session = changeSession(path.session, fields, work.nowMs);
   updateRecord(work, sessionTable, path.ownerId, path.session);
-  announce(work, 'updated', path);
+  work.announce(sessionChanged('updated', path.session, path.ownerId));
   return path.session;
 }
 
@@ -130,7 +131,7 @@ export async function deleteSession(
     [path.ownerId, id],
   );
   work.addBulkWork(path.ownerId, 'purge', id, 'session');
-  announce(work, 'deleted', path);
+  work.announce(sessionChanged('deleted', path.session, path.ownerId));
 }
 
 /** Makes an idle session active again. */
@@ -183,37 +184,11 @@ async function moveTo(
     if (holder !== null) await endSession(work, { ...path, session: holder }, 'takeover');
   }
   updateRecord(work, sessionTable, path.ownerId, after);
-  const facts = {
-    from: session.status,
-    to,
-    project: session.project_id,
-    ...(options.reason !== undefined && { reason: options.reason }),
-  };
-  work.change({
-    kind: 'session.status_changed',
-    id: session.id,
-    user: path.ownerId,
-    version: after.version,
-    facts,
-  });
+  work.announce(sessionMoved(session, after, path.ownerId, options.reason));
   return after;
 }
 
 function pathOf(row: Row): SessionPath {
   const session = recordOf('s', sessionTable, row);
   return { session, projectId: session.project_id, ownerId: String(row['owner_id']) };
-}
-
-function announce(
-  work: WorkspacesWork,
-  event: 'created' | 'updated' | 'deleted',
-  { session, ownerId }: SessionPath,
-): void {
-  work.change({
-    kind: `session.${event}`,
-    id: session.id,
-    user: ownerId,
-    version: event === 'deleted' ? null : session.version,
-    facts: { project: session.project_id },
-  });
 }

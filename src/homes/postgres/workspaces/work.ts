@@ -73,8 +73,8 @@ export class WorkspacesWork {
     return `(clock_timestamp() + ${this.#work.clock.skewMs} * interval '1 millisecond')`;
   }
 
-  change(change: Omit<Change, 'domain'>): void {
-    this.#work.announce({ domain: 'workspaces', ...change });
+  announce(change: Change): void {
+    this.#work.announce(change);
   }
 
   becameReady(projectId: string, labels: ReadyTasks['labels'], tasks = 1): void {

@@ -15,6 +15,7 @@ import { type Queryable, query } from '../database/connection.js';
 import { checkNameFree } from './names.js';
 import { type Row, insertRecord, recordOf, rowAt, selected, updateRecord, workspaceTable } from './rows.js';
 import type { WorkspacesWork } from './work.js';
+import { workspaceChanged } from '../../../workspaces/changes.js';
 
 export interface FindOptions {
   /** Also finds a deleted record. */
@@ -51,7 +52,7 @@ export async function createWorkspace(
   const workspace = newWorkspace(id, owner, input, work.nowMs);
   await checkNameFree(work, owner, workspace);
   insertRecord(work, workspaceTable, owner, workspace);
-  announceWorkspace(work, 'created', workspace);
+  work.announce(workspaceChanged('created', workspace));
   return workspace;
 }
 
@@ -67,7 +68,7 @@ export async function updateWorkspace(
   const after = changeWorkspace(before, patch, work.nowMs);
   if (after.name !== before.name) await checkNameFree(work, after.owner_id, after);
   updateRecord(work, workspaceTable, after.owner_id, after);
-  announceWorkspace(work, 'updated', after);
+  work.announce(workspaceChanged('updated', after));
   return after;
 }
 
@@ -81,7 +82,7 @@ export async function deleteWorkspace(
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
   updateRecord(work, workspaceTable, after.owner_id, after);
-  announceWorkspace(work, 'deleted', after);
+  work.announce(workspaceChanged('deleted', after));
   return after;
 }
 
@@ -98,7 +99,7 @@ export async function restoreWorkspace(
   const after = restored(before, name, work.nowMs);
   await checkNameFree(work, after.owner_id, after);
   updateRecord(work, workspaceTable, after.owner_id, after);
-  announceWorkspace(work, 'restored', after);
+  work.announce(workspaceChanged('restored', after));
   return after;
 }
 
@@ -118,16 +119,5 @@ export async function purgeWorkspace(
   const { owner_id: ownerId } = workspace;
   work.send('UPDATE workspaces.workspaces SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
   work.addBulkWork(ownerId, 'purge', id, 'workspace');
-  announceWorkspace(work, 'purged', workspace);
-}
-
-export type Event = 'created' | 'updated' | 'deleted' | 'restored' | 'purged';
-
-function announceWorkspace(work: WorkspacesWork, event: Event, workspace: Workspace): void {
-  work.change({
-    kind: `workspace.${event}`,
-    id: workspace.id,
-    user: workspace.owner_id,
-    version: event === 'purged' ? null : workspace.version,
-  });
+  work.announce(workspaceChanged('purged', workspace));
 }

@@ -146,11 +146,11 @@ it('writes are refused at once, and reads within a second, while notices of othe
     await there.stoa.identity.revokeTokens(operatorCaller(), 'ada', token_id);
     expect(await put()).toBe(401);
     await vi.waitFor(async () => expect(await get()).toBe(401), { timeout: 10_000 });
-    expect(here.stoa.home.identity.hearsRemovals()).toBe(false);
+    expect(here.stoa.home.identity.isCacheValid()).toBe(false);
   } finally {
     gate.speak();
   }
-  await vi.waitFor(() => expect(here.stoa.home.identity.hearsRemovals()).toBe(true), { timeout: 10_000 });
+  await vi.waitFor(() => expect(here.stoa.home.identity.isCacheValid()).toBe(true), { timeout: 10_000 });
 });
 
 it('a server whose connections are all busy still shows that it is alive', async () => {

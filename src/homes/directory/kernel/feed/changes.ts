@@ -12,7 +12,7 @@ import type {
 } from '../../../../feed/port.js';
 import { directoryNumbers, firstPosition, resync } from '../../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../../feed/waiting-readers.js';
-import { nextTurn } from '../../../../core/waiting/yielding.js';
+import { pagesAfter } from '../../../../feed/following.js';
 
 /**
  * Changes read for one page, so that a narrow filter does not block the event loop. A commit without changes
@@ -64,32 +64,13 @@ export class ChangeFeed implements Feed {
     return { commits, position: encodePosition(at), more: this.#earliest(at, until) !== undefined };
   }
 
-  /**
-   * Endless pages: first the stored changes, then new ones. It reads the log when its reader asks, so a slow
-   * reader costs no memory. A reader that falls behind the stored part gets `resync`.
-   */
   follow(options: FollowOptions): AsyncGenerator<FeedPage> {
     // Without a position it begins with changes after this call, not after the first read.
-    return this.#pages({ ...options, since: options.since ?? this.newest() });
-  }
-
-  async *#pages(options: FollowOptions & { since: string | undefined }): AsyncGenerator<FeedPage> {
-    let { since } = options;
-    let quietSinceMs = performance.now();
-    while (!options.signal.aborted) {
-      const page = this.read({ ...options, since });
-      since = page.position;
-      const idleLeftMs = quietSinceMs + options.idleMs - performance.now();
-      // Moved also when changes are filtered out, so that the position does not become too old.
-      if (page.commits.length > 0 || idleLeftMs <= 0) {
-        yield page;
-        quietSinceMs = performance.now();
-      } else if (page.more) {
-        await nextTurn();
-      } else {
-        since = await this.#wait(since, idleLeftMs, options);
-      }
-    }
+    return pagesAfter(options.since ?? this.newest(), options, {
+      read: (request) => this.read(request),
+      wait: (since, timeMs, request) => this.#wait(since, timeMs, request),
+      isClosing: () => false,
+    });
   }
 
   /** Calls back after each group of commits. Returns a function that stops it. */

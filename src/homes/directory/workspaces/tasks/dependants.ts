@@ -10,6 +10,7 @@ import type { ReadyLines } from './ready-line.js';
 import { dropIndex, readRecord } from '../rows.js';
 import { changeHeld, dependants, placedTask, readHeld } from './rows.js';
 import { countOpenTasks, sessionPath } from '../tree.js';
+import { taskBlocked, taskReady } from '../../../../workspaces/changes.js';
 
 /** `completed` makes dependants ready; `never` cancels them. */
 export type DependencyOutcome = 'completed' | 'never';
@@ -91,17 +92,11 @@ function settleOne(
     cancelBlocked(tx, path, task, dependency);
     return true;
   }
-  const placed = placedTask(tx, task, { projectId: path.project.id, ownerId: path.workspace.owner_id });
+  const place = { projectId: path.project.id, ownerId: path.workspace.owner_id };
+  const placed = placedTask(tx, task, place);
   if (isReady(placed)) {
     taskRecords.move(tx, { ...placed, waitsFor: [dependency] }, placed);
-    tx.change({
-      domain: 'workspaces',
-      kind: 'task.ready',
-      id,
-      user: path.workspace.owner_id,
-      version: task.version,
-      facts: { project: path.project.id },
-    });
+    tx.change(taskReady(task, place));
     becameReady(tx, context, task, path.project.id);
   }
   return false;
@@ -116,14 +111,8 @@ function cancelBlocked(
   const held = readHeld(tx, task);
   const after = cancelTask(held, blockedForever(dependency), tx.nowMs);
   if (after === undefined) return;
-  changeHeld(tx, held, after, { projectId: project.id, ownerId: workspace.owner_id });
+  const place = { projectId: project.id, ownerId: workspace.owner_id };
+  changeHeld(tx, held, after, place);
   countOpenTasks(tx, { workspace, project, sessionId: task.session_id }, -1);
-  tx.change({
-    domain: 'workspaces',
-    kind: 'task.cancelled',
-    id: task.id,
-    user: workspace.owner_id,
-    version: after.task.version,
-    facts: { from: 'pending', to: 'cancelled', project: project.id, dependency },
-  });
+  tx.change(taskBlocked(after.task, place, dependency));
 }

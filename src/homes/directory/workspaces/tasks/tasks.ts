@@ -60,6 +60,7 @@ import {
   findTask,
   sessionPath,
 } from '../tree.js';
+import { taskChanged } from '../../../../workspaces/changes.js';
 
 /** Entries of the ready index that a claim reads in one transaction. */
 const readKeysMax = 2_000;
@@ -91,7 +92,7 @@ export class TaskVerbs {
     const ready = addTask(tx, task, homeOf(path));
     countOpenTasks(tx, { ...path, sessionId }, 1);
     this.#showActivity(tx, path.session);
-    announce(tx, 'created', task, path);
+    tx.change(taskChanged('created', task, homeOf(path)));
     if (ready) becameReady(tx, this.#context, task, path.project.id);
     return task;
   }
@@ -103,7 +104,7 @@ export class TaskVerbs {
     const task = rules.changeTask(path.task, patch, tx.nowMs);
     changeHeld(tx, before, { task, lease: before.lease }, homeOf(path));
     if (isReady(placedTask(tx, task, homeOf(path)))) becameReady(tx, this.#context, task, path.project.id);
-    announce(tx, 'updated', task, path);
+    tx.change(taskChanged('updated', task, homeOf(path)));
     return task;
   }
 
@@ -113,7 +114,7 @@ export class TaskVerbs {
     removeTask(tx, path.task, homeOf(path));
     if (isOpen(path.task.status)) countOpenTasks(tx, { ...path, sessionId: path.session.id }, -1);
     if (path.task.status !== 'completed') settleDependants(tx, this.#context, id, 'never');
-    announce(tx, 'deleted', path.task, path);
+    tx.change(taskChanged('deleted', path.task, homeOf(path)));
   }
 
   /**
@@ -258,7 +259,7 @@ export class TaskVerbs {
     const after = { task: rules.startTimeReached(task, tx.nowMs), lease: before.lease };
     changeHeld(tx, before, after, homeOf(path));
     if (!isReady(placedTask(tx, after.task, homeOf(path)))) return;
-    announce(tx, 'ready', after.task, path);
+    tx.change(taskChanged('ready', after.task, homeOf(path)));
     becameReady(tx, this.#context, after.task, path.project.id);
   }
 
@@ -296,7 +297,7 @@ export class TaskVerbs {
     const after = rules.claimTask(before, holder, leaseSeconds, tx.nowMs);
     changeHeld(tx, before, after, homeOf(path));
     this.#showActivity(tx, wakeSession(tx, path, path.session));
-    announce(tx, 'claimed', after.task, path, { holder, fence: after.lease.fence });
+    tx.change(taskChanged('claimed', after.task, homeOf(path), { holder, fence: after.lease.fence }));
     return { task: after.task, lease: rules.claimLease(after.lease) };
   }
 
@@ -319,7 +320,7 @@ export class TaskVerbs {
       sessionRecords.rewrite(tx, afterTask(path.session, task, tx.nowMs));
     const facts: Record<string, string> = { from: before.task.status };
     if (before.task.claimed_by !== null) facts.holder = before.task.claimed_by;
-    announce(tx, event ?? rules.eventOf(before.task, task), task, path, facts);
+    tx.change(taskChanged(event ?? rules.eventOf(before.task, task), task, homeOf(path), facts));
     if (task.status === 'pending' && task.run_at === null)
       becameReady(tx, this.#context, task, path.project.id);
     if (task.status === 'completed') settleDependants(tx, this.#context, task.id, 'completed');
@@ -372,21 +373,4 @@ function readReady(tx: Transaction, line: ReadyLine, after: string | undefined):
 
 function homeOf({ project, workspace }: ProjectPath): TaskHome {
   return { projectId: project.id, ownerId: workspace.owner_id };
-}
-
-function announce(
-  tx: Transaction,
-  event: string,
-  task: Task,
-  path: SessionPath,
-  facts: Record<string, string | number> = {},
-): void {
-  tx.change({
-    domain: 'workspaces',
-    kind: `task.${event}`,
-    id: task.id,
-    user: path.workspace.owner_id,
-    version: event === 'deleted' ? null : task.version,
-    facts: { project: path.project.id, session: path.session.id, ...facts },
-  });
 }

@@ -20,7 +20,6 @@ import { putLease, taskTable, timeText, updateRecord } from '../rows.js';
 import { type SessionPath, visible, wakeSession } from '../sessions.js';
 import {
   type TaskPath,
-  announceTask,
   endOf,
   held,
   joinedTasks,
@@ -34,6 +33,7 @@ import {
 } from './rows.js';
 import type { Mark } from '../bulk.js';
 import type { WorkspacesWork } from '../work.js';
+import { taskChanged } from '../../../../workspaces/changes.js';
 
 /** Claims the first ready task that no other transaction has locked: claims never wait for each other. */
 export async function claimTask(
@@ -66,7 +66,7 @@ export async function claimTask(
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
   updateRecord(work, taskTable, ownerId, after.task);
   putLease(work, ownerId, after.task.id, after.lease, path.held.lease);
-  announceTask(work, 'claimed', after.task, path, { holder, fence: after.lease.fence });
+  work.announce(taskChanged('claimed', after.task, path, { holder, fence: after.lease.fence }));
   await wakeSession(work, path);
   recordActivity(work, path);
   return { task: after.task, lease: rules.claimLease(after.lease) };
@@ -239,7 +239,7 @@ export async function releaseDue(work: WorkspacesWork, limit: number): Promise<n
     const task = rules.startTimeReached(path.held.task, work.nowMs);
     updateRecord(work, taskTable, path.ownerId, task);
     if (Number(row['blockers']) > 0) continue;
-    announceTask(work, 'ready', task, path);
+    work.announce(taskChanged('ready', task, path));
     work.becameReady(path.projectId, task.labels);
   }
   return rows.length;
@@ -323,7 +323,7 @@ async function endTask(
   if (lease !== undefined) putLease(work, ownerId, task.id, lease, path.held.lease);
   const facts: Record<string, string> = { from: before.status };
   if (before.claimed_by !== null) facts['holder'] = before.claimed_by;
-  announceTask(work, event ?? rules.eventOf(before, task), task, path, facts);
+  work.announce(taskChanged(event ?? rules.eventOf(before, task), task, path, facts));
   if (task.status === 'pending' && task.run_at === null) work.becameReady(path.projectId, task.labels);
   if (task.status === 'completed')
     await settleDependants(work, ownerId, task.id, 'completed', work.limits.workspaceStepRowsMax);

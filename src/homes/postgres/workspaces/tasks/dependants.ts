@@ -4,6 +4,7 @@ import { updateCounters } from '../counters.js';
 import { recordOf, selected, taskTable, textsOf, updateRecord } from '../rows.js';
 import { ready } from './rows.js';
 import type { WorkspacesWork } from '../work.js';
+import { taskBlocked, taskReady } from '../../../../workspaces/changes.js';
 
 /** `completed` unblocks dependants. `never` cancels them: the task will not be completed. */
 export type DependencyOutcome = 'completed' | 'never';
@@ -85,13 +86,7 @@ async function unblock(work: WorkspacesWork, owner: string, id: string): Promise
     [owner, id],
   );
   if (row?.ready === true) {
-    work.change({
-      kind: 'task.ready',
-      id,
-      user: owner,
-      version: row.version,
-      facts: { project: row.project_id },
-    });
+    work.announce(taskReady({ id, version: row.version }, { projectId: row.project_id, ownerId: owner }));
     work.becameReady(row.project_id, textsOf(row.labels));
   }
   return false;
@@ -118,14 +113,8 @@ async function cancelBlocked(
   if (after === undefined) return false;
   updateRecord(work, taskTable, owner, after.task, { blockers: 0 });
   deleteDependencies(work, owner, id);
-  const project = String(row['project_id']);
-  work.change({
-    kind: 'task.cancelled',
-    id,
-    user: owner,
-    version: after.task.version,
-    facts: { from: 'pending', to: 'cancelled', project, dependency },
-  });
+  const place = { projectId: String(row['project_id']), ownerId: owner };
+  work.announce(taskBlocked(after.task, place, dependency));
   updateCounters(work, owner, after.task.session_id, { open: -1 });
   return true;
 }

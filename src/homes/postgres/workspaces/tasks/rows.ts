@@ -1,9 +1,6 @@
-/**
- * Reads of tasks with their session, project and lease, with or without a lock. Changes of tasks are
- * announced here.
- */
+/** Reads of tasks with their session, project and lease, with or without a lock. */
 import { StoaError } from '../../../../core/errors.js';
-import { type Task, type TaskLease, heldStatuses } from '../../../../workspaces/model.js';
+import { type TaskLease, heldStatuses } from '../../../../workspaces/model.js';
 import type { Owner } from '../../../../workspaces/port.js';
 import type * as rules from '../../../../workspaces/tasks/tasks.js';
 import { notFound } from '../../../../workspaces/workspaces.js';
@@ -111,20 +108,4 @@ export function taskPathOf(row: Row): TaskPath {
     projectId: String(row['project_id']),
     ownerId: String(row['owner_id']),
   };
-}
-
-export function announceTask(
-  work: WorkspacesWork,
-  event: string,
-  task: Task,
-  path: SessionPath,
-  facts: Record<string, string | number> = {},
-): void {
-  work.change({
-    kind: `task.${event}`,
-    id: task.id,
-    user: path.ownerId,
-    version: event === 'deleted' ? null : task.version,
-    facts: { project: path.projectId, session: task.session_id, ...facts },
-  });
 }

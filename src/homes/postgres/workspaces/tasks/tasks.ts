@@ -11,8 +11,9 @@ import { updateCounters } from '../counters.js';
 import { insertDependencies, settleDependants } from './dependants.js';
 import { insertRecord, taskTable, updateRecord } from '../rows.js';
 import { type SessionPath, findSession } from '../sessions.js';
-import { announceTask, lockTask, lockTaskIfExists } from './rows.js';
+import { lockTask, lockTaskIfExists } from './rows.js';
 import type { WorkspacesWork } from '../work.js';
+import { taskChanged } from '../../../../workspaces/changes.js';
 
 export async function createTask(
   work: WorkspacesWork,
@@ -31,7 +32,7 @@ export async function createTask(
     blockers: waitsFor.length,
   });
   insertDependencies(work, ownerId, id, waitsFor);
-  announceTask(work, 'created', task, path);
+  work.announce(taskChanged('created', task, path));
   if (waitsFor.length === 0 && task.run_at === null) work.becameReady(projectId, task.labels);
   updateCounters(work, ownerId, sessionId, { open: 1, isActivity: true });
   return task;
@@ -48,7 +49,7 @@ export async function updateTask(
   checkVersion(path.held.task, ifVersion);
   const task = rules.changeTask(path.held.task, patch, work.nowMs);
   updateRecord(work, taskTable, path.ownerId, task);
-  announceTask(work, 'updated', task, path);
+  work.announce(taskChanged('updated', task, path));
   // Claims that wait for its new labels may take it. If it is still blocked, they find nothing.
   if (task.run_at === null) work.becameReady(path.projectId, task.labels);
   return task;
@@ -65,7 +66,7 @@ export async function deleteTask(
   const { task } = path.held;
   checkVersion(task, ifVersion);
   work.send('DELETE FROM workspaces.tasks WHERE owner_id = $1 AND id = $2', [ownerId, id]);
-  announceTask(work, 'deleted', task, path);
+  work.announce(taskChanged('deleted', task, path));
   if (task.status !== 'completed')
     await settleDependants(work, ownerId, id, 'never', work.limits.workspaceStepRowsMax);
   if (isOpen(task.status)) updateCounters(work, ownerId, task.session_id, { open: -1 });
