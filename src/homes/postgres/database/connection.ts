@@ -55,9 +55,9 @@ export interface PoolUse {
 }
 
 /**
- * A place for each connection of a pool. Statements and transactions beyond them wait here, in order, and not in the
- * driver: the driver would send a BEGIN behind other statements of a busy connection, and if that connection cannot take
- * more at that moment, it forgets to reserve the connection. The transaction then stays open under the statements of others.
+ * The places of each pool. A statement waits here for a connection, not in the driver: if the driver has to send a
+ * BEGIN after about a hundred other statements of one connection, it does not reserve the connection. The
+ * transaction then stays open under the statements of other callers.
  */
 const pools = new WeakMap<Queryable, Places>();
 
@@ -221,7 +221,7 @@ class Statement<Row extends object> {
     }
   }
 
-  /** A statement that still waits for a connection is not to be sent when nobody waits for it any more. */
+  /** Called when the caller has given up. A statement that still waits for a connection is then not sent. */
   withdraw(): void {
     this.#isWithdrawn = true;
     setTimeout(this.#onWithdrawn, placeKeptMs).unref();
@@ -231,14 +231,14 @@ class Statement<Row extends object> {
 }
 
 /**
- * The driver reports a connection that was lost in the middle of a statement once more, to the next caller that gets this
- * connection, before anything was sent on the new one. So each connection of a pool may fail one caller for nothing.
+ * The driver reports a lost connection a second time: to the next caller that gets this connection, before it has
+ * sent anything. So each connection of a pool can fail one caller without a reason.
  */
 const staleCodes = /^(57P0[12]|CONNECTION_CLOSED)$/;
 
 /**
- * The driver never settles some statements of lost connections. Their place is free this long after nobody waits for them
- * any more: by then their connection is closed.
+ * The driver never ends some statements of lost connections. Their place becomes free this long after their caller
+ * has given up. By then their connection is closed.
  */
 const placeKeptMs = 1_000;
 
@@ -247,7 +247,7 @@ function staleReportsMax(sql: Queryable): number {
   return pools.get(sql)?.count ?? 0;
 }
 
-/** The driver says so. */
+/** The driver sets the state of a statement when it sends the statement. */
 function wasSent(pending: object): boolean {
   return 'state' in pending && pending.state !== null;
 }
