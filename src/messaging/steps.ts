@@ -148,7 +148,8 @@ export class MessagingSteps {
     if (name === undefined) throw refuse('roomName');
     const author = await authors.authorOf(caller, signature);
     const keyHash = input.is_private ? await keys.hash(input.key) : null;
-    return port.createRoom({ name, isPrivate: input.is_private, keyHash, createdBy: author.id });
+    const creating = port.createRoom({ name, isPrivate: input.is_private, keyHash, createdBy: author.id });
+    return port.keepFirst(author.keeping, creating);
   }
 
   /** `read` is called after the caller's access to the room was checked. */
@@ -159,8 +160,9 @@ export class MessagingSteps {
     signature: Signature,
   ): Promise<Step<Posted>> {
     const { port, drafts } = this.#options;
-    const { message, basis } = await drafts.toRoom(caller, place, read, { caller, signature });
-    return port.post(message, basis).map(({ id, tsMs }) => ({ id, tsMs, roomId: message.roomId }));
+    const { message, basis, keeping } = await drafts.toRoom(caller, place, read, { caller, signature });
+    const posting = port.keepFirst(keeping, port.post(message, basis));
+    return posting.map(({ id, tsMs }) => ({ id, tsMs, roomId: message.roomId }));
   }
 
   /** The room's key is not needed: the author of a message may always delete it. */
@@ -187,8 +189,9 @@ export class MessagingSteps {
     signature: Signature,
   ): Promise<Step<Delivered>> {
     const { port, drafts } = this.#options;
-    const { message, basis } = await drafts.toAgent(recipient, body, { caller, signature });
-    return port.send(message, basis).map(({ id, tsMs }) => ({ id, tsMs }));
+    const { message, basis, keeping } = await drafts.toAgent(recipient, body, { caller, signature });
+    const sending = port.keepFirst(keeping, port.send(message, basis));
+    return sending.map(({ id, tsMs }) => ({ id, tsMs }));
   }
 
   async acknowledge(caller: Caller | null, ids: readonly string[]): Promise<Step<number>> {
@@ -203,11 +206,12 @@ export class MessagingSteps {
   /** The nonce of a signed message is used up in the commit, so a refused commit may be sent again. */
   async postInCommit(caller: Caller, operation: CommitMessage): Promise<MessageInCommit> {
     const { port } = this.#options;
-    const { message, basis, nonce } = await this.prepareMessage(caller, operation);
-    const step: Step<CommittedMessage> =
+    const { message, basis, keeping, nonce } = await this.prepareMessage(caller, operation);
+    const writing: Step<CommittedMessage> =
       'roomId' in message
         ? port.post(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs, room: message.roomId }))
         : port.send(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs }));
+    const step = port.keepFirst(keeping, writing);
     return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
   }
 

@@ -88,6 +88,7 @@ export const agentSchema = z.strictObject({
       expiresAtMs: timeMs,
       timerAtMs: timeMs.nullable(),
       lost: z.boolean(),
+      implicit: z.boolean(),
     })
     .nullable()
     .optional(),
@@ -218,8 +219,9 @@ export const taskSchema = z.strictObject({
 const proof = jsonObject.nullable();
 const identityLink = z.strictObject({
   user,
-  agentId,
-  agentName: z.string(),
+  /** Null for the identity of the user itself. */
+  agentId: agentId.nullable(),
+  agentName: z.string().nullable(),
   write: z.boolean(),
   namespaces: z.array(z.string()).nullable(),
   linkedAtMs: timeMs,
@@ -299,7 +301,9 @@ export const recordKinds: readonly RecordKind[] = [
       ...record,
       id: map(record.type, record.id),
       link:
-        record.link === null ? null : { ...record.link, agentId: map('registry.agent', record.link.agentId) },
+        record.link === null || record.link.agentId === null
+          ? record.link
+          : { ...record.link, agentId: map('registry.agent', record.link.agentId) },
     }),
   }),
   kind({

@@ -20,6 +20,11 @@ import type { GroupFacts } from './kernel/store.js';
 import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
+import { forgetAgent } from '../../registry/forgetting.js';
+import { renameWhileHolding } from '../../registry/refusals.js';
+import { idBytes } from '../../registry/ids.js';
+import { forgetKept, renameAgent } from './messaging/identities.js';
+import { linkedIdentities } from './registry/links.js';
 import { DirectoryRegistry } from './registry/registry.js';
 import { DirectoryStoreNotes } from './store-notes.js';
 import { messagingRecords } from './transfer/messaging.js';
@@ -75,7 +80,17 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     leases.onPresenceLost.push((tx, { record, meta }) =>
       workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
-    const messaging = await openDirectoryMessaging(kernel, onError);
+    const { agents } = registry.verbs;
+    agents.onRename.push((tx, _root, { record, meta }) => {
+      if (workspaces.tasks.holdsClaims(tx, meta.user, [record.agent_id, record.name]))
+        throw renameWhileHolding(record.name);
+    });
+    agents.onRename.push((tx, root, { record }, name) => {
+      const linked = Array.from(linkedIdentities(tx, idBytes(record.agent_id), null), String);
+      renameAgent(root, record.agent_id, name, linked);
+    });
+    agents.onRemoved.push((root, { record }) => forgetKept(root, record.agent_id));
+    const messaging = await openDirectoryMessaging(kernel, registry, onError);
     return new DirectoryHome(kernel, { registry, workspaces, messaging, secrets, operatorToken }, options);
   } catch (error) {
     await kernel.close();
@@ -123,7 +138,16 @@ export class DirectoryHome implements Home {
     this.operatorToken = parts.operatorToken;
     this.operatorTokenHash = hashToken(parts.operatorToken);
     this.syncWrites = storeConfig?.sync_writes !== false;
-    this.writer = new DirectoryWriter(kernel);
+    const { registry } = parts;
+    const { recent, leases } = registry.verbs;
+    this.writer = new DirectoryWriter(kernel, {
+      isFresh: (agent, nowMs, untilMs) => recent.isFresh(agent, nowMs, untilMs),
+      called: (tx, root, agent, untilMs) => void registry.calledIn(tx, root, agent, untilMs),
+    });
+    leases.onForgotten = ({ record }) =>
+      void forgetAgent(this.writer, registry, record.agent_id).catch((error: unknown) =>
+        onError(error, 'forgetting a lost agent'),
+      );
     this.identity = new DirectoryIdentity(kernel, onTokenRemoved);
     const { users } = parts.registry.verbs;
     this.data = new DirectoryDataStore({

@@ -8,7 +8,7 @@ import type { Limits } from '../../core/settings/limits.js';
 import type { SignatureCheck } from '../identities/authentication.js';
 import type { Authors } from '../identities/authors.js';
 import { wellFormed } from '../names.js';
-import type { MessageBasis, MessagingPort, NewDirectMessage, NewMessage } from '../port.js';
+import type { KeptIdentity, MessageBasis, MessagingPort, NewDirectMessage, NewMessage } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { refuse } from '../refusals.js';
 import type { RoomAccess, RoomDoors } from '../rooms/doors.js';
@@ -49,6 +49,8 @@ export type CommitMessage =
 export interface Draft<NewOne> {
   message: NewOne;
   basis: MessageBasis;
+  /** The identity of the author, if the write has to store it first. */
+  keeping: KeptIdentity | null;
 }
 
 /** A message of a commit, with the nonce of its signature, which the commit uses up. */
@@ -93,12 +95,12 @@ export class Drafts {
     const { doors, limits } = this.#options;
     const { room, keyHash } = await doors.enterToWrite(caller, id, { key, address });
     const { body, pid } = read();
-    const { message, basis } = await this.#sign(
+    const { message, basis, keeping } = await this.#sign(
       author,
       checkBody(body, limits.messageBytesMax, 'messageLong'),
     );
     const parentId = pid === '' ? null : pid;
-    return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash } };
+    return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash }, keeping };
   }
 
   async toAgent(recipient: string, body: string, author: Signing): Promise<Draft<NewDirectMessage>> {
@@ -106,8 +108,8 @@ export class Drafts {
     const to = canonicalUuid(recipient);
     if (to === undefined) throw refuse('recipientId');
     if ((await port.identity(to)) === undefined) throw refuse('recipientUnknown');
-    const { message, basis } = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
-    return { message: { ...message, to }, basis };
+    const signed = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
+    return { ...signed, message: { ...signed.message, to } };
   }
 
   /** In the name of the caller, or of an agent that signed the message itself. */
@@ -130,8 +132,9 @@ export class Drafts {
   }
 
   async #sign({ caller, signature }: Signing, body: string): Promise<Draft<SignedBody>> {
-    const { id, serverSigned, basis, prove } = await this.#options.authors.authorOf(caller, signature);
-    return { message: { from: id, body, proof: prove(body), serverSigned }, basis };
+    const author = await this.#options.authors.authorOf(caller, signature);
+    const { id, serverSigned, basis, keeping, prove } = author;
+    return { message: { from: id, body, proof: prove(body), serverSigned }, basis, keeping };
   }
 
   async #signerOf(caller: Caller, { body, signed }: CommitMessage): Promise<Signing> {

@@ -60,7 +60,7 @@ export class PostgresCommit implements CommitHome {
     const { messaging } = this.#options;
     const bytesLeft = new BytesLeft(messaging.port);
     return async (operation) => {
-      const { message, nonce } = await messaging.steps.prepareMessage(caller, operation);
+      const { message, keeping, nonce } = await messaging.steps.prepareMessage(caller, operation);
       if ('roomId' in message) {
         const { roomId, parentId } = message;
         if (parentId !== null && (await messaging.port.message(roomId, parentId)) === undefined)
@@ -76,7 +76,10 @@ export class PostgresCommit implements CommitHome {
         await this.#outbox.add(work.sql, caller.user, queued);
         return queuedAnswer(queued);
       });
-      return { checks: nonce === null ? [] : [this.#useNonce(nonce)], step };
+      return {
+        checks: nonce === null ? [] : [this.#useNonce(nonce)],
+        step: messaging.port.keepFirst(keeping, step),
+      };
     };
   }
 

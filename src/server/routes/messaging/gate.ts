@@ -81,8 +81,8 @@ async function screened(request: FastifyRequest): Promise<void> {
 }
 
 async function requireLink(request: FastifyRequest, { id, link }: Identity): Promise<void> {
-  if (link === null)
-    throw new StoaError('forbidden', 'This identity is not linked to a user.', {
+  if (link === null || link.agentId === null)
+    throw new StoaError('forbidden', 'This identity is not linked to an agent.', {
       fix: 'Ask the user to link it with PUT /v1/identities/{identity}/link.',
     });
   if (!(await request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId))) {

@@ -28,10 +28,9 @@ import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { AgentOwners, countRows, inspectAgentCount } from './owner.js';
 import { sessionChecks } from './sessions.js';
 import { userChecks } from './users.js';
-import { activityTimer } from '../../registry/agents.js';
 import { registryFamilies as families } from '../../registry/families.js';
 import { agentRecords } from '../../registry/indexes.js';
-import { leaseTimer } from '../../registry/leases.js';
+import { activityTimer, leaseTimer } from '../../registry/timers.js';
 import { type MetaRow, decodeJson, decodeMeta, encodeJson, writeMeta } from '../../registry/rows.js';
 
 /** The checks in the order in which repairs build on each other. */
