@@ -261,7 +261,7 @@ async function openData(
 ): Promise<DataService> {
   const nowMs = (): number => home.nowMs();
   const documents =
-    storeName(url) === null || url === null
+    url === null
       ? { port: home.data, writer: home.writer }
       : await openDataBackend(url, {
           limits,
@@ -275,7 +275,7 @@ async function openData(
 
 /** Null where the home keeps the documents. */
 function storeName(url: string | null | undefined): string | null {
-  return url === null || url === undefined || url === 'embedded' ? null : backendName(url);
+  return url === null || url === undefined ? null : backendName(url);
 }
 
 /** Both take part when secrets are put under another key. */

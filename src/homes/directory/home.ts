@@ -11,7 +11,7 @@ import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
-import { embeddedFamilies, embeddedScatteredFamilies } from './families.js';
+import { directoryFamilies, directoryScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
 import { openKernel } from './kernel/open-kernel.js';
@@ -51,8 +51,8 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     dataDir: data,
     engine,
     shards,
-    families: embeddedFamilies,
-    scatteredFamilies: embeddedScatteredFamilies,
+    families: directoryFamilies,
+    scatteredFamilies: directoryScatteredFamilies,
     limits,
     onError,
     onGroup: options.onGroup,
