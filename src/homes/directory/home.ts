@@ -16,7 +16,7 @@ import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
-import type { GroupFacts } from './kernel/store.js';
+import type { GroupFacts } from './kernel/store-options.js';
 import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
