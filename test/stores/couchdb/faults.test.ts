@@ -98,7 +98,7 @@ test('reads count once where the answer to their count was lost, also when the d
 });
 
 test('a server that takes requests and never answers is waited for once, not at every attempt', async () => {
-  const short = limitsWith({ backendRequestSecondsMax: 0.3, backendAttemptsMax: 8 });
+  const short = limitsWith({ backendRequestSecondsMax: 1, backendAttemptsMax: 8 });
   const data = dataOver({
     port: await openCouchDataStore(couch.urlOf('hanging'), { limits: short, nowMs: Date.now }),
     limits: short,
