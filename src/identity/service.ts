@@ -188,7 +188,9 @@ export class IdentityService {
   forgetAll(): void {
     this.#removals += 1;
     this.#verified.clear();
-    this.#currentOperator().catch((error: unknown) => this.#onError(error, "looking up the operator's token"));
+    this.#currentOperator().catch((error: unknown) =>
+      this.#onError(error, "looking up the operator's token"),
+    );
   }
 
   /** Calls back after the operator's token was replaced: streams that were opened with the old one must end. */

@@ -121,15 +121,22 @@ describe('a position', () => {
     expect(idsIn(new ChangeFeed([store], epoch).read({ since: '0' }))).toEqual(['c']);
   });
 
-  it.each(['', 'x', '1', '-1', `${epoch}-`, `${epoch}-1.`, ` ${epoch}-1`, `${epoch}-99999999999999999`, `${epoch}-1\n`])(
-    'that is not one (%j) is refused',
-    async (since) => {
-      const { store } = await openStore();
-      expect(() => new ChangeFeed([store], epoch).read({ since })).toThrow(
-        expect.objectContaining({ code: 'invalid_cursor' }),
-      );
-    },
-  );
+  it.each([
+    '',
+    'x',
+    '1',
+    '-1',
+    `${epoch}-`,
+    `${epoch}-1.`,
+    ` ${epoch}-1`,
+    `${epoch}-99999999999999999`,
+    `${epoch}-1\n`,
+  ])('that is not one (%j) is refused', async (since) => {
+    const { store } = await openStore();
+    expect(() => new ChangeFeed([store], epoch).read({ since })).toThrow(
+      expect.objectContaining({ code: 'invalid_cursor' }),
+    );
+  });
 });
 
 describe('following', () => {
