@@ -14,7 +14,8 @@ import { type Manifest, feedEpoch, shardDirectory, shardOf } from './directory/m
 import { type Outage } from '../../../core/outages.js';
 import { closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs } from './shard-pairs.js';
-import { type GroupFacts, Store } from './store.js';
+import { Store } from './store.js';
+import type { GroupFacts } from './store-options.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
 import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './feed/trim.js';
