@@ -121,12 +121,14 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   try {
     const { writer, secrets, feed } = home;
     const operatorToken = home.operatorToken ?? newOperatorToken();
+    // Where the home has only a hash, this process uses a token that no other process knows.
+    const ownHashes = home.operatorToken === null ? [hashToken(operatorToken)] : [];
     const nowMs = (): number => home.nowMs();
     identity = new IdentityService({
       writer,
       port: home.identity,
       limits,
-      operatorTokenHashes: [home.operatorTokenHash, hashToken(operatorToken)],
+      operatorTokenHashes: async () => [await home.operatorTokenHash(), ...ownHashes],
       nowMs,
       onError,
     });

@@ -107,7 +107,6 @@ export class DirectoryHome implements Home {
   readonly mcpSessions: MemoryMcpSessions;
   readonly requestRates: OwnRequestRates;
   readonly operatorToken: string;
-  readonly operatorTokenHash: string;
   readonly syncWrites: boolean;
   readonly #leaseCount: LeaseCount;
   readonly #backups: BackupScheduler | undefined;
@@ -121,7 +120,6 @@ export class DirectoryHome implements Home {
     this.requestRates = new OwnRequestRates(limits.requestsPerMinuteMax);
     this.secrets = parts.secrets;
     this.operatorToken = parts.operatorToken;
-    this.operatorTokenHash = hashToken(parts.operatorToken);
     this.syncWrites = storeConfig?.sync_writes !== false;
     this.writer = new DirectoryWriter(kernel);
     this.identity = new DirectoryIdentity(kernel, onTokenRemoved);
@@ -145,6 +143,10 @@ export class DirectoryHome implements Home {
 
   get feed(): Kernel['feed'] {
     return this.kernel.feed;
+  }
+
+  operatorTokenHash(): string {
+    return hashToken(this.operatorToken);
   }
 
   nowMs(): number {

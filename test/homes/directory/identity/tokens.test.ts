@@ -23,7 +23,7 @@ describeTokens('a data directory', async (given) => {
     writer: new DirectoryWriter(kernel),
     port,
     limits,
-    operatorTokenHashes: [hashToken(newOperatorToken())],
+    operatorTokenHashes: () => [hashToken(newOperatorToken())],
     nowMs: () => kernel.nowMs(),
     onError: (error) => {
       throw error;
