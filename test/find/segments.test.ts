@@ -74,14 +74,17 @@ function viewed(segment: NewSegment, dead = new DeadPlaces(Buffer.alloc(0))): Vi
 
 const everything = { hasCollection: () => true, nowMs: 1_700_000_000_000 };
 
+function hasCollection(kind: string, collection: string): boolean {
+  return kind === 'data' && (collection === 'space-1' || collection === 'space-3');
+}
+
 /** Every term of the view must be exactly what the words of the entries say. */
 function expectSame(view: IndexView, made: readonly Made[]): void {
-  const nameOf = (name: EntryName): string => JSON.stringify(name);
   const expected = new Map<string, Map<string, unknown>>();
   for (const { entry, terms } of made)
     for (const [term, use] of terms.terms) {
       const entries = expected.get(term) ?? new Map<string, unknown>();
-      entries.set(nameOf(entry.name), use);
+      entries.set(JSON.stringify(entry.name), use);
       expected.set(term, entries);
     }
   expect(view.count).toBe(made.length);
@@ -91,7 +94,7 @@ function expectSame(view: IndexView, made: readonly Made[]): void {
   for (const [term, entries] of expected) {
     const list = view.list(term);
     const found = Array.from(list.ordinals, (ordinal, index): [string, unknown] => [
-      nameOf(view.facts(ordinal).name),
+      JSON.stringify(view.facts(ordinal).name),
       list.use(index),
     ]);
     expect(new Map(found)).toEqual(entries);
@@ -165,8 +168,6 @@ describe('the rows of the search index', () => {
     const made = makeEntries(8, 300);
     const segment = viewed(fileEntries(made.slice(0, 200).map(({ entry }) => entry)));
     const nowMs = 1_800_000_000_500;
-    const hasCollection = (kind: string, collection: string): boolean =>
-      kind === 'data' && (collection === 'space-1' || collection === 'space-3');
     const waiting = made.slice(200).map(({ entry }) => entry);
     const view = new IndexView([{ segments: [segment], marked: [], waiting }], { hasCollection, nowMs });
     const seen = made.filter(
