@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DirectoryRegistry } from '../src/homes/directory/registry/registry.js';
-import { embeddedFamilies } from '../src/homes/directory/families.js';
+import { directoryFamilies } from '../src/homes/directory/families.js';
 import {
   type DirectoryMessaging,
   openDirectoryMessaging,
@@ -175,7 +175,7 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
   const kernel = await openKernel({
     dataDir,
     engine: 'lmdb',
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits,
   });
   const port = await openDirectoryMessaging(kernel, new DirectoryRegistry(kernel));

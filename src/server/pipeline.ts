@@ -76,7 +76,7 @@ export function addRoute(
 
 /**
  * The steps of a request on one route. No promise is made while every step returns at once, as for
- * a caller with a cached token who reads from the embedded store.
+ * a caller with a cached token who reads from the directory home.
  */
 class RoutePipeline {
   readonly #route: Route;

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { Nonces } from '../../../../src/homes/directory/messaging/guards/nonces.js';
 import { nonceHash } from '../../../../src/homes/directory/messaging/guards/nonce-hash.js';
 import { families, nothing } from '../../../../src/homes/directory/messaging/rows.js';
@@ -23,7 +23,7 @@ async function open(): Promise<void> {
   kernel = await openKernel({
     dataDir: '',
     engine: 'memory',
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits,
     clock: () => nowMs,
     wrapEngine: (opened) => {
