@@ -20,7 +20,6 @@ import type { GroupFacts } from './kernel/store-options.js';
 import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
-import { forgetAgent } from '../../registry/forgetting.js';
 import { renameWhileHolding } from '../../registry/refusals.js';
 import { idBytes } from '../../registry/ids.js';
 import { forgetKept, renameAgent } from './messaging/identities.js';
@@ -136,16 +135,8 @@ export class DirectoryHome implements Home {
     this.secrets = parts.secrets;
     this.operatorToken = parts.operatorToken;
     this.syncWrites = storeConfig?.sync_writes !== false;
-    const { registry } = parts;
-    const { recent, leases } = registry.verbs;
-    this.writer = new DirectoryWriter(kernel, {
-      isFresh: (agent, nowMs, untilMs) => recent.isFresh(agent, nowMs, untilMs),
-      called: (tx, root, agent, untilMs) => void registry.calledIn(tx, root, agent, untilMs),
-    });
-    leases.onForgotten = ({ record }) =>
-      void forgetAgent(this.writer, registry, record.agent_id).catch((error: unknown) =>
-        onError(error, 'forgetting a lost agent'),
-      );
+    this.writer = new DirectoryWriter(kernel, parts.registry.callerAgents);
+    parts.registry.forgetAbsent(this.writer, onError);
     this.identity = new DirectoryIdentity(kernel, onTokenRemoved);
     const { users } = parts.registry.verbs;
     this.data = new DirectoryDataStore({
@@ -218,6 +209,7 @@ export class DirectoryHome implements Home {
   async close(): Promise<void> {
     await this.#backups?.stop();
     await this.#leaseCount.stop();
+    await this.registry.forgetting;
     await this.kernel.close();
   }
 }

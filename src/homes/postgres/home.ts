@@ -77,8 +77,8 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       checkFence: (work, caller) => checkCallerFence(work, caller, given),
       // No request is written before the registry is open.
       agents: {
-        isFresh: (agent, nowMs, untilMs) => registry?.recent.isFresh(agent, nowMs, untilMs) ?? true,
-        called: async (work, agent, untilMs) => registry?.called(work, agent, untilMs),
+        isFresh: (agent, nowMs, untilMs) => registry?.callerAgents.isFresh(agent, nowMs, untilMs) ?? true,
+        called: async (work, agent, untilMs) => registry?.callerAgents.called(work, agent, untilMs),
       },
       onCall: (verb, milliseconds, failed) =>
         options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),

@@ -29,7 +29,7 @@ import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { DatabaseClock } from '../database/database-clock.js';
 import { PostgresStep, type RowName } from '../write/step.js';
-import type { Work } from '../write/work.js';
+import type { CallerAgents, Work } from '../write/work.js';
 import * as agents from './agents.js';
 import { checkCallerFence } from './fence.js';
 import * as links from './links.js';
@@ -91,6 +91,12 @@ export class PostgresRegistry implements RegistryPort {
   keepTime(): Promise<void> {
     return this.#databaseClock.refresh();
   }
+
+  /** For the writer of the home. */
+  readonly callerAgents: CallerAgents = {
+    isFresh: (agent, nowMs, untilMs) => this.recent.isFresh(agent, nowMs, untilMs),
+    called: (work, agent, untilMs) => this.called(work, agent, untilMs),
+  };
 
   createAgent(input: CreateAgent): PostgresStep<AgentView> {
     const user = userKey(input.user);

@@ -25,7 +25,7 @@ import {
 } from '../../../../registry/layout/keys.js';
 import type { AgentMeta, AgentRecord, Lease } from '../../../../registry/model.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
-import { AgentOwners, countRows, inspectAgentCount } from './owner.js';
+import { AgentOwners, countRows, inspectAbsentCount, inspectAgentCount } from './owner.js';
 import { sessionChecks } from './sessions.js';
 import { userChecks } from './users.js';
 import { registryFamilies as families } from '../../registry/families.js';
@@ -199,7 +199,9 @@ function* inspectOwner(
 /** The first agent of a user also checks the count of the user's agents. */
 function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Found> {
   const [first] = [...reader.range(families.agents, { ...prefixRange(user), limit: 1 })];
-  if (first?.key.equals(key) === true) yield* inspectAgentCount(reader, user);
+  if (first?.key.equals(key) !== true) return;
+  yield* inspectAgentCount(reader, user);
+  yield* inspectAbsentCount(reader, user);
 }
 
 /** Compares each row of an index with the agent that it names. */
