@@ -8,10 +8,12 @@ import { type Caller, type Scopes, defaultUser, fullScopes, operatorCaller } fro
 import { type Writer, writeOne } from '../core/write.js';
 import type { IdentityPort } from './port.js';
 import { type CreateTokenInput, type CreatedToken, type Token, tokenView } from './schemas.js';
+import { ConsoleSessions } from './console-sessions.js';
 import { IdentitySteps, onlyOperator } from './steps.js';
 import {
   hashToken,
   isExpired,
+  operatorMark,
   publicPart,
   publicPartOf,
   sameHash,
@@ -37,7 +39,7 @@ export interface IdentityServiceOptions {
   port: IdentityPort;
   limits: Limits;
   /** A request with a token of one of these hashes is the operator's. */
-  operatorTokenHashes: readonly string[];
+  operatorTokenHashes: readonly [home: string, ...others: string[]];
   nowMs: () => number;
   /** Faults of work that no caller waits for. */
   onError: (error: unknown, about: string) => void;
@@ -64,10 +66,13 @@ const operator: ProvenPrincipal = {
 export class IdentityService {
   /** The same writes as steps. */
   readonly steps: IdentitySteps;
+  /** How people sign in to the console. */
+  readonly console: ConsoleSessions;
   readonly #writer: Writer;
   readonly #port: IdentityPort;
   readonly #limits: Limits;
   readonly #operatorHashes: readonly string[];
+  readonly #operatorMark: string;
   readonly #nowMs: () => number;
   readonly #onError: IdentityServiceOptions['onError'];
   /**
@@ -82,6 +87,8 @@ export class IdentityService {
 
   constructor(options: IdentityServiceOptions) {
     this.steps = new IdentitySteps(options);
+    this.console = new ConsoleSessions(options);
+    this.#operatorMark = operatorMark(options.operatorTokenHashes[0]);
     this.#writer = options.writer;
     this.#port = options.port;
     this.#limits = options.limits;
@@ -219,13 +226,19 @@ export class IdentityService {
     const removals = this.#removals;
     const id = tokenIdOf(token);
     const record = id === undefined ? undefined : await this.#port.findToken(id);
-    if (record === undefined || !sameHash(hash, record.hash) || isExpired(record, nowMs)) {
+    if (
+      record === undefined ||
+      record.purpose === 'sign_in' ||
+      (record.grantedBy?.startsWith('operator:') === true && record.grantedBy !== this.#operatorMark) ||
+      !sameHash(hash, record.hash) ||
+      isExpired(record, nowMs)
+    ) {
       throw new StoaError('unauthenticated', 'The bearer token is unknown, revoked or expired.', {
         fix: 'Make a new one with "stoa token create".',
       });
     }
     const principal: ProvenPrincipal = {
-      kind: 'user',
+      kind: record.isOperator ? 'operator' : 'user',
       user: record.user,
       agent: null,
       identity: null,
