@@ -21,7 +21,8 @@ export interface ConsoleSessionsOptions {
   writer: Writer;
   port: IdentityPort;
   limits: Limits;
-  operatorTokenHashes: readonly [home: string, ...others: string[]];
+  /** The first is the home's. */
+  operatorTokenHashes: () => readonly string[] | Promise<readonly string[]>;
   nowMs: () => number;
 }
 
@@ -46,11 +47,9 @@ const names = { sign_in: 'One-time link of the console', console: 'Console sessi
 
 export class ConsoleSessions {
   readonly #options: ConsoleSessionsOptions;
-  readonly #operatorMark: string;
 
   constructor(options: ConsoleSessionsOptions) {
     this.#options = options;
-    this.#operatorMark = operatorMark(options.operatorTokenHashes[0]);
   }
 
   /** The code of a link with the rights of the caller, never with more. */
@@ -58,7 +57,7 @@ export class ConsoleSessions {
     const { writer, port, limits, nowMs } = this.#options;
     const own = caller.tokenId === null ? undefined : await port.findToken(caller.tokenId);
     // A session grants what its own token granted, so that a chain of links does not outlive the first token.
-    const grantedBy = (own?.purpose === 'console' ? own.grantedBy : own?.id) ?? this.#operatorMark;
+    const grantedBy = (own?.purpose === 'console' ? own.grantedBy : own?.id) ?? (await this.#operatorMark());
     const grant: Grant = {
       user: caller.everyUser ? defaultUser : caller.user,
       scopes: caller.scopes,
@@ -83,7 +82,7 @@ export class ConsoleSessions {
     const link = id === undefined ? undefined : await port.findToken(id);
     if (link === undefined || link.purpose !== 'sign_in' || !sameHash(hashToken(code), link.hash))
       throw usedCode();
-    if (isExpired(link, nowMs()) || !(await this.#isGranted(link))) throw usedCode();
+    if (isExpired(link, nowMs()) || !(await this.isGranted(link))) throw usedCode();
     const endMs = await this.#endOf(link, limits.consoleSessionSeconds, nowMs());
     const session = this.#issue('console', link, endMs);
     const taken = port.revokeTokens(link.user, link.id).map((revoked) => {
@@ -113,6 +112,14 @@ export class ConsoleSessions {
       : { ...factsOf(record), user: caller.user };
   }
 
+  /** Whether the token that a session was made with is still valid. A token of the API was made with none. */
+  async isGranted({ grantedBy }: TokenRecord): Promise<boolean> {
+    if (grantedBy === null) return true;
+    return grantedBy.startsWith('operator:')
+      ? grantedBy === (await this.#operatorMark())
+      : (await this.#findParent(grantedBy)) !== undefined;
+  }
+
   /** Never later than the token that granted it. */
   async #endOf({ grantedBy }: Grant, seconds: number, nowMs: number): Promise<number> {
     const parent = await this.#findParent(grantedBy);
@@ -125,8 +132,10 @@ export class ConsoleSessions {
       : this.#options.port.findToken(grantedBy);
   }
 
-  async #isGranted({ grantedBy }: TokenRecord): Promise<boolean> {
-    return grantedBy === this.#operatorMark || (await this.#findParent(grantedBy)) !== undefined;
+  /** Replaced together with the operator's token. */
+  async #operatorMark(): Promise<string> {
+    const [home = ''] = await this.#options.operatorTokenHashes();
+    return operatorMark(home);
   }
 
   #issue(
