@@ -75,7 +75,7 @@ export class ConsoleSessions {
     return issued;
   }
 
-  /** Exchanges a code for a session. Of two exchanges of one code at once, one is refused. */
+  /** Exchanges a code for a session. If two exchanges of one code run at once, one is refused. */
   async signIn(code: string): Promise<Issued & { facts: SessionFacts }> {
     const { writer, port, limits, nowMs } = this.#options;
     const id = tokenIdOf(code);

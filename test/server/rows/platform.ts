@@ -57,7 +57,6 @@ export const platformRows: Record<string, Row> = {
   'POST /v1/backups/verify': {
     request: () => ({ path: '/v1/backups/verify', body: {} }),
     status: operatorOnly,
-    directoryOnly: true,
   },
   'GET /v1/status': { request: () => ({ path: '/v1/status' }), status: operatorOnly },
   'POST /v1/backups': {

@@ -21,7 +21,6 @@ export const securityLimits = {
   },
   consoleSessionSeconds: {
     default: 12 * 3600,
-    setting: true,
     positive: true,
     about: 'Seconds until a console session that began with a one-time link expires.',
   },

@@ -45,7 +45,7 @@ export class ChangeFeed implements Feed {
 
   before(position: string, commits: number): string {
     const numbers = this.#numbers(position);
-    return encodePosition(
+    return this.#position(
       this.#shards.map((shard, index) => Math.max(shard.first - 1, (numbers[index] as number) - commits)),
     );
   }
