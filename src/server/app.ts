@@ -160,6 +160,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   app.decorateRequest('caller', null);
   // Assigned by the pipeline before any handler runs.
   app.decorateRequest('rawBody');
+  app.decorateRequest('callerAddress', null);
   app.decorateRequest('startedMs', 0);
   app.decorateRequest('matchedPath', undefined);
 
