@@ -47,9 +47,13 @@ export function decodeWordsPosition(
   const fields = decode(list, cursor);
   if (fields === null) return null;
   const [asOfMs, entries, titleLength, bodyLength, frequencies, score, timeMs, kind, collection, id] = fields;
-  const numbers = [asOfMs, entries, titleLength, bodyLength, score, timeMs];
   if (
-    !numbers.every(isNumber) ||
+    !isNumber(asOfMs) ||
+    !isNumber(entries) ||
+    !isNumber(titleLength) ||
+    !isNumber(bodyLength) ||
+    !isNumber(score) ||
+    !isNumber(timeMs) ||
     !Array.isArray(frequencies) ||
     frequencies.length !== groups ||
     !frequencies.every(isNumber) ||
@@ -59,17 +63,10 @@ export function decodeWordsPosition(
     throw invalidCursor();
   const kindName: FindKind | undefined = findKinds[Number(kind)];
   if (kindName === undefined) throw invalidCursor();
-  // `numbers` has checked that these are numbers.
-  const number = (value: unknown): number => value as number;
   return {
-    asOfMs: number(asOfMs),
-    statistics: {
-      entries: number(entries),
-      titleLength: number(titleLength),
-      bodyLength: number(bodyLength),
-      frequencies,
-    },
-    after: { score: number(score), timeMs: number(timeMs), name: { kind: kindName, collection, id } },
+    asOfMs,
+    statistics: { entries, titleLength, bodyLength, frequencies },
+    after: { score, timeMs, name: { kind: kindName, collection, id } },
   };
 }
 
