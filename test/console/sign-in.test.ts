@@ -15,6 +15,12 @@ afterAll(async () => {
   await running.stop();
 });
 
+async function codeFor(as: string): Promise<string> {
+  const { text } = await running.ask('POST', '/v1/console/links', { as });
+  const { path } = JSON.parse(text) as { path: string };
+  return path.split('=')[1] ?? '';
+}
+
 const browserAccept = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
 test('a browser gets the console at /, every other client gets the page of AICQ', async () => {
@@ -76,8 +82,7 @@ test('two exchanges of one code at once start one session', async () => {
 });
 
 test('the code of a link is not a credential, and a session has no more rights than its token', async () => {
-  const { json: link } = await running.ask('POST', '/v1/console/links', { as: running.reader });
-  const code = String(link.path).split('=')[1] as string;
+  const code = await codeFor(running.reader);
   expect((await running.ask('GET', '/v1/agents', { as: code })).status).toBe(401);
   const { json: session } = await running.ask('POST', '/v1/console/session', { body: { code } });
   expect(session).toMatchObject({ kind: 'user', user: 'alice', scopes: { write: false } });
@@ -90,8 +95,7 @@ test('a session ends with the token that granted it, and with the sign-out', asy
   const operator = running.stoa.operatorToken;
   const { json: made } = await running.ask('POST', '/v1/users/carol/tokens', { as: operator, body: {} });
   const start = async (as: string): Promise<string> => {
-    const { json: link } = await running.ask('POST', '/v1/console/links', { as });
-    const body = { code: String(link.path).split('=')[1] };
+    const body = { code: await codeFor(as) };
     return (await running.ask('POST', '/v1/console/session', { body })).json.token as string;
   };
   const [first, second] = [await start(made.token), await start(made.token)];
