@@ -152,6 +152,18 @@ export class RegistryService {
     return acting;
   }
 
+  /**
+   * The name under which an agent holds tasks, for a filter by holder. A user holds tasks under its own id when
+   * it names no agent. The operator may mean an agent of any user.
+   */
+  async holderNamed(caller: Caller, nameOrId: string | undefined): Promise<string | undefined> {
+    if (nameOrId === undefined || nameOrId === caller.user) return nameOrId;
+    if (isAgentId(nameOrId.toLowerCase())) return (await this.#requireAgent(caller, nameOrId)).record.name;
+    // A signed agent sees the tasks of its user, but not the records of other agents.
+    if (!caller.everyUser && caller.kind !== 'agent') await this.agentIdOf(caller, nameOrId);
+    return nameOrId;
+  }
+
   /** The identity that speaks for an agent, by its name or id; undefined for an agent without a key. */
   async identityOf(user: string, agent: string): Promise<string | undefined> {
     return (await this.port.identitiesOf(user, agent))[0];

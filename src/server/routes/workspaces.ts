@@ -62,7 +62,10 @@ const sessionRoutes = routesOf('sessions', sessions, sessionSchemas, {
 });
 
 const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
-  list: ({ stoa, caller, query }) => positioned(stoa, () => stoa.workspaces.listTasks(caller, query)),
+  list: async ({ stoa, caller, query }) => {
+    const holder = await stoa.registry.holderNamed(caller, query.holder);
+    return positioned(stoa, () => stoa.workspaces.listTasks(caller, { ...query, holder }));
+  },
   inSession: ({ stoa, caller, params, query }) =>
     stoa.workspaces.listSessionTasks(caller, params.session_id, query),
   create: ({ stoa, caller, params, body, idempotency }) =>

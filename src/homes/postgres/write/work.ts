@@ -92,8 +92,8 @@ export class Work {
    */
   async checkBeforeEffect(): Promise<void> {
     await this.checkToken();
+    await this.noteCall();
     await this.checkFence();
-    await this.#noteCall();
     await this.#keyed?.reserve(this);
   }
 
@@ -107,8 +107,11 @@ export class Work {
     this.#heldUntilMs = Math.max(this.#heldUntilMs, untilMs);
   }
 
-  /** After the steps, because one of them may register the agent itself; or before an effect outside the database. */
-  async #noteCall(): Promise<void> {
+  /**
+   * Shows that the caller's agent is at work. After the steps, because one of them may register the agent itself,
+   * and before the check of the fence, which shares the row that this locks.
+   */
+  async noteCall(): Promise<void> {
     const agent = this.#caller === null ? null : actingAgent(this.#caller);
     if (agent === null || this.#agents === null || this.#notedUntilMs >= this.#heldUntilMs) return;
     this.#notedUntilMs = this.#heldUntilMs;
@@ -202,7 +205,7 @@ export class Work {
 
   async finish(): Promise<void> {
     await this.#tokenCheck;
-    await this.#noteCall();
+    await this.noteCall();
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: two writes to one object have their feed rows in the same
     // order.

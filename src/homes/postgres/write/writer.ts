@@ -226,6 +226,7 @@ export class PostgresWriter implements Writer {
       await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     // After the steps: one of them may lock the same row for an update, and two writes that first share it
     // would wait for each other.
+    await work.noteCall();
     await work.checkFence();
     await work.finish();
     return results;
