@@ -14,6 +14,7 @@ import type { GroupFacts } from './homes/directory/kernel/store.js';
 import type { BackendCall, Home, HomeOptions } from './homes/home.js';
 import { IdentityService } from './identity/service.js';
 import { hashToken, newOperatorToken } from './identity/tokens.js';
+import { LocksService } from './locks/service.js';
 import { IdentityLinks } from './messaging/identities/links.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { openDataBackend } from './open/datastore.js';
@@ -68,6 +69,7 @@ export interface Stoa {
   readonly registry: RegistryService;
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
+  readonly locks: LocksService;
   readonly messaging: MessagingService;
   /** Which identity speaks for which agent. */
   readonly links: IdentityLinks;
@@ -134,6 +136,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registry = new RegistryService({ writer, port: home.registry, limits });
     const workspaces = new WorkspacesService({ writer, port: home.workspaces, limits, sealer });
     opened.unshift(() => workspaces.close());
+    const locks = new LocksService({ writer, port: home.locks, limits, feed });
     const data = await openData(home, limits, options.datastore ?? null, calls, onError);
     opened.unshift(
       () => data.close(),
@@ -151,7 +154,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     opened.unshift(() => secrets.close());
     const changes = new ChangesService(feed, limits);
     const commit = new CommitService({
-      steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps },
+      steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps, locks: locks.steps },
       home: home.commits(messaging),
       store: storeName(options.datastore),
       limits,
@@ -175,6 +178,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       registry,
       data,
       workspaces,
+      locks,
       messaging,
       links: new IdentityLinks({ writer, registry, messaging }),
       secrets,

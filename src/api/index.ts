@@ -1,6 +1,7 @@
 /** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
 import { data, documents } from './datastore/operations.js';
 import { changes, commits } from './feed/operations.js';
+import { locks } from './locks/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
 import type { Operation } from './operation.js';
 import { agents, links, tokens, users } from './registry/operations.js';
@@ -19,6 +20,7 @@ export const operations = {
   projects,
   sessions,
   tasks,
+  locks,
   changes,
   commits,
   rooms,

@@ -11,6 +11,7 @@ import type { StoreNotes } from '../datastore/document-store/documents.js';
 import type { Feed } from '../feed/port.js';
 import type { McpSessionStore } from '../identity/mcp-sessions/port.js';
 import type { IdentityPort } from '../identity/port.js';
+import type { LocksPort } from '../locks/port.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type { MessagingService } from '../messaging/service.js';
 import type { OperationsPort } from '../operations/port.js';
@@ -61,6 +62,7 @@ export interface Home {
   readonly registry: RegistryPort;
   readonly data: DataPort;
   readonly workspaces: WorkspacesPort;
+  readonly locks: LocksPort;
   readonly messaging: MessagingPort;
   readonly feed: Feed;
   readonly mcpSessions: McpSessionStore;
@@ -76,7 +78,7 @@ export interface Home {
   /** False: acknowledged writes may be lost if the machine crashes. */
   readonly syncWrites: boolean;
   nowMs(): number;
-  /** The number of live leases of agents and tasks. */
+  /** The number of live leases of agents, tasks and locks. */
   liveLeases(): number | Promise<number>;
   /** How messages become part of a commit. */
   commits(messaging: MessagingService): CommitHome;

@@ -11,6 +11,7 @@ import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 import { backupCommands } from './backup.js';
 import { dataCommands } from './data.js';
+import { lockCommands } from './locks.js';
 import { messagingCommands } from './messaging.js';
 import { watchCommands } from './watch.js';
 import { workspaceCommands } from './workspaces.js';
@@ -101,6 +102,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   ...dataCommands,
   ...workspaceCommands,
+  ...lockCommands,
   ...messagingCommands,
   {
     usage: 'users',

@@ -7,6 +7,7 @@ import { commitLimits } from './limits/commit.js';
 import { dataLimits } from './limits/data.js';
 import type { LimitDefinition } from './limits/definition.js';
 import { feedLimits } from './limits/feed.js';
+import { lockLimits } from './limits/locks.js';
 import { mcpLimits } from './limits/mcp.js';
 import { messagingLimits } from './limits/messaging.js';
 import { operationsLimits } from './limits/operations.js';
@@ -26,6 +27,7 @@ export const limitGroups = {
   data: dataLimits,
   registry: registryLimits,
   workspaces: workspaceLimits,
+  locks: lockLimits,
   messaging: messagingLimits,
   rates: rateLimits,
   security: securityLimits,
@@ -41,6 +43,7 @@ export const limitDefinitions = {
   ...dataLimits,
   ...registryLimits,
   ...workspaceLimits,
+  ...lockLimits,
   ...messagingLimits,
   ...rateLimits,
   ...securityLimits,

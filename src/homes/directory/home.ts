@@ -17,6 +17,7 @@ import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.j
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store.js';
+import { DirectoryLocks } from './locks/locks.js';
 import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
@@ -75,8 +76,16 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     leases.onPresenceLost.push((tx, { record, meta }) =>
       workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
+    const locks = new DirectoryLocks(kernel, { onOwner: (tx, user) => void users.ensure(tx, user) });
+    leases.onPresenceLost.push((tx, { record, meta }) =>
+      locks.releaseHeldBy(tx, meta.user, [record.agent_id, record.name]),
+    );
     const messaging = await openDirectoryMessaging(kernel, onError);
-    return new DirectoryHome(kernel, { registry, workspaces, messaging, secrets, operatorToken }, options);
+    return new DirectoryHome(
+      kernel,
+      { registry, workspaces, locks, messaging, secrets, operatorToken },
+      options,
+    );
   } catch (error) {
     await kernel.close();
     throw error;
@@ -86,6 +95,7 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
 interface Parts {
   readonly registry: DirectoryRegistry;
   readonly workspaces: DirectoryWorkspaces;
+  readonly locks: DirectoryLocks;
   readonly messaging: DirectoryMessaging;
   readonly secrets: Secrets;
   readonly operatorToken: string;
@@ -99,6 +109,7 @@ export class DirectoryHome implements Home {
   readonly registry: DirectoryRegistry;
   readonly data: DirectoryDataStore;
   readonly workspaces: DirectoryWorkspaces;
+  readonly locks: DirectoryLocks;
   readonly messaging: DirectoryMessaging;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
@@ -117,6 +128,7 @@ export class DirectoryHome implements Home {
     this.kernel = kernel;
     this.registry = parts.registry;
     this.workspaces = parts.workspaces;
+    this.locks = parts.locks;
     this.messaging = parts.messaging;
     this.requestRates = new OwnRequestRates(limits.requestsPerMinuteMax);
     this.secrets = parts.secrets;
@@ -132,7 +144,7 @@ export class DirectoryHome implements Home {
       checkUser: (user) => this.identity.checkUser(user),
     });
     this.operations = new DirectoryOperations(kernel, this.writer);
-    this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
+    this.move = directoryMove(kernel, { ...parts, sealer: parts.secrets.sealer });
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.mcpSessions = new MemoryMcpSessions(limits);
     this.#leaseCount = new LeaseCount(kernel, onError);

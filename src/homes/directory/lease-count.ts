@@ -1,21 +1,22 @@
 /**
- * The number of live leases of agents and tasks. It is counted in the background and stored, so that reading
+ * The number of live leases of agents, tasks and locks. It is counted in the background and stored, so that reading
  * it costs nothing.
  */
 import { setTimeout as sleep, setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kernel } from './kernel/kernel.js';
 import { extendedByOutages } from '../../core/outages.js';
+import { lockFamilies } from './locks/rows.js';
 import { registryFamilies } from './registry/families.js';
 import { buckets } from './workspaces/keys.js';
 
-const families = [registryFamilies.leases, buckets.leases] as const;
+const families = [registryFamilies.leases, buckets.leases, lockFamilies.locks] as const;
 
 /** Rows read before other work can run. */
 const rowsPerTurn = 500;
 /** Pause between two counts. */
 const pauseMs = 5_000;
 
-/** The common fields of both families. */
+/** The common fields of all families. */
 interface StoredLease {
   holder: string | null;
   renewedAtMs: number;
@@ -66,7 +67,7 @@ export class LeaseCount {
   }
 
   #isLive(row: Buffer): boolean {
-    // Both families contain only leases as JSON.
+    // The families contain only leases as JSON.
     const { holder, renewedAtMs, expiresAtMs } = JSON.parse(row.toString()) as StoredLease;
     const { outages } = this.#kernel;
     return holder !== null && this.#kernel.nowMs() < extendedByOutages(renewedAtMs, expiresAtMs, outages);

@@ -30,6 +30,7 @@ import { PostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
+import { type PostgresLocks, openPostgresLocks } from './locks/locks.js';
 import { type PostgresMessaging, openPostgresMessaging } from './messaging/messaging.js';
 import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
@@ -118,6 +119,10 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     registry.onPresenceEnded.push((work, { meta, record }) =>
       workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
     );
+    const locks = await openPostgresLocks({ sql, limits, users, nowMs });
+    registry.onPresenceEnded.push((work, { meta, record }) =>
+      locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
+    );
     const messaging = await openPostgresMessaging({
       sql,
       beats,
@@ -146,6 +151,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       identity,
       data,
       workspaces,
+      locks,
       messaging,
       secrets,
       servers,
@@ -228,6 +234,7 @@ interface Parts {
   readonly identity: PostgresIdentity;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly servers: Servers;
@@ -243,6 +250,7 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
@@ -272,6 +280,7 @@ export class PostgresHome implements Home {
     this.registry = parts.registry;
     this.data = parts.data;
     this.workspaces = parts.workspaces;
+    this.locks = parts.locks;
     this.messaging = parts.messaging;
     this.requestRates = parts.messaging.requestRates;
     this.secrets = parts.secrets;
@@ -297,6 +306,7 @@ export class PostgresHome implements Home {
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
+        (isOver) => parts.locks.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
         (isOver) => this.mcpSessions.sweep(isOver),
       ],
@@ -316,7 +326,8 @@ export class PostgresHome implements Home {
       `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL
         AND lease_expires_at > clock_timestamp())
         + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL
-          AND expires_at > clock_timestamp()) AS live`,
+          AND expires_at > clock_timestamp())
+        + (SELECT count(*) FROM locks.locks WHERE expires_at > clock_timestamp()) AS live`,
     );
     return Number(row?.live ?? 0);
   }

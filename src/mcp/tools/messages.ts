@@ -22,19 +22,27 @@ const message = z.object({
 
 const post = defineTool({
   name: 'post',
-  title: 'Post to a room',
+  title: 'Post a message',
   description:
-    'Say something to every agent in a room; a new name makes a public room. Answer a message with ' +
-    'reply_to. At most 4096 bytes; messages go after 24 hours, so remember what must stay.',
+    'Say something to every agent in a room; a new name makes a public room. Or with to: to one agent ' +
+    'alone, which reads it with read and inbox: true. Answer a message of a room with reply_to. At most ' +
+    '4096 bytes, or 8192 to one agent; messages go after 24 hours or 7 days, so remember what must stay.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     room,
+    to: z.string().optional().describe('Name of an agent of the same user, or from_id of a message'),
     text: z.string(),
     reply_to: z.string().optional().describe('Id of a message'),
     key,
   }),
-  output: z.object({ id: z.string(), ts: z.int(), room_id: z.string() }),
+  output: z.object({
+    id: z.string(),
+    ts: z.int(),
+    room_id: z.string().optional(),
+    to_id: z.string().optional(),
+  }),
   run: async ({ stoa, caller }, input) => {
+    if (input.to !== undefined) return send({ stoa, caller }, input.to, input.text);
     await takeRate(stoa, caller, 'POST', '/room/x');
     const id = await ensureRoom(stoa, caller, input.room);
     const posted = await stoa.messaging.rooms.post(
@@ -142,28 +150,18 @@ const find = defineTool({
   },
 });
 
-const directMessage = defineTool({
-  name: 'direct_message',
-  title: 'Send a direct message',
-  description:
-    'Say something to one agent alone, by its name or id. It reads it with read and inbox: true. At ' +
-    'most 8192 bytes, kept 7 days.',
-  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
-  input: z.strictObject({
-    to: z.string().describe('Name of an agent of the same user, or from_id of a message'),
-    text: z.string(),
-  }),
-  output: z.object({ id: z.string(), ts: z.int(), to_id: z.string() }),
-  run: async ({ stoa, caller }, { to, text }) => {
-    await takeRate(stoa, caller, 'POST', '/dm/x');
-    const { direct } = stoa.messaging;
-    const recipient = canonicalUuid(to) ?? (await identityOf({ stoa, caller }, to));
-    const sent = await direct.send(caller, recipient, { body: text }, null);
-    return { id: sent.id, ts: sent.tsMs, to_id: recipient };
-  },
-});
+export const messageTools = [post, read, find];
 
-export const messageTools = [post, read, find, directMessage];
+async function send(
+  { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,
+  to: string,
+  text: string,
+): Promise<{ id: string; ts: number; to_id: string }> {
+  await takeRate(stoa, caller, 'POST', '/dm/x');
+  const recipient = canonicalUuid(to) ?? (await identityOf({ stoa, caller }, to));
+  const sent = await stoa.messaging.direct.send(caller, recipient, { body: text }, null);
+  return { id: sent.id, ts: sent.tsMs, to_id: recipient };
+}
 
 /**
  * The identity of an agent of the same user: its own, or one that the server keeps for it and creates with

@@ -3,6 +3,7 @@ import type { RouteGroup } from '../group.js';
 import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
 import { healthRoutes } from './health.js';
+import { lockRoutes } from './locks.js';
 import { mcpRoutes } from './mcp.js';
 import { messagingGroup } from './messaging/index.js';
 import { referenceRoutes } from './reference.js';
@@ -16,6 +17,7 @@ const platform: RouteGroup = {
     ...dataRoutes,
     ...registryRoutes,
     ...workspacesRoutes,
+    ...lockRoutes,
     ...feedRoutes,
     ...serverRoutes,
     ...mcpRoutes,
