@@ -10,7 +10,7 @@ import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js
 
 /** Each opens messaging on a separate backend. */
 const backends: { name: string; redis?: () => Promise<TestServer> }[] = [
-  { name: 'the embedded store' },
+  { name: 'the directory home' },
   { name: 'PostgreSQL and Redis', redis: startRedis },
   { name: 'PostgreSQL and a Redis cluster', redis: startCluster },
 ];

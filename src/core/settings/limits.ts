@@ -7,6 +7,7 @@ import { commitLimits } from './limits/commit.js';
 import { dataLimits } from './limits/data.js';
 import type { LimitDefinition } from './limits/definition.js';
 import { feedLimits } from './limits/feed.js';
+import { findLimits } from './limits/find.js';
 import { lockLimits } from './limits/locks.js';
 import { mcpLimits } from './limits/mcp.js';
 import { messagingLimits } from './limits/messaging.js';
@@ -29,6 +30,7 @@ export const limitGroups = {
   workspaces: workspaceLimits,
   locks: lockLimits,
   messaging: messagingLimits,
+  find: findLimits,
   rates: rateLimits,
   security: securityLimits,
   operations: operationsLimits,
@@ -45,6 +47,7 @@ export const limitDefinitions = {
   ...workspaceLimits,
   ...lockLimits,
   ...messagingLimits,
+  ...findLimits,
   ...rateLimits,
   ...securityLimits,
   ...operationsLimits,

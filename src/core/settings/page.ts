@@ -22,6 +22,7 @@ const titles: Readonly<Record<GroupName, string>> = {
   workspaces: 'Workspaces',
   locks: 'Locks',
   messaging: 'Messaging',
+  find: 'Search',
   rates: 'Rate limits',
   security: 'Security',
   operations: 'Operations',

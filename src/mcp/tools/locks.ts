@@ -4,14 +4,7 @@ import { cursor, limit, nextCursor } from '../fields.js';
 import { defineTool } from '../tool.js';
 import { given, required } from './tasks.js';
 
-const lock = z.object({
-  name: z.string(),
-  holder: z.string(),
-  fence: z.int(),
-  note: z.string(),
-  acquired_at: z.string(),
-  expires_at: z.string(),
-});
+const lock = z.looseObject({ name: z.string(), holder: z.string(), expires_at: z.string() });
 
 const locks = defineTool({
   name: 'lock',

@@ -1,7 +1,6 @@
 /** The handlers of advisory locks. */
 import { locks } from '../../api/locks/operations.js';
 import { lockSchemas } from '../../api/locks/schemas.js';
-import { encodeSegment } from '../../core/text/path-segment.js';
 import { goneSignal } from '../request/gone.js';
 import { answer, routesOf } from '../route.js';
 
@@ -9,8 +8,7 @@ export const lockRoutes = routesOf('locks', locks, lockSchemas, {
   list: ({ stoa, caller, query }) => stoa.locks.list(caller, query),
   acquire: async ({ stoa, caller, params, body, reply }) => {
     const { lock, acquired } = await stoa.locks.acquire(caller, params.name, body, goneSignal(reply));
-    const location = `/v1/locks/${encodeSegment(lock.name)}`;
-    return acquired ? answer(201, lock, { location }) : answer(200, lock);
+    return answer(acquired ? 201 : 200, lock);
   },
   release: ({ stoa, caller, params, query }) => stoa.locks.release(caller, params.name, query),
 });

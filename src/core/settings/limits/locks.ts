@@ -5,7 +5,6 @@ export const lockLimits = {
   locksPerUserMax: { default: 1_000, setting: true, about: 'Locks that the agents of one user hold.' },
   lockSeconds: {
     default: 900,
-    setting: true,
     positive: true,
     about: 'Seconds that a lock lives without a renewal, unless the request sets its own time.',
   },

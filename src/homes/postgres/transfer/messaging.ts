@@ -6,7 +6,7 @@ import type { Change } from '../../../core/change.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/identities/uuid.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
-import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
+import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import type { PostgresWriter } from '../write/writer.js';
