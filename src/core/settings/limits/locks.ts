@@ -2,7 +2,7 @@
 import { type LimitGroup, timerSecondsMax } from './definition.js';
 
 export const lockLimits = {
-  locksPerUserMax: { default: 1_000, setting: true, about: 'Locks that the agents of one user hold.' },
+  locksPerUserMax: { default: 1_000, about: 'Locks that the agents of one user hold.' },
   lockSeconds: {
     default: 900,
     positive: true,
