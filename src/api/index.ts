@@ -1,5 +1,6 @@
 /** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
 import { data, documents } from './datastore/operations.js';
+import { find } from './find/operations.js';
 import { changes, commits } from './feed/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
 import type { Operation } from './operation.js';
@@ -19,6 +20,7 @@ export const operations = {
   projects,
   sessions,
   tasks,
+  find,
   changes,
   commits,
   rooms,

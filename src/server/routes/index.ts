@@ -2,6 +2,7 @@
 import type { RouteGroup } from '../group.js';
 import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
+import { findRoutes } from './find.js';
 import { healthRoutes } from './health.js';
 import { mcpRoutes } from './mcp.js';
 import { messagingGroup } from './messaging/index.js';
@@ -16,6 +17,7 @@ const platform: RouteGroup = {
     ...dataRoutes,
     ...registryRoutes,
     ...workspacesRoutes,
+    ...findRoutes,
     ...feedRoutes,
     ...serverRoutes,
     ...mcpRoutes,
