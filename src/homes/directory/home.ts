@@ -20,7 +20,6 @@ import type { GroupFacts } from './kernel/store-options.js';
 import { DirectoryFind } from './find/find.js';
 import { documentSource } from './datastore/verbs.js';
 import { taskSource } from './workspaces/tasks/rows.js';
-import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
@@ -112,7 +111,6 @@ export class DirectoryHome implements Home {
   readonly requestRates: OwnRequestRates;
   readonly operatorToken: string;
   readonly syncWrites: boolean;
-  readonly #leaseCount: LeaseCount;
   readonly #backups: BackupScheduler | undefined;
 
   constructor(kernel: Kernel, parts: Parts, options: DirectoryHomeOptions) {
@@ -143,7 +141,6 @@ export class DirectoryHome implements Home {
     this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.mcpSessions = new MemoryMcpSessions(limits);
-    this.#leaseCount = new LeaseCount(kernel, onError);
     this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });
   }
 
@@ -161,10 +158,6 @@ export class DirectoryHome implements Home {
 
   nowMs(): number {
     return this.kernel.nowMs();
-  }
-
-  liveLeases(): number {
-    return this.#leaseCount.live;
   }
 
   commits(messaging: MessagingService): CommitHome {
@@ -197,14 +190,12 @@ export class DirectoryHome implements Home {
 
   start(): void {
     this.kernel.start();
-    this.#leaseCount.start();
     this.find.work.start();
     this.#backups?.start();
   }
 
   async close(): Promise<void> {
     await this.#backups?.stop();
-    await this.#leaseCount.stop();
     await this.find.work.close();
     await this.kernel.close();
   }
