@@ -324,7 +324,13 @@ export class PostgresHome implements Home {
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
     // Closed by its service, before messaging.
-    this.#commit = new PostgresCommit(this.#base, { limits, messaging, onError, sweepIntervalMs });
+    this.#commit = new PostgresCommit(this.#base, {
+      limits,
+      messaging,
+      openRoom: (work, opening) => this.messaging.openRoom(work, opening),
+      onError,
+      sweepIntervalMs,
+    });
     return this.#commit;
   }
 

@@ -324,7 +324,14 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
 
   const search = async (...words: string[]) =>
     (
-      await stoa.messaging.port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 10 })
+      await stoa.messaging.port.search({
+        words,
+        roomId: null,
+        retentionSeconds: 86_400,
+        afterMs: 0,
+        beforeMs: null,
+        limit: 10,
+      })
     ).messages.map(({ body }) => body);
 
   it('finds nothing in an undamaged store with rows in every family', async () => {

@@ -10,7 +10,8 @@
  */
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../../../messaging/model.js';
-import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import { isOwnWord } from '../../../../messaging/messages/tokenizer.js';
+import type { Limits } from '../../../../core/settings/limits.js';
 import { newUlidBytes } from '../../../../messaging/messages/ulid.js';
 import { families, nothing } from '../rows.js';
 import { expiryTimers, roundedExpiryMs } from '../retention-timers.js';
@@ -58,8 +59,7 @@ export function indexedId(id: Buffer, tsMs: number): Buffer {
 }
 
 /** Makes a message findable, in the commit that stores it. */
-export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, body: string): void {
-  const words = indexWords(body);
+export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, words: readonly string[]): void {
   if (words.length > 0)
     tx.put(families.waitingWords, id, Buffer.concat([room, Buffer.from(words.join('\0'))]));
 }
@@ -229,20 +229,21 @@ export function batchedLists(value: Buffer): Buffer[] | undefined {
 }
 
 /** Removes the lists of a batch whose messages have all expired. Late messages may keep some of them. */
-export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: number): void {
+export function expireLists(tx: Transaction, batch: Buffer, limits: Limits): void {
   const value = tx.get(families.wordBatches, batch);
   if (value === undefined) return;
   const alive: Buffer[] = [];
-  let newestMs = 0;
+  let nextMs = 0;
   for (const key of batchedLists(value) ?? []) {
     const entries = tx.get(families.wordLists, key);
     if (entries === undefined) continue;
     const lastMs = timeOf(entries.subarray(entries.length - entryBytes));
+    const retentionSeconds = listRetention(key, limits);
     if (isExpired(lastMs, retentionSeconds, tx.nowMs)) {
       tx.delete(families.wordLists, key);
     } else {
       alive.push(key);
-      newestMs = Math.max(newestMs, lastMs);
+      nextMs = Math.max(nextMs, lastMs + retentionSeconds * 1000);
     }
   }
   tx.delete(families.wordBatches, batch);
@@ -250,12 +251,22 @@ export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: nu
   const segments = readSegments(tx);
   for (
     let at = 0;
-    at + 1 < segments.length && isExpired(segments[at + 1] as number, retentionSeconds, tx.nowMs);
+    at + 1 < segments.length && isExpired(segments[at + 1] as number, segmentRetention(limits), tx.nowMs);
     at += 1
   )
     tx.delete(families.wordSegments, segmentKey(segments[at] as number));
-  if (alive.length > 0)
-    rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(newestMs + retentionSeconds * 1000));
+  if (alive.length > 0) rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(nextMs));
+}
+
+/** How long a list is kept: as long as the messages of public rooms, or of users' rooms. */
+export function listRetention(key: Buffer, limits: Limits): number {
+  const word = key.toString('utf8', segmentBytes, key.length - idBytes - 1);
+  return isOwnWord(word) ? limits.ownRoomRetentionSeconds : limits.messageRetentionSeconds;
+}
+
+/** A segment has lists of both kinds. */
+export function segmentRetention({ messageRetentionSeconds, ownRoomRetentionSeconds }: Limits): number {
+  return Math.max(messageRetentionSeconds, ownRoomRetentionSeconds);
 }
 
 /** The time in an id. */
