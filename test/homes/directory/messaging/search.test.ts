@@ -141,7 +141,7 @@ class Library {
 
   async find(words: readonly string[], limit = 10_000, room?: number): Promise<string[]> {
     const roomId = room === undefined ? null : (this.rooms[room] as string);
-    const query = { words, roomId, retentionSeconds: 86_400, afterMs: 0, beforeMs: null, limit };
+    const query = { words, roomId, retentionSeconds: this.kernel.limits.messageRetentionSeconds, afterMs: 0, beforeMs: null, limit };
     return (await this.port.search(query)).messages.map(({ id }) => id);
   }
 
