@@ -1,4 +1,4 @@
-/** The embedded data store: against the engine below it, and a million documents against ten thousand. */
+/** The data store in a directory: against the engine below it, and a million documents against ten thousand. */
 import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -41,9 +41,9 @@ const valueBytes = Buffer.from(valueText);
 export const datastoreBench: Bench = {
   name: 'datastore',
   run: async (directory) => {
-    const small = await openFilled(join(directory, `embedded-${few}`), few);
+    const small = await openFilled(join(directory, `directory-${few}`), few);
     const rows = [await readRow(directory, small), await trackingRow(small), await writeRow(small)];
-    const large = await openFilled(join(directory, `embedded-${many}`), many);
+    const large = await openFilled(join(directory, `directory-${many}`), many);
     rows.push(...(await sizeRows(small, large)));
     for (const set of [small, large]) await set.close();
     return rows;

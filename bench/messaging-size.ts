@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { embeddedFamilies } from '../src/homes/directory/families.js';
+import { directoryFamilies } from '../src/homes/directory/families.js';
 import {
   type DirectoryMessaging,
   openDirectoryMessaging,
@@ -176,7 +176,7 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
   const kernel = await openKernel({
     dataDir,
     engine: 'lmdb',
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits,
   });
   const port = await openDirectoryMessaging(kernel);

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DirectoryRegistry, registryFamilies } from '../src/homes/directory/registry/registry.js';
-import { embeddedFamilies, embeddedScatteredFamilies } from '../src/homes/directory/families.js';
+import { directoryFamilies, directoryScatteredFamilies } from '../src/homes/directory/families.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
 import { userKey } from '../src/identity/user-key.js';
@@ -120,8 +120,8 @@ async function openFilled(dataDir: string, engine: 'lmdb' | 'rocksdb', count: nu
   const kernel = await openKernel({
     dataDir,
     engine,
-    families: embeddedFamilies,
-    scatteredFamilies: embeddedScatteredFamilies,
+    families: directoryFamilies,
+    scatteredFamilies: directoryScatteredFamilies,
     limits,
   });
   const port = new DirectoryRegistry(kernel);

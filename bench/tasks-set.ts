@@ -1,7 +1,7 @@
 /** A project with so many ready tasks, kept between runs. */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { embeddedFamilies } from '../src/homes/directory/families.js';
+import { directoryFamilies } from '../src/homes/directory/families.js';
 import {
   type DirectoryWorkspaces,
   openDirectoryWorkspaces,
@@ -32,7 +32,7 @@ export async function openFilled(dataDir: string, engine: EngineName, count: num
   const kernel = await openKernel({
     dataDir,
     engine,
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits,
     sweepIntervalMs: 3_600_000,
   });

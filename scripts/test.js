@@ -77,9 +77,9 @@ function summarise({ status, report, servers }, again) {
   console.log('\nServers of this run:');
   for (const { describe, suites } of servers) console.log(`  ${describe}\n    ${suites.join('\n    ')}`);
   const onServers = new Set(servers.flatMap((server) => server.suites));
-  const embedded = suites.filter((suite) => !onServers.has(suite));
+  const alone = suites.filter((suite) => !onServers.has(suite));
   console.log(
-    `  no server, Stoa's own engines in a temporary directory: ${embedded.length} of ${suites.length} suites`,
+    `  no server, Stoa's own engines in a temporary directory: ${alone.length} of ${suites.length} suites`,
   );
   if (again !== undefined) printFirstFailures(report);
 

@@ -10,7 +10,7 @@ import { ChangesService } from './feed/service.js';
 import { directoryArchive } from './homes/directory/archive.js';
 import { openDirectoryHome } from './homes/directory/home.js';
 import type { BackupSchedule } from './homes/directory/kernel/backup/schedule.js';
-import type { GroupFacts } from './homes/directory/kernel/store.js';
+import type { GroupFacts } from './homes/directory/kernel/store-options.js';
 import type { BackendCall, Home, HomeOptions } from './homes/home.js';
 import { IdentityService } from './identity/service.js';
 import { hashToken, newOperatorToken } from './identity/tokens.js';
@@ -29,7 +29,7 @@ import { WorkspacesService } from './workspaces/service.js';
 
 export { StoaError } from './core/errors.js';
 export { type Caller, operatorCaller } from './core/caller.js';
-export type { GroupFacts } from './homes/directory/kernel/store.js';
+export type { GroupFacts } from './homes/directory/kernel/store-options.js';
 
 export interface StoaOptions {
   /** The data directory; made when it is not there. Not used with `postgres`. */
@@ -121,12 +121,14 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
   try {
     const { writer, secrets, feed } = home;
     const operatorToken = home.operatorToken ?? newOperatorToken();
+    // Where the home has only a hash, this process uses a token that no other process knows.
+    const ownHashes = home.operatorToken === null ? [hashToken(operatorToken)] : [];
     const nowMs = (): number => home.nowMs();
     identity = new IdentityService({
       writer,
       port: home.identity,
       limits,
-      operatorTokenHashes: [home.operatorTokenHash, hashToken(operatorToken)],
+      operatorTokenHashes: async () => [await home.operatorTokenHash(), ...ownHashes],
       nowMs,
       onError,
     });
@@ -261,7 +263,7 @@ async function openData(
 ): Promise<DataService> {
   const nowMs = (): number => home.nowMs();
   const documents =
-    storeName(url) === null || url === null
+    url === null
       ? { port: home.data, writer: home.writer }
       : await openDataBackend(url, {
           limits,
@@ -275,7 +277,7 @@ async function openData(
 
 /** Null where the home keeps the documents. */
 function storeName(url: string | null | undefined): string | null {
-  return url === null || url === undefined || url === 'embedded' ? null : backendName(url);
+  return url === null || url === undefined ? null : backendName(url);
 }
 
 /** Both take part when secrets are put under another key. */

@@ -30,6 +30,11 @@ export interface Operation {
   principals?: readonly Principal[];
   /** Creates a record, and takes `Idempotency-Key`. */
   creates?: true;
+  /**
+   * Where a created record is read: with 201 the answer has `Location`. The names in braces are fields of the
+   * answer, or of the path. Only a POST needs it: otherwise the record is at the path of the request.
+   */
+  location?: `/v1/${string}`;
   /** Takes `Idempotency-Key`, although it does not create a record under /v1. */
   takesKey?: true;
   /**

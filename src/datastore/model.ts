@@ -41,23 +41,9 @@ export interface DocumentRecord {
 }
 
 /** A document as callers see it: the seed's fields, then the fields that Stoa adds. */
-export interface DataDocument<Value = JsonValue> {
+export interface DataDocument<Value = JsonValue> extends Omit<DocumentRecord, 'valueJson'> {
   _id: string;
-  userId: string;
-  namespace: string;
-  key: string;
   value: Value;
-  metadata: JsonObject;
-  createdByAgent: string | null;
-  /** The agent of the last write, or null if that write named none. */
-  updatedByAgent: string | null;
-  lastAccessedByAgent: string | null;
-  accessCount: number;
-  createdAt: string;
-  updatedAt: string;
-  lastAccessedAt: string | null;
-  version: number;
-  expiresAt: string | null;
 }
 
 /** An item of a list of keys. */

@@ -1,33 +1,30 @@
 /** Positions as text, and the refusals of a feed that cannot continue from one. */
 import { StoaError } from '../core/errors.js';
 
-/** A data directory: a number for each shard. */
-const directoryShape = /^\d{1,15}(\.\d{1,15})*$/;
-/** PostgreSQL: the epoch and a number. */
-const postgresShape = /^([0-9a-f]{12})-(\d{1,15})$/;
+/** What a position names: the history that it belongs to, and a number for each shard. PostgreSQL has one shard. */
+export interface PositionParts {
+  /** Another store, a restored one and a moved one each have another epoch. */
+  readonly epoch: string;
+  readonly numbers: readonly number[];
+}
 
-/** "0" is the beginning of every feed. */
+const shape = /^([0-9a-f]{12})-(\d{1,15}(?:\.\d{1,15})*)$/;
+
+/** The beginning of what a feed has kept, in every feed. */
 export const firstPosition = '0';
 
-/** The numbers of a position in a data directory. Undefined for a position of another home. */
-export function directoryNumbers(text: string): number[] | undefined {
-  requirePosition(text);
-  return directoryShape.test(text) ? text.split('.').map(Number) : undefined;
+export function positionText({ epoch, numbers }: PositionParts): string {
+  return `${epoch}-${numbers.join('.')}`;
 }
 
-/** The parts of a position in PostgreSQL. Undefined for a position of another home. */
-export function postgresParts(text: string): { epoch: string; seq: number } | undefined {
-  requirePosition(text);
-  const [, epoch, seq] = postgresShape.exec(text) ?? [];
-  return epoch === undefined ? undefined : { epoch, seq: Number(seq) };
-}
-
-/** A follower keeps its position when its Stoa moves to another home, so both shapes are positions everywhere. */
-function requirePosition(text: string): void {
-  if (!directoryShape.test(text) && !postgresShape.test(text))
+/** The parts of a position other than `firstPosition`. */
+export function positionParts(text: string): PositionParts {
+  const [, epoch, numbers] = shape.exec(text) ?? [];
+  if (epoch === undefined || numbers === undefined)
     throw new StoaError('invalid_cursor', `"${text.slice(0, 80)}" is not a position of a change feed.`, {
       fix: 'Use a position from this Stoa, or omit it to read from the oldest commit.',
     });
+  return { epoch, numbers: numbers.split('.').map(Number) };
 }
 
 /** The answer to a position that is too old, or that belongs to another feed or to a state before a restore. */

@@ -72,7 +72,8 @@ export interface Home {
   readonly storeNotes: StoreNotes;
   /** The operator's token, or null if only its hash is stored. */
   readonly operatorToken: string | null;
-  readonly operatorTokenHash: string;
+  /** The hash of the token that is valid now. Another server may have replaced the token. */
+  operatorTokenHash(): string | Promise<string>;
   /** False: acknowledged writes may be lost if the machine crashes. */
   readonly syncWrites: boolean;
   nowMs(): number;

@@ -36,8 +36,8 @@ export interface IdentityServiceOptions {
   writer: Writer;
   port: IdentityPort;
   limits: Limits;
-  /** A request with a token of one of these hashes is the operator's. */
-  operatorTokenHashes: readonly string[];
+  /** A request with a token of one of these hashes is the operator's. Another server may replace the token. */
+  operatorTokenHashes: () => readonly string[] | Promise<readonly string[]>;
   nowMs: () => number;
   /** Faults of work that no caller waits for. */
   onError: (error: unknown, about: string) => void;
@@ -67,7 +67,10 @@ export class IdentityService {
   readonly #writer: Writer;
   readonly #port: IdentityPort;
   readonly #limits: Limits;
-  readonly #operatorHashes: readonly string[];
+  readonly #operatorHashes: IdentityServiceOptions['operatorTokenHashes'];
+  /** The hashes as they were last read. */
+  #knownOperator: string | undefined;
+  readonly #operatorListeners: (() => void)[] = [];
   readonly #nowMs: () => number;
   readonly #onError: IdentityServiceOptions['onError'];
   /**
@@ -181,10 +184,27 @@ export class IdentityService {
     this.#uses.delete(tokenId);
   }
 
-  /** Empties the cache of tokens: notices of removals may have been lost. */
+  /** Empties the cache of tokens: the operator's was replaced, or notices may have been lost. */
   forgetAll(): void {
     this.#removals += 1;
     this.#verified.clear();
+    this.#currentOperator().catch((error: unknown) =>
+      this.#onError(error, "looking up the operator's token"),
+    );
+  }
+
+  /** Calls back after the operator's token was replaced: streams that were opened with the old one must end. */
+  onOperatorReplaced(listener: () => void): void {
+    this.#operatorListeners.push(listener);
+  }
+
+  async #currentOperator(): Promise<readonly string[]> {
+    const hashes = await this.#operatorHashes();
+    const known = this.#knownOperator;
+    this.#knownOperator = hashes.join(' ');
+    if (known !== undefined && known !== this.#knownOperator)
+      for (const listener of this.#operatorListeners) listener();
+    return hashes;
   }
 
   start(): void {
@@ -212,14 +232,16 @@ export class IdentityService {
 
   async #verify(token: string, nowMs: number): Promise<ProvenPrincipal> {
     const hash = hashToken(token);
-    if (this.#operatorHashes.some((known) => sameHash(hash, known))) {
-      this.#remember(publicPart(token), { token, principal: operator, expiresAtMs: Infinity });
-      return operator;
-    }
     const removals = this.#removals;
     const id = tokenIdOf(token);
     const record = id === undefined ? undefined : await this.#port.findToken(id);
     if (record === undefined || !sameHash(hash, record.hash) || isExpired(record, nowMs)) {
+      // The operator may have chosen a token that looks like a user's.
+      if ((await this.#currentOperator()).some((known) => sameHash(hash, known))) {
+        if (removals === this.#removals)
+          this.#remember(publicPart(token), { token, principal: operator, expiresAtMs: Infinity });
+        return operator;
+      }
       throw new StoaError('unauthenticated', 'The bearer token is unknown, revoked or expired.', {
         fix: 'Make a new one with "stoa token create".',
       });

@@ -28,6 +28,7 @@ import {
   valueKey,
   writesPrefix,
 } from './checkpoint-keys.js';
+import { type Config, configOf, required, textIn } from './config.js';
 import { matches } from './filter.js';
 import { pathPrefix } from './keys.js';
 import { type Packed, furtherKeys, pack, packWhole, unpack } from './packing.js';
@@ -38,6 +39,16 @@ import {
   checkedPrune,
   doomedKeys,
 } from './pruning.js';
+import {
+  type Stored,
+  type StoredCheckpoint,
+  batchKeysMax,
+  batchesOf,
+  checkpointIn,
+  furtherPieces,
+  packedIn,
+  writeIn,
+} from './stored-documents.js';
 import { requireWritten } from './written.js';
 
 export interface StoaSaverOptions {
@@ -47,26 +58,6 @@ export interface StoaSaverOptions {
   /** Serializes values; the default is LangGraph's serializer. */
   serde?: SerializerProtocol | undefined;
 }
-
-type Config = Parameters<BaseCheckpointSaver['getTuple']>[0];
-
-interface StoredCheckpoint extends Line {
-  id: string;
-  parent: string | null;
-  checkpoint: Packed;
-  metadata: Packed;
-}
-
-type StoredWrite = Packed & { task: string; channel: string };
-
-/**
- * The documents of the namespace. A text is a further piece of a value that was too long for one document.
- */
-type Stored = StoredCheckpoint | StoredWrite | Packed | string;
-
-const batchKeysMax = 1_000;
-/** Half of the server's limit; more is sent in several requests. */
-const batchBytesMax = 8 * 1024 * 1024;
 
 /**
  * @example
@@ -328,52 +319,6 @@ export class StoaSaver extends BaseCheckpointSaver {
   }
 }
 
-function* batchesOf(documents: Readonly<Record<string, Stored>>): Generator<Record<string, Stored>> {
-  let batch: [string, Stored][] = [];
-  let bytes = 0;
-  for (const [key, stored] of Object.entries(documents)) {
-    const added = new TextEncoder().encode(JSON.stringify(stored)).length;
-    if (batch.length > 0 && (batch.length >= batchKeysMax || bytes + added > batchBytesMax)) {
-      yield Object.fromEntries(batch);
-      [batch, bytes] = [[], 0];
-    }
-    batch.push([key, stored]);
-    bytes += added;
-  }
-  yield Object.fromEntries(batch);
-}
-
-function furtherPieces(key: string, packed: Packed, pieces: Readonly<Record<string, Stored>>): string[] {
-  return furtherKeys(key, packed).map((further) => {
-    const piece = pieces[further];
-    if (typeof piece !== 'string') throw damaged(further);
-    return piece;
-  });
-}
-
-function checkpointIn(stored: Stored): StoredCheckpoint {
-  if (typeof stored === 'string' || !('checkpoint' in stored)) throw damaged('a checkpoint');
-  return stored;
-}
-
-function packedIn(stored: Stored): Packed {
-  if (typeof stored === 'string' || !('data' in stored)) throw damaged('a channel value');
-  return stored;
-}
-
-function writeIn(stored: Stored): StoredWrite {
-  if (typeof stored === 'string' || !('task' in stored)) throw damaged('a write');
-  return stored;
-}
-
-function damaged(what: string): StoaError {
-  return new StoaError(
-    'invalid_data',
-    `The namespace of the checkpoints contains a document that is not ${what}.`,
-    { fix: 'Use a separate namespace for the checkpointer.' },
-  );
-}
-
 /** Values are split, so only the metadata beside them can be too long. */
 function tooLong(id: string, cause: StoaError): StoaError {
   return new StoaError(
@@ -390,29 +335,4 @@ function tooLong(id: string, cause: StoaError): StoaError {
 /** Texts that sort as the numbers do, from the special places below zero on. */
 function placeText(place: number): string {
   return String(place + 100).padStart(8, '0');
-}
-
-function configOf({ thread, ns }: Line, id: string): Config {
-  return { configurable: { thread_id: thread, checkpoint_ns: ns, checkpoint_id: id } };
-}
-
-function textIn(config: Config, name: string): string | undefined {
-  const value: unknown = config.configurable?.[name];
-  if (value === undefined || value === null) return undefined;
-  if (typeof value !== 'string')
-    throw new StoaError('invalid_request', `configurable.${name} must be text, got ${typeof value}.`, {
-      details: { field: name },
-    });
-  return value;
-}
-
-function required(config: Config, name: string): string {
-  const value = textIn(config, name);
-  if (value === undefined || value === '') {
-    throw new StoaError('invalid_request', `configurable.${name} is missing.`, {
-      fix: `Pass { configurable: { ${name}: … } }.`,
-      details: { field: name },
-    });
-  }
-  return value;
 }

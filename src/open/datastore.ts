@@ -65,7 +65,7 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
       'unsupported',
       `The backend ${port.capabilities.backend} cannot keep quotas of the data store.`,
       {
-        fix: 'Set dataDocumentsPerUserMax, dataBytesPerUserMax and dataNamespacesPerUserMax to 0, or choose embedded or PostgreSQL.',
+        fix: 'Set dataDocumentsPerUserMax, dataBytesPerUserMax and dataNamespacesPerUserMax to 0, or keep the documents in the home.',
       },
     );
   }
@@ -76,7 +76,7 @@ export async function openDataBackend(url: string, options: DataBackendOptions):
 export async function capacityOf(
   place: string,
 ): Promise<Pick<DataCapabilities, 'backend' | 'valueBytesMax'>> {
-  if (!isUrl(place)) return { backend: 'embedded', valueBytesMax: null };
+  if (!isUrl(place)) return { backend: 'directory', valueBytesMax: null };
   const backend = schemeOf(place);
   if (backend === 'dynamodb')
     return { backend, valueBytesMax: (await import('../stores/dynamodb/items.js')).valueBytesMax };
@@ -124,7 +124,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   const [
     { openKernel },
     { readManifest },
-    { embeddedFamilies },
+    { directoryFamilies },
     { DirectoryDataStore },
     { UserVerbs },
     { DirectoryWriter },
@@ -141,7 +141,7 @@ export async function openDataStoreAt(place: string, options: DataBackendOptions
   }
   const kernel = await openKernel({
     dataDir: place,
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits: options.limits,
     clock: options.nowMs,
   });

@@ -54,6 +54,9 @@ export interface BackupVerdict {
 /** Where a restore stops: a position of the change feed, or a moment. */
 export type RestorePoint = { position: string } | { timeMs: number };
 
+/** The position of a restore point. The part before the dash, which names the store, may be left out. */
+export const restorePosition = /^(?:([0-9a-f]{12})-)?(\d{1,15}(?:\.\d{1,15})*)$/;
+
 export interface RestoreReport {
   /** The names of the backups that were read, in order. */
   chain: string[];

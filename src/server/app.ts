@@ -96,6 +96,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const groups = options.groups ?? routeGroups;
   const logger = options.logger ?? silentLogger();
   const streams = new EventStreams(limits, (caller) => stoa.identity.isLive(caller));
+  stoa.identity.onOperatorReplaced(() => streams.endOf(({ kind }) => kind === 'operator'));
   const metrics = new Metrics(stoa, streams, options.log);
   measureOutbox(metrics.registry, stoa);
   let stopping = false;
@@ -159,6 +160,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   app.decorateRequest('caller', null);
   // Assigned by the pipeline before any handler runs.
   app.decorateRequest('rawBody');
+  app.decorateRequest('callerAddress', null);
   app.decorateRequest('startedMs', 0);
   app.decorateRequest('matchedPath', undefined);
 

@@ -14,6 +14,7 @@ import { type AnswerWriter, type SharedHeaders, apiHeaders, serverHeaders } from
 import { checked, checkedBody, emptyQuery } from './request/fields.js';
 import type { EndOfTurn } from './request/end-of-turn.js';
 import type { EventStreams } from './answer/event-stream.js';
+import { locationOf } from './answer/location.js';
 import { checkFence } from './request/fence.js';
 import type { RouteGroup } from './group.js';
 import { type HostCheck, isGuarded, requireHost } from './request/host-check.js';
@@ -76,7 +77,7 @@ export function addRoute(
 
 /**
  * The steps of a request on one route. No promise is made while every step returns at once, as for
- * a caller with a cached token who reads from the embedded store.
+ * a caller with a cached token who reads from the directory home.
  */
 class RoutePipeline {
   readonly #route: Route;
@@ -324,7 +325,10 @@ class RoutePipeline {
       this.#writeOther(request, reply, 304, undefined);
       return undefined;
     }
-    const hasHeaders = this.#setsHeaders || (isOther && handled.headers !== undefined);
+    const location = status === 201 ? locationOf(route, request, body) : undefined;
+    if (location !== undefined) void reply.header('location', location);
+    const hasHeaders =
+      this.#setsHeaders || location !== undefined || (isOther && handled.headers !== undefined);
     writer.text(
       request,
       reply,

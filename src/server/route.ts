@@ -130,6 +130,7 @@ export interface Route {
   readonly principals: readonly Principal[];
   readonly creates: boolean;
   readonly takesKey: boolean;
+  readonly location: string | undefined;
   readonly repeatable: boolean;
   readonly versioned: boolean;
   readonly writes: boolean;
@@ -197,6 +198,7 @@ function routeOf(
     principals: row.principals ?? authenticated,
     creates: row.creates === true,
     takesKey: row.takesKey === true,
+    location: row.location,
     repeatable: row.repeatable === true,
     versioned: row.versioned === true,
     writes: row.writes ?? row.method !== 'GET',

@@ -3,6 +3,7 @@ import type { Cancellation } from '../core/waiting/cancellation.js';
 import { sizeOf } from '../datastore/documents/merge-document.js';
 import { laterTime } from '../datastore/documents/times.js';
 import type { DocumentRecord, KeySummary, NamespaceSummary, Scope } from '../datastore/model.js';
+import type { NamespaceAgents } from './namespace-agents.js';
 
 export interface NamespaceReads {
   /** The first namespace of the user after a name. One request, however many documents a namespace has. */
@@ -10,14 +11,21 @@ export interface NamespaceReads {
   summarise(scope: Scope, signal?: Cancellation): Promise<NamespaceSummary>;
 }
 
+/** Where the namespaces are read, and the agents that must be written before. */
+export interface NamespaceSources {
+  readonly reads: NamespaceReads;
+  readonly agents: NamespaceAgents;
+}
+
 /** The namespaces that have documents, at most `limit`. */
 export async function listNamespaces(
-  reads: NamespaceReads,
+  { reads, agents }: NamespaceSources,
   user: string,
   after: string | null,
   limit: number,
   signal?: Cancellation,
 ): Promise<NamespaceSummary[]> {
+  await agents.flush();
   const found: NamespaceSummary[] = [];
   for (
     let namespace = await reads.next(user, after);
@@ -32,11 +40,12 @@ export async function listNamespaces(
 }
 
 export async function describeNamespaces(
-  reads: NamespaceReads,
+  { reads, agents }: NamespaceSources,
   user: string,
   names: readonly string[],
   signal?: Cancellation,
 ): Promise<NamespaceSummary[]> {
+  await agents.flush();
   const found: NamespaceSummary[] = [];
   for (const namespace of names) found.push(await reads.summarise({ user, namespace }, signal));
   return found.filter(({ count }) => count > 0);

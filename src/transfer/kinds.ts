@@ -1,11 +1,21 @@
-/**
- * Every kind of record in an export: its shape, its id, what it refers to, and how ids in it are rewritten.
- */
-import { z } from 'zod';
-import { agentStates, sessionStatuses as agentSessionStatuses } from '../registry/model.js';
-import { idPatterns } from '../workspaces/ids.js';
-import { type JsonObject, sessionStatuses, taskStatuses, workspaceStatuses } from '../workspaces/model.js';
+/** Every kind of record in an export: its id, what it refers to, and how ids in it are rewritten. */
+import type { z } from 'zod';
 import type { TransferDomain, TransferRecord } from './model.js';
+import {
+  agentSchema,
+  agentSessionSchema,
+  directSchema,
+  documentSchema,
+  identitySchema,
+  linkSchema,
+  messageSchema,
+  projectSchema,
+  roomSchema,
+  taskSchema,
+  userSchema,
+  workSessionSchema,
+  workspaceSchema,
+} from './record-schemas.js';
 
 export interface Reference {
   type: string;
@@ -40,252 +50,6 @@ function kind<Schema extends z.ZodType<TransferRecord>>(definition: KindDefiniti
   // Only records that the same schema let through come here.
   return { ...definition, idOf, referencesOf, mapped };
 }
-
-const user = z.string().min(1).max(1_024);
-const count = z.int().min(0);
-/** To the end of the year 9999, which every home can store. */
-const timeMs = z.int().min(0).max(253_402_300_799_999);
-const isoTime = z.iso.datetime();
-const agentId = z.string().regex(/^[0-9a-f]{64}$/, 'must be 64 lowercase hex digits');
-const uuid = z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, 'must be a UUID in lowercase');
-const ulid = z.string().regex(/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/, 'must be a ULID');
-const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), z.json());
-
-export const userSchema = z.strictObject({
-  type: z.literal('registry.user'),
-  user,
-  email: z.string(),
-  created_at: timeMs,
-  last_seen_at: timeMs,
-  agents_max: count.nullable(),
-  /** The highest fencing number of deleted agents. Only in a move. */
-  deleted_fence: count.optional(),
-});
-
-export const agentSchema = z.strictObject({
-  type: z.literal('registry.agent'),
-  user,
-  agent_id: agentId,
-  name: z.string().min(1),
-  status: z.enum(agentStates),
-  spec: z.strictObject({ cpu_millicores: count, memory_mb: count, runtime_version: z.string() }),
-  created_at: timeMs,
-  updated_at: timeMs,
-  last_heartbeat_at: timeMs.nullable(),
-  version: z.int().min(1),
-  labels: z.record(z.string(), z.string()),
-  error_message: z.string().nullable(),
-  status_since: timeMs,
-  active_at: timeMs,
-  /** The last fencing number that was given out: the next one must be higher. */
-  fence: count.nullable(),
-  /** With its holder. Only in a move. */
-  lease: z
-    .strictObject({
-      holder: z.string().nullable(),
-      fence: count,
-      renewedAtMs: timeMs,
-      expiresAtMs: timeMs,
-      timerAtMs: timeMs.nullable(),
-      lost: z.boolean(),
-    })
-    .nullable()
-    .optional(),
-});
-
-export const agentSessionSchema = z.strictObject({
-  type: z.literal('registry.session'),
-  user,
-  session_id: uuid,
-  agent_id: agentId,
-  status: z.enum(agentSessionStatuses),
-  created_at: timeMs,
-  closed_at: timeMs.nullable(),
-});
-
-export const linkSchema = z.strictObject({
-  type: z.literal('registry.link'),
-  user,
-  identity: uuid,
-  agent_id: agentId,
-});
-
-/** In the seed's format. The data store validates the members, because their limits are settings. */
-export const documentSchema = z.looseObject({
-  type: z.literal('data.document'),
-  userId: user,
-  namespace: z.string().min(1),
-  key: z.string().min(1),
-  value: z.unknown(),
-});
-
-const versioned = { created_at: isoTime, updated_at: isoTime, version: z.int().min(1) };
-const deletable = { ...versioned, deleted_at: isoTime.nullable() };
-
-export const workspaceSchema = z.strictObject({
-  type: z.literal('workspaces.workspace'),
-  user,
-  id: z.string().regex(idPatterns.workspace),
-  name: z.string().min(1),
-  project_path: z.string(),
-  status: z.enum(workspaceStatuses),
-  /** Plain, and only in exports with secrets. */
-  claude_key: z.string().nullable().optional(),
-  ...deletable,
-});
-
-export const projectSchema = z.strictObject({
-  type: z.literal('workspaces.project'),
-  user,
-  id: z.string().regex(idPatterns.project),
-  workspace_id: z.string().regex(idPatterns.workspace),
-  name: z.string().min(1),
-  path: z.string(),
-  description: z.string(),
-  git_url: z.string(),
-  git_branch: z.string(),
-  language: z.string(),
-  status: z.enum(workspaceStatuses),
-  /** Secrets in it are left out, or plain in exports with secrets. */
-  config: jsonObject,
-  git_info: jsonObject,
-  ...deletable,
-});
-
-export const workSessionSchema = z.strictObject({
-  type: z.literal('workspaces.session'),
-  user,
-  id: z.string().regex(idPatterns.session),
-  project_id: z.string().regex(idPatterns.project),
-  agent_id: z.string().nullable(),
-  process_id: z.int().nullable(),
-  status: z.enum(sessionStatuses),
-  started_at: isoTime.nullable(),
-  ended_at: isoTime.nullable(),
-  last_active: isoTime,
-  metadata: jsonObject,
-  command_count: count,
-  bytes_in: count,
-  bytes_out: count,
-  error_count: count,
-  max_idle_time: z.number().min(0),
-  max_lifetime: z.number().min(0),
-  ...versioned,
-});
-
-const leaseSchema = z.strictObject({
-  holder: z.string().nullable(),
-  fence: count,
-  leaseSeconds: z.number(),
-  renewedAtMs: timeMs,
-  expiresAtMs: timeMs,
-  resultDigest: z.string().nullable(),
-});
-
-export const taskSchema = z.strictObject({
-  type: z.literal('workspaces.task'),
-  user,
-  id: z.string().regex(idPatterns.task),
-  session_id: z.string().regex(idPatterns.session),
-  command: z.string().min(1),
-  status: z.enum(taskStatuses),
-  output: z.string().nullable(),
-  error: z.string().nullable(),
-  started_at: isoTime.nullable(),
-  completed_at: isoTime.nullable(),
-  bytes_in: count,
-  bytes_out: count,
-  duration: z.number().nullable(),
-  depends_on: z.array(z.string().regex(idPatterns.task)),
-  priority: z.int(),
-  claimed_by: z.string().nullable(),
-  attempts: count,
-  max_attempts: count,
-  reason: z.string().nullable(),
-  labels: z.array(z.string()),
-  run_at: isoTime.nullable(),
-  retry: z.strictObject({ base_seconds: z.number(), max_seconds: z.number() }).nullable(),
-  question: z.string().nullable(),
-  asked_at: isoTime.nullable(),
-  question_expires_at: isoTime.nullable(),
-  answer: z.string().nullable(),
-  answered_at: isoTime.nullable(),
-  answered_by: z.string().nullable(),
-  lease: leaseSchema.nullable(),
-  ...versioned,
-});
-
-const proof = jsonObject.nullable();
-const identityLink = z.strictObject({
-  user,
-  agentId,
-  agentName: z.string(),
-  write: z.boolean(),
-  namespaces: z.array(z.string()).nullable(),
-  linkedAtMs: timeMs,
-});
-
-export const identitySchema = z.strictObject({
-  type: z.literal('messaging.identity'),
-  id: uuid,
-  publicKey: z.base64(),
-  name: z.string().nullable(),
-  email: z.string().nullable(),
-  createdAtMs: timeMs,
-  updatedAtMs: timeMs,
-  proven: z.boolean(),
-  serverKept: z.boolean(),
-  link: identityLink.nullable(),
-  /** Every key that was ever in force, oldest first. */
-  keys: z.array(z.strictObject({ publicKey: z.base64(), fromMs: timeMs, proof })).min(1),
-});
-
-export const roomSchema = z.strictObject({
-  type: z.literal('messaging.room'),
-  id: uuid,
-  name: z.string(),
-  isPrivate: z.boolean(),
-  owner: z.string().nullable(),
-  retentionSeconds: count.nullable(),
-  createdBy: uuid.nullable(),
-  createdAtMs: timeMs,
-  lastActiveAtMs: timeMs,
-  messageCount: count,
-  lastTsMs: timeMs,
-  /** Only in exports with secrets. */
-  key_hash: z.string().nullable().optional(),
-});
-
-const written = { id: ulid, from: uuid, body: z.string(), tsMs: timeMs, proof, serverSigned: z.boolean() };
-
-export const messageSchema = z.strictObject({
-  type: z.literal('messaging.message'),
-  roomId: uuid,
-  parentId: ulid.nullable(),
-  rootId: ulid.nullable(),
-  ...written,
-});
-
-export const directSchema = z.strictObject({
-  type: z.literal('messaging.direct'),
-  to: uuid,
-  acknowledged: z.boolean(),
-  ...written,
-});
-
-export type UserLine = z.output<typeof userSchema>;
-export type AgentLine = z.output<typeof agentSchema>;
-export type AgentSessionLine = z.output<typeof agentSessionSchema>;
-export type LinkLine = z.output<typeof linkSchema>;
-export type DocumentLine = z.output<typeof documentSchema>;
-export type WorkspaceLine = z.output<typeof workspaceSchema>;
-export type ProjectLine = z.output<typeof projectSchema>;
-export type WorkSessionLine = z.output<typeof workSessionSchema>;
-export type TaskLine = z.output<typeof taskSchema>;
-export type IdentityLine = z.output<typeof identitySchema>;
-export type RoomLine = z.output<typeof roomSchema>;
-export type MessageLine = z.output<typeof messageSchema>;
-export type DirectLine = z.output<typeof directSchema>;
 
 const author = (id: string): Reference => ({ type: 'messaging.identity', id });
 

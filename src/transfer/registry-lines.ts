@@ -15,7 +15,7 @@ import {
   sessionStatusOf,
   stateOf,
 } from '../registry/model.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from './kinds.js';
+import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from './record-schemas.js';
 import type { Conflict } from './model.js';
 import type { ExportScope } from './port.js';
 

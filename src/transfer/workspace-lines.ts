@@ -3,7 +3,7 @@ import type { Sealer } from '../secrets/sealer.js';
 import { openConfig, sealConfig, withStoredSecrets, withoutSecrets } from '../workspaces/config-secrets.js';
 import type { Project, Task, TaskLease, WorkSession, Workspace } from '../workspaces/model.js';
 import { withoutGitPasswords } from '../workspaces/url-passwords.js';
-import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from './kinds.js';
+import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from './record-schemas.js';
 
 /** Without a sealer the secret is left out. */
 export function workspaceLine(workspace: Workspace, sealer: Sealer | null): WorkspaceLine {

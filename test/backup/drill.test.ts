@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { embeddedChecks } from '../../src/homes/directory/doctor/doctor.js';
-import { embeddedFamilies } from '../../src/homes/directory/families.js';
+import { allChecks } from '../../src/homes/directory/doctor/doctor.js';
+import { directoryFamilies } from '../../src/homes/directory/families.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { verifyBackups } from '../../src/homes/directory/kernel/backup/read.js';
@@ -335,7 +335,7 @@ async function* pages<Item>(
  */
 function bytes(stoa: Stoa): Map<string, string> {
   const found = new Map<string, string>();
-  for (const family of [...embeddedFamilies, kernelFamilies.timers, kernelFamilies.idempotency]) {
+  for (const family of [...directoryFamilies, kernelFamilies.timers, kernelFamilies.idempotency]) {
     for (const { key, value } of kernelOf(stoa).root.range(family, {}))
       found.set(`${family} ${key.toString('hex')}`, value.toString('hex'));
   }
@@ -412,7 +412,7 @@ async function compare(
   { feed, model, places }: { feed: readonly FeedCommit[]; model: Acknowledged; places: Places },
 ): Promise<void> {
   const target = join(directory, name);
-  await restore({ directory: backups, target, to: mark.to, families: embeddedFamilies });
+  await restore({ directory: backups, target, to: mark.to, families: directoryFamilies });
   const stoa = await openStoa({
     data: target,
     engine,
@@ -422,7 +422,7 @@ async function compare(
   try {
     const { to } = mark;
     const expected = feed.filter(({ seq, atMs }) =>
-      'position' in to ? seq <= Number(to.position) : atMs <= to.timeMs,
+      'position' in to ? seq <= Number(to.position.split('-')[1]) : atMs <= to.timeMs,
     );
     expect(wholeFeed(stoa)).toEqual(expected);
     expect(
@@ -430,7 +430,7 @@ async function compare(
     ).toBeGreaterThanOrEqual(mark.acknowledged);
     expect(await answers(stoa, places)).toEqual(model.after(expected));
     if (mark.bytes !== null) expect(bytes(stoa)).toEqual(mark.bytes);
-    for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa)), {
+    for await (const finding of examineAll(kernelOf(stoa).stores, allChecks(kernelOf(stoa)), {
       repair: false,
     }))
       throw new Error(`The doctor found: ${finding.problem}`);

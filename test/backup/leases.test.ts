@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { embeddedFamilies } from '../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../src/homes/directory/families.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { backup } from '../../src/homes/directory/kernel/backup/backup.js';
@@ -35,7 +35,7 @@ it.each(['full', 'incremental'] as const)(
     await backup(kernelOf(stoa), { directory: backups, kind });
     await stoa.close();
     nowMs += dayMs;
-    await restore({ directory: backups, target, families: embeddedFamilies });
+    await restore({ directory: backups, target, families: directoryFamilies });
     const restored = await open(`${kind}-restored`);
     try {
       expect(await restored.registry.getAgent(ada, agent_id)).toMatchObject({

@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { embeddedFamilies } from '../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../src/homes/directory/families.js';
 import { clientVariables } from '../../src/core/settings/config.js';
 import { openKernel } from '../../src/homes/directory/kernel/open-kernel.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
@@ -458,7 +458,7 @@ test('a table fits 80 columns, and its short ids are accepted', async () => {
 describe('without a server', () => {
   test('a server waits for a running command that has the directory, but not for another server', async () => {
     const own = path('busy');
-    const kernel = await openKernel({ dataDir: own, families: embeddedFamilies, limits: limitsWith() });
+    const kernel = await openKernel({ dataDir: own, families: directoryFamilies, limits: limitsWith() });
     const starting = up(own);
     // Long enough for the program to have met the lock.
     await sleep(2_000);
@@ -479,7 +479,7 @@ describe('without a server', () => {
     expect(healthy.json()).toMatchObject({ found: 0, remaining: 0, findings: [] });
     expect(healthy.status).toBe(0);
 
-    const kernel = await openKernel({ dataDir: own, families: embeddedFamilies, limits: limitsWith() });
+    const kernel = await openKernel({ dataDir: own, families: directoryFamilies, limits: limitsWith() });
     await kernel.root.transact((tx) =>
       tx.delete('registry/agents_by_id', Buffer.from(created.agent_id, 'hex')),
     );

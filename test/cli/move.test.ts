@@ -258,7 +258,7 @@ describe('documents between a home and a store', () => {
     expect(dry.json()).toMatchObject({ dry_run: true, documents: 230, oversized: [], refused: [] });
     const moved = await stoa(['move', '--from', from, '--to', to, '--json']);
     expect(moved.json()).toMatchObject({ documents: 230, copied: 230, verified: true, others: 0 });
-    // The position of an embedded source is its shard and the last key that is over; here, the hundredth.
+    // The position of a source that is a directory is its shard and the last key that is over; here, the hundredth.
     const inspected = (
       await stoa(['inspect', 'data/agent_data_store', '--data', from, '--limit', '100', '--json'])
     ).json<{ items: { key: string }[] }>();

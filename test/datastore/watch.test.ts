@@ -6,7 +6,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { openStoa } from '../../src/index.js';
 
 test.each([
-  ['embedded', undefined],
+  ['a directory', undefined],
   ['a backend that announces after the write', 'memory://'],
 ])(
   'a watch on %s tells what happens to its keys, in order, and goes on from a position',

@@ -83,7 +83,7 @@ test('each reader gets every matching change once, in the order of its shard, wi
       async (readers, steps) => {
         const stores = [(await openStore()).store, (await openStore()).store];
         const service = new ChangesService(
-          new ChangeFeed(stores),
+          new ChangeFeed(stores, '0123456789ab'),
           limitsWith({ streamHeartbeatSeconds: 3_600 }),
         );
         const start = await service.newest();

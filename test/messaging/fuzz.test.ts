@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => redis.stop());
 
 const backends = [
-  ['the embedded store', () => MessagingServer.open()],
+  ['the directory home', () => MessagingServer.open()],
   [
     'PostgreSQL and Redis',
     async () =>

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { embeddedChecks } from '../../src/homes/directory/doctor/doctor.js';
+import { allChecks } from '../../src/homes/directory/doctor/doctor.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import { userKey } from '../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../src/index.js';
@@ -31,7 +31,7 @@ async function open(
 }
 
 async function expectHealthy(stoa: Stoa): Promise<void> {
-  for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa)), {
+  for await (const finding of examineAll(kernelOf(stoa).stores, allChecks(kernelOf(stoa)), {
     repair: false,
   }))
     throw new Error(`The doctor found: ${finding.family}: ${finding.problem}`);

@@ -165,8 +165,8 @@ it('the raw rows are shown as text', async () => {
   expect(decoded).toContainEqual({ key: `idx:workspace:owner:alice:${workspace}`, value: workspace });
 });
 
-/** How many claims wait at the embedded store. */
+/** How many claims wait at the directory home. */
 function waiting(): number {
-  // The port of this server is the embedded one, whose line is open to see.
+  // The port of this server is the one of the directory home, whose line is open to see.
   return (running.stoa.workspaces.port as unknown as { waiters: { size: number } }).waiters.size;
 }

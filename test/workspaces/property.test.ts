@@ -6,7 +6,7 @@ import { StoaError } from '../../src/core/errors.js';
 import { examine } from '../../src/homes/directory/kernel/inspect/doctor.js';
 import type { WorkspacesService } from '../../src/workspaces/service.js';
 import { type Bench, makePlace, userCaller } from '../../src/workspaces/conformance/bench.js';
-import { type EmbeddedBench, openEmbedded } from '../homes/directory/workspaces/fixture.js';
+import { type DirectoryBench, openDirectoryBench } from '../homes/directory/workspaces/fixture.js';
 import { openPostgresBench } from '../homes/postgres/workspaces/fixture.js';
 
 const ada = userCaller('ada');
@@ -307,8 +307,8 @@ function clockOf(bench: Bench): number {
 }
 
 describe.each([
-  { name: 'memory', runs: 150, open: () => openEmbedded('memory', { workspaceStepRowsMax: 3 }) },
-  { name: 'lmdb', runs: 15, open: () => openEmbedded('lmdb', { workspaceStepRowsMax: 3 }) },
+  { name: 'memory', runs: 150, open: () => openDirectoryBench('memory', { workspaceStepRowsMax: 3 }) },
+  { name: 'lmdb', runs: 15, open: () => openDirectoryBench('lmdb', { workspaceStepRowsMax: 3 }) },
   { name: 'PostgreSQL', runs: 8, open: () => openPostgresBench({ workspaceStepRowsMax: 3 }) },
 ])('random histories of tasks on $name', ({ runs, open }) => {
   let bench: Bench;
@@ -325,7 +325,7 @@ describe.each([
     );
     if (!('kernel' in bench)) return;
     const found: unknown[] = [];
-    for await (const finding of examine((bench as EmbeddedBench).kernel.root, workspaceChecks()))
+    for await (const finding of examine((bench as DirectoryBench).kernel.root, workspaceChecks()))
       found.push(finding);
     expect(found).toEqual([]);
   });

@@ -9,6 +9,7 @@ export const agents = {
     summary: 'Create an agent',
     principals: bearers,
     creates: true,
+    location: '/v1/agents/{agent_id}',
     versioned: true,
   },
   get: { method: 'GET', path: '/v1/agents/{agent_id}', summary: 'Get an agent', versioned: true },
@@ -75,6 +76,7 @@ export const agents = {
     path: '/v1/agents/{agent_id}/sessions',
     summary: 'Open a session; a hibernating agent starts to wake',
     creates: true,
+    location: '/v1/agents/{agent_id}/sessions/{session_id}',
   },
   getSession: {
     method: 'GET',
@@ -123,6 +125,7 @@ export const tokens = {
     summary: 'Create a token for a user',
     principals: operatorOnly,
     creates: true,
+    location: '/v1/users/{user}/tokens',
   },
   revoke: {
     method: 'DELETE',

@@ -8,6 +8,7 @@ export const workspaces = {
     path: '/v1/workspaces',
     summary: 'Create a workspace',
     creates: true,
+    location: '/v1/workspaces/{id}',
     versioned: true,
   },
   get: { method: 'GET', path: '/v1/workspaces/{workspace_id}', summary: 'Get a workspace', versioned: true },
@@ -49,6 +50,7 @@ export const projects = {
     path: '/v1/workspaces/{workspace_id}/projects',
     summary: 'Create a project in a workspace',
     creates: true,
+    location: '/v1/projects/{id}',
     versioned: true,
   },
   get: { method: 'GET', path: '/v1/projects/{project_id}', summary: 'Get a project', versioned: true },
@@ -90,6 +92,7 @@ export const sessions = {
     path: '/v1/projects/{project_id}/sessions',
     summary: 'Create a session in a project; with status "active" it starts at once',
     creates: true,
+    location: '/v1/sessions/{id}',
     versioned: true,
   },
   active: {
@@ -125,6 +128,7 @@ export const tasks = {
     path: '/v1/sessions/{session_id}/tasks',
     summary: 'Create a task in a session',
     creates: true,
+    location: '/v1/tasks/{id}',
     versioned: true,
   },
   ready: {

@@ -7,6 +7,7 @@ import { commitLimits } from './limits/commit.js';
 import { dataLimits } from './limits/data.js';
 import type { LimitDefinition } from './limits/definition.js';
 import { feedLimits } from './limits/feed.js';
+import { findLimits } from './limits/find.js';
 import { mcpLimits } from './limits/mcp.js';
 import { messagingLimits } from './limits/messaging.js';
 import { operationsLimits } from './limits/operations.js';
@@ -27,6 +28,7 @@ export const limitGroups = {
   registry: registryLimits,
   workspaces: workspaceLimits,
   messaging: messagingLimits,
+  find: findLimits,
   rates: rateLimits,
   security: securityLimits,
   operations: operationsLimits,
@@ -42,6 +44,7 @@ export const limitDefinitions = {
   ...registryLimits,
   ...workspaceLimits,
   ...messagingLimits,
+  ...findLimits,
   ...rateLimits,
   ...securityLimits,
   ...operationsLimits,

@@ -21,6 +21,7 @@ const titles: Readonly<Record<GroupName, string>> = {
   registry: 'Registry',
   workspaces: 'Workspaces',
   messaging: 'Messaging',
+  find: 'Search',
   rates: 'Rate limits',
   security: 'Security',
   operations: 'Operations',

@@ -91,7 +91,7 @@ export function orNone<Value>(type: SettingType<Value>): SettingType<Value | nul
   return { about: type.about, read: (given) => (given === null ? { value: null } : type.read(given)) };
 }
 
-/** Where a domain is kept: `embedded`, or the URL of a database server. */
+/** The URL of a database server, or null. */
 export function backendUrl(schemes: readonly string[]): SettingType<string | null> {
   const about = `a URL with the scheme ${schemes.join(', ')}`;
   return orNone<string>({

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { writeDurably } from '../../core/files.js';
 import type { Archive } from '../../operations/port.js';
 import { keyFileName } from '../../secrets/secrets.js';
-import { embeddedFamilies } from './families.js';
+import { directoryFamilies } from './families.js';
 import { listBackups, summariesIn } from './kernel/backup/chain.js';
 import { removeUnfinished } from './kernel/backup/leftovers.js';
 import { verifyBackups } from './kernel/backup/read.js';
@@ -22,7 +22,7 @@ export const directoryArchive: Archive = {
   restore: ({ withKey, ...request }) =>
     restore({
       ...request,
-      families: embeddedFamilies,
+      families: directoryFamilies,
       writeKey: withKey ? (content, target) => writeDurably(join(target, keyFileName), content) : undefined,
     }),
 };

@@ -6,13 +6,13 @@ import { registryFamilies } from './registry/families.js';
 import { workspacesFamilies } from './workspaces/keys.js';
 
 /** Read at random, one agent at a time, because ids are hashes. */
-export const embeddedScatteredFamilies: readonly string[] = [
+export const directoryScatteredFamilies: readonly string[] = [
   registryFamilies.agents,
   registryFamilies.agentMeta,
   registryFamilies.agentsById,
 ];
 
-export const embeddedFamilies: readonly string[] = [
+export const directoryFamilies: readonly string[] = [
   ...identityFamilies,
   ...Object.values(dataFamilies),
   ...messagingFamilies,

@@ -11,12 +11,12 @@ import { type HomeMove, refusePartOfMove } from '../../transfer/move/port.js';
 import type { RecordStore } from '../../transfer/port.js';
 import type { Home, HomeOptions, OnTransact } from '../home.js';
 import { DirectoryDataStore } from './datastore/datastore.js';
-import { embeddedFamilies, embeddedScatteredFamilies } from './families.js';
+import { directoryFamilies, directoryScatteredFamilies } from './families.js';
 import { DirectoryIdentity } from './identity/identity.js';
 import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.js';
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
-import type { GroupFacts } from './kernel/store.js';
+import type { GroupFacts } from './kernel/store-options.js';
 import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
@@ -51,8 +51,8 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     dataDir: data,
     engine,
     shards,
-    families: embeddedFamilies,
-    scatteredFamilies: embeddedScatteredFamilies,
+    families: directoryFamilies,
+    scatteredFamilies: directoryScatteredFamilies,
     limits,
     onError,
     onGroup: options.onGroup,
@@ -107,7 +107,6 @@ export class DirectoryHome implements Home {
   readonly mcpSessions: MemoryMcpSessions;
   readonly requestRates: OwnRequestRates;
   readonly operatorToken: string;
-  readonly operatorTokenHash: string;
   readonly syncWrites: boolean;
   readonly #leaseCount: LeaseCount;
   readonly #backups: BackupScheduler | undefined;
@@ -121,7 +120,6 @@ export class DirectoryHome implements Home {
     this.requestRates = new OwnRequestRates(limits.requestsPerMinuteMax);
     this.secrets = parts.secrets;
     this.operatorToken = parts.operatorToken;
-    this.operatorTokenHash = hashToken(parts.operatorToken);
     this.syncWrites = storeConfig?.sync_writes !== false;
     this.writer = new DirectoryWriter(kernel);
     this.identity = new DirectoryIdentity(kernel, onTokenRemoved);
@@ -145,6 +143,10 @@ export class DirectoryHome implements Home {
 
   get feed(): Kernel['feed'] {
     return this.kernel.feed;
+  }
+
+  operatorTokenHash(): string {
+    return hashToken(this.operatorToken);
   }
 
   nowMs(): number {

@@ -21,7 +21,7 @@ export function hidesValues(family: string): boolean {
 }
 
 /** Undefined for a family that no domain decodes. Throws for a row that cannot be read. */
-export function decodeEmbeddedEntry(family: string, key: Buffer, value: Buffer): unknown {
+export function decodeEntry(family: string, key: Buffer, value: Buffer): unknown {
   for (const decode of decoders) {
     const decoded = decode(family, key, value);
     if (decoded !== undefined) return decoded;

@@ -14,8 +14,8 @@ import type {
   Readiness,
 } from '../../operations/model.js';
 import type { BackupRequest, EntryRequest, OperationsPort } from '../../operations/port.js';
-import { embeddedChecks } from './doctor/doctor.js';
-import { hidesValues, decodeEmbeddedEntry } from './inspect.js';
+import { allChecks } from './doctor/doctor.js';
+import { hidesValues, decodeEntry } from './inspect.js';
 import { backup } from './kernel/backup/backup.js';
 import { summaryOf } from './kernel/backup/chain.js';
 import { keyBytesMax } from './kernel/engine.js';
@@ -84,7 +84,7 @@ export class DirectoryOperations implements OperationsPort {
   }
 
   examine(repair: boolean): AsyncIterable<ExaminedFinding> {
-    return examineAll(this.#kernel.stores, embeddedChecks(this.#kernel), { repair });
+    return examineAll(this.#kernel.stores, allChecks(this.#kernel), { repair });
   }
 
   entries(name: string, { prefix: hex = '', limit, cursor }: EntryRequest): Page<InspectedEntry> {
@@ -99,7 +99,7 @@ export class DirectoryOperations implements OperationsPort {
       prefix,
       limit,
       from: after === null ? undefined : { shard: after.readUInt8(0), after: after.subarray(1) },
-      decode: decodeEmbeddedEntry,
+      decode: decodeEntry,
       conceals: hidesValues,
     });
     return {

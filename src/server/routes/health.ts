@@ -13,7 +13,7 @@ const checkSchema = z.object({
   message: z.string().optional(),
 });
 
-/** AICQ clients read these two names; the embedded store answers under both. */
+/** AICQ clients read these two names; the directory home answers under both. */
 const healthSchema = z
   .object({
     status: z.enum(['healthy', 'degraded']),

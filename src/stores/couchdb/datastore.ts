@@ -28,6 +28,7 @@ import {
 import { documentId } from '../../datastore/documents/document-id.js';
 import { expiryOfMs, laterTime } from '../../datastore/documents/times.js';
 import type { Limits } from '../../core/settings/limits.js';
+import { storeCapabilities } from '../capabilities.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import type { StoreOptions } from '../options.js';
 import { scopeOf } from '../owners.js';
@@ -51,14 +52,10 @@ import { CouchRanges } from './ranges.js';
 
 export class CouchDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
+    ...storeCapabilities,
     backend: 'couchdb',
     atomicBatches: false,
-    changes: 'after-write',
-    quotas: false,
     valueBytesMax: null,
-    accessFlushMs: 10_000,
-    tellsAccessVisible: false,
-    sharedIds: true,
   };
   readonly #client: CouchClient;
   readonly #database: string;

@@ -3,12 +3,7 @@
  * export.
  */
 import { idCollision } from '../../datastore/documents/merge-document.js';
-import {
-  type DocumentRecord,
-  type KeySummary,
-  type NamespaceSummary,
-  type Scope,
-} from '../../datastore/model.js';
+import { type DocumentRecord, type KeySummary, type Scope } from '../../datastore/model.js';
 import type {
   AccessRead,
   BatchResult,
@@ -19,14 +14,14 @@ import type {
   KeyRange,
   WriteBatch,
 } from '../../datastore/port.js';
-import { type Cancellation } from '../../core/waiting/cancellation.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { invalidCursor } from '../../core/paging.js';
+import { storeCapabilities } from '../capabilities.js';
 import { chunksOf, mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import type { StoreOptions } from '../options.js';
 import { checkIds, scopeOf } from '../owners.js';
-import { describeNamespaces, listNamespaces } from '../summaries.js';
+import { type NamespaceSources, describeNamespaces, listNamespaces } from '../summaries.js';
 import { newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
 import { Adoption } from './adoption.js';
@@ -42,14 +37,10 @@ const batchWriteMax = 25;
 
 export class DynamodbDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
+    ...storeCapabilities,
     backend: 'dynamodb',
     atomicBatches: false,
-    changes: 'after-write',
-    quotas: false,
     valueBytesMax,
-    accessFlushMs: 10_000,
-    tellsAccessVisible: false,
-    sharedIds: true,
     listsLag: true,
   };
   readonly #client: DynamodbClient;
@@ -58,6 +49,7 @@ export class DynamodbDataStore implements DocumentStore {
   readonly #writes: DynamodbWrites;
   readonly #namespaces: DynamodbNamespaces;
   readonly #agents: NamespaceAgents;
+  readonly #namespaceSources: NamespaceSources;
   readonly #adoption: Adoption;
   readonly #limits: Limits;
 
@@ -75,6 +67,7 @@ export class DynamodbDataStore implements DocumentStore {
     this.#reads = new DynamodbReads(client, tables, options, this.#adoption);
     this.#writes = new DynamodbWrites(client, tables.documents, this.#reads, options);
     this.#namespaces = new DynamodbNamespaces(client, tables, this.#reads, options);
+    this.#namespaceSources = { reads: this.#namespaces, agents: this.#agents };
   }
 
   async get(scope: Scope, key: string): Promise<DocumentRecord | undefined> {
@@ -130,24 +123,11 @@ export class DynamodbDataStore implements DocumentStore {
     return documents.slice(0, range.limit);
   }
 
-  async listNamespaces(
-    user: string,
-    after: string | null,
-    limit: number,
-    signal?: Cancellation,
-  ): Promise<NamespaceSummary[]> {
-    await this.#agents.flush();
-    return listNamespaces(this.#namespaces, user, after, limit, signal);
-  }
+  listNamespaces: DocumentStore['listNamespaces'] = (...wanted) =>
+    listNamespaces(this.#namespaceSources, ...wanted);
 
-  async describeNamespaces(
-    user: string,
-    names: readonly string[],
-    signal?: Cancellation,
-  ): Promise<NamespaceSummary[]> {
-    await this.#agents.flush();
-    return describeNamespaces(this.#namespaces, user, names, signal);
-  }
+  describeNamespaces: DocumentStore['describeNamespaces'] = (...wanted) =>
+    describeNamespaces(this.#namespaceSources, ...wanted);
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     if (after === null) await this.#adoption.settle(scope, true);

@@ -2,13 +2,7 @@
  * The data store on Firestore: batches with preconditions, lists from composite indexes, increments for
  * counted reads.
  */
-import { type Cancellation } from '../../core/waiting/cancellation.js';
-import {
-  type DocumentRecord,
-  type KeySummary,
-  type NamespaceSummary,
-  type Scope,
-} from '../../datastore/model.js';
+import { type DocumentRecord, type KeySummary, type Scope } from '../../datastore/model.js';
 import type {
   AccessRead,
   BatchResult,
@@ -22,11 +16,12 @@ import type {
 import { expiryOfMs } from '../../datastore/documents/times.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { invalidCursor } from '../../core/paging.js';
+import { storeCapabilities } from '../capabilities.js';
 import { mapInFlight, recordEach } from '../in-flight.js';
 import { NamespaceAgents } from '../namespace-agents.js';
 import type { StoreOptions } from '../options.js';
 import { checkIds, scopeOf } from '../owners.js';
-import { describeNamespaces, listNamespaces } from '../summaries.js';
+import { type NamespaceSources, describeNamespaces, listNamespaces } from '../summaries.js';
 import { backOff, contended } from '../retries.js';
 import { hasWrite, newWriteId } from '../write-ids.js';
 import { recordAccess } from './access.js';
@@ -56,14 +51,10 @@ import { FirestoreReads } from './reads.js';
 
 export class FirestoreDataStore implements DocumentStore {
   readonly capabilities: DataCapabilities = {
+    ...storeCapabilities,
     backend: 'firestore',
     atomicBatches: true,
-    changes: 'after-write',
-    quotas: false,
     valueBytesMax,
-    accessFlushMs: 10_000,
-    tellsAccessVisible: false,
-    sharedIds: true,
   };
   readonly #firestore: Firestore;
   readonly #values: FieldValues;
@@ -75,6 +66,7 @@ export class FirestoreDataStore implements DocumentStore {
   readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #agents: NamespaceAgents;
+  readonly #namespaceSources: NamespaceSources;
 
   constructor(place: FirestorePlace, options: StoreOptions) {
     this.#firestore = place.firestore;
@@ -87,6 +79,7 @@ export class FirestoreDataStore implements DocumentStore {
     this.#limits = options.limits;
     this.#nowMs = options.nowMs;
     this.#agents = new NamespaceAgents(this.#namespaces, options);
+    this.#namespaceSources = { reads: this.#namespaces, agents: this.#agents };
   }
 
   /**
@@ -175,24 +168,11 @@ export class FirestoreDataStore implements DocumentStore {
     return documents.slice(0, range.limit);
   }
 
-  async listNamespaces(
-    user: string,
-    after: string | null,
-    limit: number,
-    signal?: Cancellation,
-  ): Promise<NamespaceSummary[]> {
-    await this.#agents.flush();
-    return listNamespaces(this.#namespaces, user, after, limit, signal);
-  }
+  listNamespaces: DocumentStore['listNamespaces'] = (...wanted) =>
+    listNamespaces(this.#namespaceSources, ...wanted);
 
-  async describeNamespaces(
-    user: string,
-    names: readonly string[],
-    signal?: Cancellation,
-  ): Promise<NamespaceSummary[]> {
-    await this.#agents.flush();
-    return describeNamespaces(this.#namespaces, user, names, signal);
-  }
+  describeNamespaces: DocumentStore['describeNamespaces'] = (...wanted) =>
+    describeNamespaces(this.#namespaceSources, ...wanted);
 
   async clearStep(scope: Scope, after: string | null, limit: number): Promise<ClearStep> {
     const page = await this.#reads.found(

@@ -42,9 +42,9 @@ async function countIn(stoa: Stoa, namespace = 'n'): Promise<number> {
   return (await stoa.data.listNamespaces(ada)).items.find((item) => item.namespace === namespace)?.count ?? 0;
 }
 
-describe.each(['embedded', 'PostgreSQL'])('on %s', (backend) => {
+describe.each(['a directory', 'PostgreSQL'])('on %s', (backend) => {
   const open = async (limits: Record<string, number>): Promise<Stoa> =>
-    backend === 'embedded'
+    backend === 'a directory'
       ? openStoa({ data: 'unused', engine: 'memory', limits })
       : openStoa({ ...(await sharedHome()).options, limits });
 

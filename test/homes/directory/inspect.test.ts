@@ -4,14 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { embeddedFamilies } from '../../../src/homes/directory/families.js';
-import { decodeEmbeddedEntry } from '../../../src/homes/directory/inspect.js';
+import { directoryFamilies } from '../../../src/homes/directory/families.js';
+import { decodeEntry } from '../../../src/homes/directory/inspect.js';
 import { userKey } from '../../../src/identity/user-key.js';
 import { kernelFamilies } from '../../../src/homes/directory/kernel/families.js';
 import { Running } from '../../server/running.js';
 import { nowMs, populate } from './populated.js';
 
-const everyFamily = [...Object.values(kernelFamilies), ...embeddedFamilies];
+const everyFamily = [...Object.values(kernelFamilies), ...directoryFamilies];
 
 describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
   let directory: string;
@@ -93,7 +93,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
       expect(items.length).toBeGreaterThan(0);
       for (const { key, value, decoded } of items) {
         // By the domain that wrote it, not by a guess at its bytes.
-        expect(decodeEmbeddedEntry(family, Buffer.from(key, 'hex'), Buffer.from(value, 'hex'))).toBeDefined();
+        expect(decodeEntry(family, Buffer.from(key, 'hex'), Buffer.from(value, 'hex'))).toBeDefined();
         expect(decoded).toBeTypeOf('object');
         expect(decoded).not.toBeNull();
       }

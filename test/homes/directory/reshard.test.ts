@@ -3,8 +3,8 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { embeddedFamilies } from '../../../src/homes/directory/families.js';
-import { embeddedPlacements } from '../../../src/homes/directory/placements.js';
+import { directoryFamilies } from '../../../src/homes/directory/families.js';
+import { directoryPlacements } from '../../../src/homes/directory/placements.js';
 import { reshardDirectory } from '../../../src/homes/directory/reshard.js';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../src/index.js';
@@ -19,8 +19,8 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-it('every family of the embedded backend has its place', () => {
-  expect(embeddedFamilies.filter((family) => embeddedPlacements[family] === undefined)).toEqual([]);
+it('every family of the directory home has its place', () => {
+  expect(directoryFamilies.filter((family) => directoryPlacements[family] === undefined)).toEqual([]);
 });
 
 const users = Array.from({ length: 12 }, (_, index) => `user-${index}`);

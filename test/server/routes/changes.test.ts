@@ -250,7 +250,8 @@ test('a page can be limited to one namespace, prefix, project or id, and to an e
 test('a bad position is refused before the stream begins', async () => {
   expect((await new Stream().open('/v1/changes?since=nonsense', running.alice)).status).toBe(400);
   expect(
-    (await new Stream().open('/v1/changes', running.alice, { 'last-event-id': '99999999' })).status,
+    (await new Stream().open('/v1/changes', running.alice, { 'last-event-id': '0123456789ab-99999999' }))
+      .status,
   ).toBe(410);
 });
 

@@ -1,47 +1,21 @@
 /** Stored documents in CouchDB: those of Stoa as other programs read them, and the reverse. */
 import { dataOver } from '../../datastore/data-over.js';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openCouchDataStore } from '../../../src/stores/couchdb/open.js';
 import { documentId } from '../../../src/datastore/documents/document-id.js';
-import type { DataService } from '../../../src/datastore/service.js';
 import { operatorCaller } from '../../../src/core/caller.js';
-import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';
-import { FaultyProxy } from '../../servers/faulty-proxy.js';
-import { sharedServer } from '../../servers/shared.js';
-import { callCouchdb, couchdbUrl, databaseNames } from './database.js';
+import { limitsWith } from '../../../src/core/settings/limits.js';
+import { ProxiedCouchdb, callCouchdb, hastyLimits as limits } from './database.js';
 
-let server: string;
-let proxy: FaultyProxy;
-beforeAll(async () => {
-  server = (await sharedServer('couchdb')).url;
-  proxy = new FaultyProxy(server);
-  await proxy.start();
-});
-afterAll(() => proxy.stop());
-afterEach(() => proxy.heal());
-
-const database = databaseNames();
-const limits = limitsWith({ backendDelayMsMax: 50, backendAttemptsMax: 3 });
+const couch = new ProxiedCouchdb();
 const caller = operatorCaller('user_123', 'agent');
 
-function urlOf(name: string): URL {
-  return couchdbUrl(server, database(name), proxy.url);
-}
-
-async function open(name: string, overrides: Partial<Limits> = {}): Promise<DataService> {
-  const own = limitsWith({ ...limits, ...overrides });
-  return dataOver({
-    port: await openCouchDataStore(urlOf(name), { limits: own, nowMs: Date.now }),
-    limits: own,
-  });
-}
-
 async function call(method: string, path: string, body?: unknown): Promise<Record<string, unknown>> {
-  return (await callCouchdb(server, method, path, body)).body;
+  return (await callCouchdb(couch.server, method, path, body)).body;
 }
 
 test("another program finds the seed's fields under the seed's id, with the value as JSON", async () => {
-  const data = await open('seed_shape');
+  const data = await couch.open('seed_shape');
   await data.set(
     caller,
     'files:my-repo',
@@ -51,7 +25,7 @@ test("another program finds the seed's fields under the seed's id, with the valu
   );
   const document = await call(
     'GET',
-    `/${database('seed_shape')}/${encodeURIComponent('user_123:files:my-repo:c3JjL21haW4ucHk=')}`,
+    `/${couch.database('seed_shape')}/${encodeURIComponent('user_123:files:my-repo:c3JjL21haW4ucHk=')}`,
   );
   expect(document).toMatchObject({
     userId: 'user_123',
@@ -62,14 +36,14 @@ test("another program finds the seed's fields under the seed's id, with the valu
     createdByAgent: 'agent',
     accessCount: 0,
   });
-  expect((await call('GET', `/${database('seed_shape')}/_index`))['indexes']).toEqual(
+  expect((await call('GET', `/${couch.database('seed_shape')}/_index`))['indexes']).toEqual(
     expect.arrayContaining([expect.objectContaining({ name: 'idx-user-namespace' })]),
   );
   await data.close();
 });
 
 test('a user id that CouchDB reserves can be stored', async () => {
-  const data = await open('odd_ids');
+  const data = await couch.open('odd_ids');
   for (const user of ['_design', '_local/x', '%5Fdesign']) {
     await data.set(operatorCaller(user), 'n', 'k', user);
     expect(await data.getEntry(operatorCaller(user), 'n', 'k')).toMatchObject({
@@ -82,9 +56,9 @@ test('a user id that CouchDB reserves can be stored', async () => {
 });
 
 test('a document that another program overwrote is read with its new content', async () => {
-  const data = await open('shared_writes');
+  const data = await couch.open('shared_writes');
   await data.set(caller, 'n', 'k', 'ours', { metadata: { a: 1 } });
-  const path = `/${database('shared_writes')}/${encodeURIComponent('user_123:n:aw==')}`;
+  const path = `/${couch.database('shared_writes')}/${encodeURIComponent('user_123:n:aw==')}`;
   const { _rev } = await call('GET', path);
   await call('PUT', path, {
     _rev,
@@ -107,11 +81,11 @@ test('a document that another program overwrote is read with its new content', a
 });
 
 test("namespaces that CouchDB's collation considers equal are both listed (emulator)", async () => {
-  const data = await open('collation');
+  const data = await couch.open('collation');
   const names = ['e\u0301', '\u00e9', 'z'];
   for (const name of names) await data.set(operatorCaller('user_123'), name, 'k', 1);
   // The emulator compares code units; CouchDB finds nothing between two spellings of one letter.
-  proxy.intercept = ({ body }) => {
+  couch.proxy.intercept = ({ body }) => {
     const { selector } = (body.startsWith('{') ? JSON.parse(body) : {}) as {
       selector?: { namespace?: { $gt?: unknown } };
     };
@@ -132,7 +106,7 @@ test("namespaces that CouchDB's collation considers equal are both listed (emula
 test('a list of namespaces makes the same number of requests for many documents as for few', async () => {
   const small = limitsWith({ ...limits, pageItemsMax: 5, clearStepMax: 5 });
   const data = dataOver({
-    port: await openCouchDataStore(urlOf('listing'), { limits: small, nowMs: Date.now }),
+    port: await openCouchDataStore(couch.urlOf('listing'), { limits: small, nowMs: Date.now }),
     limits: small,
   });
   const asked = async (user: string, count: number): Promise<string[]> => {
@@ -143,14 +117,14 @@ test('a list of namespaces makes the same number of requests for many documents 
         Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 'é'])),
       );
     const targets: string[] = [];
-    proxy.intercept = ({ target }) => {
+    couch.proxy.intercept = ({ target }) => {
       targets.push(target.split('?')[0] ?? '');
       return undefined;
     };
     expect((await data.listNamespaces(operatorCaller(user))).items).toMatchObject(
       ['m', 'n'].map((namespace) => ({ namespace, count, sizeBytes: count * 4, agents: ['agent'] })),
     );
-    proxy.heal();
+    couch.proxy.heal();
     return targets;
   };
   const few = await asked('few', 1);
@@ -160,7 +134,7 @@ test('a list of namespaces makes the same number of requests for many documents 
 
 function putForeign(key: string, fields: Record<string, unknown>): Promise<unknown> {
   const id = `user_123:～:${Buffer.from(key).toString('base64')}`;
-  return call('PUT', `/${database('counting')}/${encodeURIComponent(id)}`, {
+  return call('PUT', `/${couch.database('counting')}/${encodeURIComponent(id)}`, {
     userId: 'user_123',
     namespace: '～',
     key,
@@ -172,7 +146,7 @@ function putForeign(key: string, fields: Record<string, unknown>): Promise<unkno
 test('a namespace counts documents of other programs, and none that has expired', async () => {
   let nowMs = Date.parse('2026-03-01T00:00:00Z');
   const data = dataOver({
-    port: await openCouchDataStore(urlOf('counting'), { limits, nowMs: () => nowMs }),
+    port: await openCouchDataStore(couch.urlOf('counting'), { limits, nowMs: () => nowMs }),
     limits,
     nowMs: () => nowMs,
   });
@@ -214,7 +188,7 @@ test('a namespace counts documents of other programs, and none that has expired'
 });
 
 test('an export leaves nothing out when the last document of a page is deleted before the next', async () => {
-  const data = await open('export_deleted');
+  const data = await couch.open('export_deleted');
   for (const key of ['a', 'b', 'c', 'd']) await data.set(caller, 'n', key, key);
   const keys: string[] = [];
   let after: string | null = null;
@@ -229,7 +203,7 @@ test('an export leaves nothing out when the last document of a page is deleted b
 });
 
 test('many documents of another program are indexed a few at a time', async () => {
-  const data = await open('many_foreign');
+  const data = await couch.open('many_foreign');
   const documents = Array.from({ length: 120 }, (_, index) => {
     const key = `k${String(index).padStart(3, '0')}`;
     return {
@@ -242,10 +216,10 @@ test('many documents of another program are indexed a few at a time', async () =
       updatedAt: '2026-01-01T00:00:00',
     };
   });
-  await call('POST', `/${database('many_foreign')}/_bulk_docs`, { docs: documents });
+  await call('POST', `/${couch.database('many_foreign')}/_bulk_docs`, { docs: documents });
   const written: number[] = [];
-  proxy.intercept = ({ target, body }) => {
-    if (target === `/${database('many_foreign')}/_bulk_docs`)
+  couch.proxy.intercept = ({ target, body }) => {
+    if (target === `/${couch.database('many_foreign')}/_bulk_docs`)
       written.push((JSON.parse(body) as { docs: unknown[] }).docs.length);
     return undefined;
   };
@@ -270,17 +244,18 @@ function seedDocument(namespace: string, key: string, value: unknown): Record<st
 }
 
 test('a list examines only the unindexed documents of a namespace', async () => {
-  const data = await open('large', { foreignDocumentsSeconds: 0 });
+  const data = await couch.open('large', { foreignDocumentsSeconds: 0 });
   const keys = Array.from({ length: 300 }, (_, index) => `k${String(index).padStart(3, '0')}`);
   await data.setMany(caller, 'n', Object.fromEntries(keys.map((key) => [key, 1])));
   const examined: unknown[] = [];
-  proxy.before = async ({ target, body }) => {
-    if (target !== `/${database('large')}/_find`) return;
+  couch.proxy.before = async ({ target, body }) => {
+    if (target !== `/${couch.database('large')}/_find`) return;
     const counted = { ...(JSON.parse(body) as object), execution_stats: true };
     const { execution_stats: stats } = await call('POST', target, counted);
     examined.push((stats as { total_docs_examined: number }).total_docs_examined);
   };
-  for (const key of ['a', 'b', 'c']) await call('POST', `/${database('large')}`, seedDocument('n', key, key));
+  for (const key of ['a', 'b', 'c'])
+    await call('POST', `/${couch.database('large')}`, seedDocument('n', key, key));
   const list = async (): Promise<string[]> =>
     (await data.listKeys(caller, 'n', { limit: 5 })).items.map(({ key }) => key);
   expect(await list()).toEqual(['a', 'b', 'c', 'k000', 'k001']);
@@ -295,20 +270,21 @@ test('a list examines only the unindexed documents of a namespace', async () => 
 });
 
 test('a document that another program adds later is listed within seconds', async () => {
-  const data = await open('later', {});
+  const data = await couch.open('later', {});
   await data.set(caller, 'n', 'b', 1);
   const list = async (): Promise<string[]> => (await data.listKeys(caller, 'n')).items.map(({ key }) => key);
   expect(await list()).toEqual(['b']);
-  for (const key of ['a', 'c']) await call('POST', `/${database('later')}`, seedDocument('n', key, key));
+  for (const key of ['a', 'c'])
+    await call('POST', `/${couch.database('later')}`, seedDocument('n', key, key));
   await expect.poll(list, { timeout: 20_000, interval: 500 }).toEqual(['a', 'b', 'c']);
   await data.close();
 });
 
 test('a document that the server refuses to index is an error that names it', async () => {
-  const data = await open('refusing');
-  await call('POST', `/${database('refusing')}`, seedDocument('n', 'k', 1));
-  proxy.intercept = ({ target }) =>
-    target === `/${database('refusing')}/_bulk_docs`
+  const data = await couch.open('refusing');
+  await call('POST', `/${couch.database('refusing')}`, seedDocument('n', 'k', 1));
+  couch.proxy.intercept = ({ target }) =>
+    target === `/${couch.database('refusing')}/_bulk_docs`
       ? { status: 201, body: [{ id: 'user_123:n:aw==', error: 'forbidden', reason: 'read only' }] }
       : undefined;
   await expect(data.listKeys(caller, 'n')).rejects.toMatchObject({
@@ -319,19 +295,19 @@ test('a document that the server refuses to index is an error that names it', as
 });
 
 test("the index of the seed's own program is used, not built a second time", async () => {
-  const path = `/${database('seed_index')}`;
+  const path = `/${couch.database('seed_index')}`;
   await call('PUT', path);
   const { id } = await call('POST', `${path}/_index`, {
     index: { fields: ['userId', 'namespace'] },
     name: 'idx-user-namespace',
     type: 'json',
   });
-  const data = await open('seed_index');
+  const data = await couch.open('seed_index');
   await data.set(caller, 'n', 'k', 1);
   const { indexes } = (await call('GET', `${path}/_index`)) as { indexes: { ddoc: string; name: string }[] };
   expect(indexes.filter(({ name }) => name === 'idx-user-namespace')).toMatchObject([{ ddoc: id }]);
   const used: unknown[] = [];
-  proxy.intercept = ({ target, body }) => {
+  couch.proxy.intercept = ({ target, body }) => {
     if (target === `${path}/_find`) used.push((JSON.parse(body) as { use_index: unknown }).use_index);
     return undefined;
   };
@@ -341,10 +317,10 @@ test("the index of the seed's own program is used, not built a second time", asy
 });
 
 test('namespaces are added up by a reduce that is built into the server', async () => {
-  const data = await open('built_in');
+  const data = await couch.open('built_in');
   const { rows } = (await call(
     'GET',
-    `/${database('built_in')}/_all_docs?startkey="_design/stoa"&endkey="_design/stoa~"&include_docs=true`,
+    `/${couch.database('built_in')}/_all_docs?startkey="_design/stoa"&endkey="_design/stoa~"&include_docs=true`,
   )) as { rows: { doc: { views: Record<string, { reduce: string }> } }[] };
   const reduces = rows.flatMap(({ doc }) => Object.values(doc.views).map(({ reduce }) => reduce));
   expect(reduces).toEqual(['_stats']);
@@ -352,8 +328,8 @@ test('namespaces are added up by a reduce that is built into the server', async 
 });
 
 test('numbers that the server would round to 0 are kept as text, and only for the write they belong to', async () => {
-  const data = await open('numbers');
-  const path = `/${database('numbers')}/${encodeURIComponent('user_123:n:aw==')}`;
+  const data = await couch.open('numbers');
+  const path = `/${couch.database('numbers')}/${encodeURIComponent('user_123:n:aw==')}`;
   await data.set(caller, 'n', 'k', { smallest: 5e-324 }, { metadata: { low: -1e-310 } });
   expect(await data.getEntry(caller, 'n', 'k')).toMatchObject({
     value: { smallest: 5e-324 },

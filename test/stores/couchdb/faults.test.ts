@@ -3,72 +3,46 @@ import { dataOver } from '../../datastore/data-over.js';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import type { Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { openCouchDataStore } from '../../../src/stores/couchdb/open.js';
-import type { DataService } from '../../../src/datastore/service.js';
 import { operatorCaller } from '../../../src/core/caller.js';
-import { type Limits, limitsWith } from '../../../src/core/settings/limits.js';
+import { limitsWith } from '../../../src/core/settings/limits.js';
 import { Running, credentials } from '../../server/running.js';
-import { FaultyProxy } from '../../servers/faulty-proxy.js';
-import { sharedServer } from '../../servers/shared.js';
-import { couchdbUrl, databaseNames } from './database.js';
+import { ProxiedCouchdb, hastyLimits as limits } from './database.js';
 
-let server: string;
-let proxy: FaultyProxy;
-beforeAll(async () => {
-  server = (await sharedServer('couchdb')).url;
-  proxy = new FaultyProxy(server);
-  await proxy.start();
-});
-afterAll(() => proxy.stop());
-afterEach(() => proxy.heal());
-
-const database = databaseNames();
-const limits = limitsWith({ backendDelayMsMax: 50, backendAttemptsMax: 3 });
+const couch = new ProxiedCouchdb();
 const caller = operatorCaller('user_123', 'agent');
 
-function urlOf(name: string): URL {
-  return couchdbUrl(server, database(name), proxy.url);
-}
-
-async function open(name: string, overrides: Partial<Limits> = {}): Promise<DataService> {
-  const own = limitsWith({ ...limits, ...overrides });
-  return dataOver({
-    port: await openCouchDataStore(urlOf(name), { limits: own, nowMs: Date.now }),
-    limits: own,
-  });
-}
-
 test('a request to a busy server is retried', async () => {
-  const data = await open('busy');
+  const data = await couch.open('busy');
   await data.set(caller, 'n', 'k', 1);
   let busy = 2;
-  proxy.intercept = () => (busy-- > 0 ? { status: 503, body: { error: 'busy' } } : undefined);
+  couch.proxy.intercept = () => (busy-- > 0 ? { status: 503, body: { error: 'busy' } } : undefined);
   await data.set(caller, 'n', 'k', 2);
   busy = 2;
   expect(await data.get(caller, 'n', 'k')).toBe(2);
-  proxy.intercept = () => undefined;
+  couch.proxy.intercept = () => undefined;
   await data.close();
 });
 
 /** The next write is executed and its answer lost; `then` runs before the next request. */
 function loseAnswer(name: string, then: () => Promise<unknown> = async () => undefined): { times: number } {
   const lost = { times: 0 };
-  proxy.losesAnswer = ({ target }) => {
-    if (lost.times > 0 || target !== `/${database(name)}/_bulk_docs`) return false;
+  couch.proxy.losesAnswer = ({ target }) => {
+    if (lost.times > 0 || target !== `/${couch.database(name)}/_bulk_docs`) return false;
     lost.times += 1;
     return true;
   };
-  proxy.before = async ({ target }) => {
-    if (lost.times === 0 || target === `/${database(name)}/_bulk_docs`) return;
-    proxy.before = async () => undefined;
+  couch.proxy.before = async ({ target }) => {
+    if (lost.times === 0 || target === `/${couch.database(name)}/_bulk_docs`) return;
+    couch.proxy.before = async () => undefined;
     await then();
   };
   return lost;
 }
 
 test('a write whose answer was lost happens once, and is answered', async () => {
-  const data = await open('lost_answers');
+  const data = await couch.open('lost_answers');
   for (let round = 1; round <= 3; round += 1) {
     const lost = loseAnswer('lost_answers');
     expect(await data.increment(caller, 'n', 'count')).toMatchObject({ value: round, version: round });
@@ -86,7 +60,7 @@ test('a write whose answer was lost happens once, and is answered', async () => 
 });
 
 test('a deletion whose answer was lost says that the document was there', async () => {
-  const data = await open('lost_deletions');
+  const data = await couch.open('lost_deletions');
   await data.set(caller, 'n', 'k', 1);
   const lost = loseAnswer('lost_deletions');
   expect(await data.delete(caller, 'n', 'k')).toBe(true);
@@ -99,7 +73,7 @@ test('a deletion whose answer was lost says that the document was there', async 
 });
 
 test('a write whose answer was lost is not repeated over a later write of another caller', async () => {
-  const [data, other] = [await open('lost_and_written'), await open('lost_and_written')];
+  const [data, other] = [await couch.open('lost_and_written'), await couch.open('lost_and_written')];
   await data.increment(caller, 'n', 'count');
   loseAnswer('lost_and_written', () => other.increment(caller, 'n', 'count', 10));
   await expect(data.increment(caller, 'n', 'count')).rejects.toMatchObject({ code: 'backend_unavailable' });
@@ -108,7 +82,7 @@ test('a write whose answer was lost is not repeated over a later write of anothe
 });
 
 test('reads count once where the answer to their count was lost, also when the document is written meanwhile', async () => {
-  const [data, other] = [await open('lost_counts'), await open('lost_counts')];
+  const [data, other] = [await couch.open('lost_counts'), await couch.open('lost_counts')];
   await data.set(caller, 'n', 'k', 1);
   for (let read = 0; read < 3; read += 1) await data.get(caller, 'n', 'k');
   const lost = loseAnswer('lost_counts', () => other.set(operatorCaller('user_123', 'other'), 'n', 'k', 2));
@@ -124,20 +98,20 @@ test('reads count once where the answer to their count was lost, also when the d
 });
 
 test('a server that takes requests and never answers is waited for once, not at every attempt', async () => {
-  const short = limitsWith({ backendRequestSecondsMax: 0.3, backendAttemptsMax: 8 });
+  const short = limitsWith({ backendRequestSecondsMax: 1, backendAttemptsMax: 8 });
   const data = dataOver({
-    port: await openCouchDataStore(urlOf('hanging'), { limits: short, nowMs: Date.now }),
+    port: await openCouchDataStore(couch.urlOf('hanging'), { limits: short, nowMs: Date.now }),
     limits: short,
   });
   let asked = 0;
   const waiting: (() => void)[] = [];
-  proxy.before = () => {
+  couch.proxy.before = () => {
     asked += 1;
     return new Promise((resolve) => waiting.push(resolve));
   };
   await expect(data.get(caller, 'n', 'k')).rejects.toMatchObject({ code: 'backend_unavailable' });
   expect(asked).toBe(1);
-  proxy.heal();
+  couch.proxy.heal();
   for (const goOn of waiting) goOn();
   expect(await data.get(caller, 'n', 'k')).toBeUndefined();
   await data.close();
@@ -155,9 +129,9 @@ async function hangUpAt(running: Running, method: string, path: string, asked: s
     headers: credentials(running.alice),
   });
   const ended = once(request, 'error');
-  proxy.before = async ({ target }) => {
+  couch.proxy.before = async ({ target }) => {
     if (target !== asked) return;
-    proxy.before = async () => undefined;
+    couch.proxy.before = async () => undefined;
     const [socket] = await connection;
     const closed = once(socket, 'close');
     request.destroy(new Error('hung up'));
@@ -174,7 +148,7 @@ async function hangUpAt(running: Running, method: string, path: string, asked: s
 
 test('when the caller disconnects, a clear ends after the current step and a list after the current request', async () => {
   const running = await Running.start({
-    datastore: urlOf('hung_up').href,
+    datastore: couch.urlOf('hung_up').href,
     limits: { ...limits, clearStepMax: 2 },
   });
   await running.ask('POST', '/v1/data/n', {
@@ -183,21 +157,21 @@ test('when the caller disconnects, a clear ends after the current step and a lis
   });
   for (const namespace of ['one', 'two', 'three', 'four'])
     await running.ask('PUT', `/v1/data/${namespace}/k`, { as: running.alice, body: { value: 1 } });
-  await hangUpAt(running, 'DELETE', '/v1/data/n', `/${database('hung_up')}/_bulk_docs`);
+  await hangUpAt(running, 'DELETE', '/v1/data/n', `/${couch.database('hung_up')}/_bulk_docs`);
   expect((await running.ask('GET', '/v1/data/n', { as: running.alice })).json.items).toMatchObject([
     { key: 'c' },
     { key: 'd' },
     { key: 'e' },
   ]);
   const namespacesAskedFor: unknown[] = [];
-  proxy.intercept = ({ target, body }) => {
-    if (target === `/${database('hung_up')}/_find`)
+  couch.proxy.intercept = ({ target, body }) => {
+    if (target === `/${couch.database('hung_up')}/_find`)
       namespacesAskedFor.push(
         (JSON.parse(body) as { selector: { namespace: { $gt: unknown } } }).selector.namespace.$gt,
       );
     return undefined;
   };
-  await hangUpAt(running, 'GET', '/v1/data', `/${database('hung_up')}/_find`);
+  await hangUpAt(running, 'GET', '/v1/data', `/${couch.database('hung_up')}/_find`);
   expect(namespacesAskedFor).toEqual([null]);
   expect((await running.ask('GET', '/v1/data', { as: running.alice })).json.items).toHaveLength(5);
   await running.stop();
@@ -206,11 +180,11 @@ test('when the caller disconnects, a clear ends after the current step and a lis
 test('a close ends running requests, even if they would never finish', async () => {
   const patient = limitsWith({ backendRequestSecondsMax: 3_600 });
   const data = dataOver({
-    port: await openCouchDataStore(urlOf('closing'), { limits: patient, nowMs: Date.now }),
+    port: await openCouchDataStore(couch.urlOf('closing'), { limits: patient, nowMs: Date.now }),
     limits: patient,
   });
   const asked = new Promise<void>((resolve) => {
-    proxy.before = () => {
+    couch.proxy.before = () => {
       resolve();
       return new Promise(() => undefined);
     };
@@ -226,14 +200,14 @@ test('a close waits only once for a server that never answers', async () => {
   const short = limitsWith({ backendRequestSecondsMax: 0.3 });
   const failed: unknown[] = [];
   const data = dataOver({
-    port: await openCouchDataStore(urlOf('closing'), { limits: short, nowMs: Date.now }),
+    port: await openCouchDataStore(couch.urlOf('closing'), { limits: short, nowMs: Date.now }),
     limits: short,
     onError: (error) => failed.push(error),
   });
   await data.set(caller, 'n', 'k', 1);
   await data.get(caller, 'n', 'k');
   let asked = 0;
-  proxy.before = () => {
+  couch.proxy.before = () => {
     asked += 1;
     return new Promise(() => undefined);
   };
@@ -243,11 +217,11 @@ test('a close waits only once for a server that never answers', async () => {
 });
 
 test('a list waits for an index that takes longer to build than a request may', async () => {
-  const data = await open('building', { backendRequestSecondsMax: 0.3 });
+  const data = await couch.open('building', { backendRequestSecondsMax: 0.3 });
   await data.setMany(caller, 'n', { a: 1, b: 2 });
   const late = new Map<string, number>();
   // Every index is late twice.
-  proxy.before = async ({ target, body }) => {
+  couch.proxy.before = async ({ target, body }) => {
     if (!/_find$|_view/.test(target)) return;
     const question = `${target} ${body}`;
     late.set(question, (late.get(question) ?? 0) + 1);
@@ -261,9 +235,9 @@ test('a list waits for an index that takes longer to build than a request may', 
 });
 
 test('a list whose index fails for good is refused at once', async () => {
-  const data = await open('broken_index');
+  const data = await couch.open('broken_index');
   await data.set(caller, 'n', 'k', 1);
-  proxy.intercept = ({ target }) =>
+  couch.proxy.intercept = ({ target }) =>
     target.endsWith('/_find')
       ? { status: 500, body: { error: 'unknown_error', reason: 'broken' } }
       : undefined;
@@ -275,7 +249,7 @@ test('a list whose index fails for good is refused at once', async () => {
 });
 
 test('wrong credentials are an error of the configuration', async () => {
-  const url = urlOf('strangers');
+  const url = couch.urlOf('strangers');
   url.password = 'wrong';
   await expect(openCouchDataStore(url, { limits, nowMs: Date.now })).rejects.toMatchObject({
     code: 'invalid_config',

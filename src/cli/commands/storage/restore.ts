@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
-import type { RestorePoint } from '../../../operations/model.js';
+import { type RestorePoint, restorePosition } from '../../../operations/model.js';
 import { keyFileName } from '../../../secrets/secrets.js';
 import { type Action, type Options, textOption } from '../../definitions/definition.js';
 import { settingFlags } from '../../definitions/setting-flags.js';
@@ -45,11 +45,11 @@ export const restore: Action = async ({ output, globals }, [directory = ''], opt
   }
 };
 
-/** `--to 4711` is a position of the change feed (`12.7.9` with three shards); anything else is a time. */
+/** A position of the change feed, or its numbers alone (`12.7.9` with three shards); anything else is a time. */
 function pointOf(options: Options): RestorePoint | undefined {
   const to = textOption(options, 'to');
   if (to === undefined) return undefined;
-  if (/^\d+(\.\d+)*$/.test(to)) return { position: to };
+  if (restorePosition.test(to)) return { position: to };
   const timeMs = /^\d{4}-\d\d-\d\d/.test(to) ? Date.parse(to) : Number.NaN;
   if (Number.isNaN(timeMs))
     throw new StoaError(

@@ -57,7 +57,7 @@ const rowsPerTurn = 200;
 
 export class DirectoryDataStore implements DataPort {
   readonly capabilities: DataCapabilities = {
-    backend: 'embedded',
+    backend: 'directory',
     atomicBatches: true,
     changes: 'same-commit',
     quotas: true,

@@ -7,7 +7,7 @@ import type { Entry } from '../kernel/engine.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Store } from '../kernel/store.js';
-import { directoryIdsOf, embeddedPlacements } from '../placements.js';
+import { directoryIdsOf, directoryPlacements } from '../placements.js';
 import { registryFamilies } from '../registry/families.js';
 import { bucketOf } from '../workspaces/keys.js';
 
@@ -32,7 +32,7 @@ export function directoryChecks(kernel: Kernel): Check[] {
  */
 function* inspectEntered(kernel: Kernel, family: string, entry: Entry, store: Store): Generator<Damage> {
   if (kernel.stores.length === 1) return;
-  const owner = embeddedPlacements[family]?.(entry, store);
+  const owner = directoryPlacements[family]?.(entry, store);
   // Without an owner it belongs to nothing. Its own check reports that.
   if (!Buffer.isBuffer(owner)) return;
   for (const id of directoryIdsOf(family, entry)) {

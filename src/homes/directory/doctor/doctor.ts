@@ -1,4 +1,4 @@
-/** Every check of the embedded backend, in the order of repair: what `stoa doctor` runs. */
+/** Every check of the directory home, in the order of repair: what `stoa doctor` runs. */
 import type { Check } from '../kernel/inspect/doctor.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Kernel } from '../kernel/kernel.js';
@@ -11,7 +11,7 @@ import { messagingChecks } from './messaging/messaging.js';
 import { registryChecks } from './registry/registry.js';
 import { workspaceChecks } from './workspaces.js';
 
-export function embeddedChecks(kernel: Kernel): Check[] {
+export function allChecks(kernel: Kernel): Check[] {
   return [
     ...registryChecks(kernel),
     ...dataChecks(),

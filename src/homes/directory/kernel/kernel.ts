@@ -10,11 +10,12 @@ import { freeBytes } from './engines/directory.js';
 import type { BackupDescription } from './backup/description.js';
 import { type DirectoryLock } from './directory/lock.js';
 import { backedUpLsn, putBackupMark, putBackupName } from './backup/marks.js';
-import { type Manifest, shardDirectory, shardOf } from './directory/manifest.js';
+import { type Manifest, feedEpoch, shardDirectory, shardOf } from './directory/manifest.js';
 import { type Outage } from '../../../core/outages.js';
 import { closedMark, lastAliveMs, outagesMark, outagesWith, readOutages } from './outages.js';
 import { ShardPairs } from './shard-pairs.js';
-import { type GroupFacts, Store } from './store.js';
+import { Store } from './store.js';
+import type { GroupFacts } from './store-options.js';
 import { Sweeper, type TimerHandler } from './sweeper.js';
 import type { Reader, Transaction } from './transaction.js';
 import { trimLogs } from './feed/trim.js';
@@ -93,7 +94,7 @@ export class Kernel {
     this.limits = options.limits;
     this.stores = stores;
     this.root = stores[0] as Store;
-    this.feed = new ChangeFeed(stores);
+    this.feed = new ChangeFeed(stores, feedEpoch(manifest.id));
     this.lock = lock;
     this.#onError =
       options.onError ?? ((error, about) => process.emitWarning(`${about}: ${messageOf(error)}`));

@@ -4,42 +4,19 @@ import type { Limits } from '../../../core/settings/limits.js';
 import type { Engine, Entry, RangeOptions, Snapshot, WriteOperation } from './engine.js';
 import { kernelFamilies, logFamilies } from './families.js';
 import { Group } from './group.js';
-import type { Commit } from '../../../feed/port.js';
 import { commitText } from './feed/log.js';
 import { type GroupRecords, type LogExtent, Logs } from './feed/logs.js';
 import { OpenTransaction, type StoreState } from './open-transaction.js';
 import { commitFailed, isStoreRefusal, overload, pairUnfinished, refuseAsynchronous } from './refusals.js';
+import {
+  type CommitListener,
+  type GroupFacts,
+  type StoreOptions,
+  type TransactListener,
+  type WriteListener,
+  callApart,
+} from './store-options.js';
 import type { Reader, Transaction } from './transaction.js';
-
-export interface StoreOptions {
-  engine: Engine;
-  /** Every family that transactions may name; in any order. */
-  families: readonly string[];
-  limits: Limits;
-  /** Milliseconds since 1970. Tests pass another clock. */
-  clock?: () => number;
-  /** Called for each group that became durable, for metrics. */
-  onGroup?: (group: GroupFacts) => void;
-}
-
-export interface GroupFacts {
-  transactions: number;
-  operations: number;
-  sizeBytes: number;
-  /** Time from handing the group to the engine until it was on disk. */
-  commitMs: number;
-}
-
-export type CommitListener = (commits: readonly Commit[]) => void;
-
-/** Called with the writes of a group once it is durable, before the callers who waited for it continue. */
-export type WriteListener = (operations: readonly WriteOperation[]) => void;
-
-/**
- * Called when a transaction begins. The function that it returns is called when the transaction is durable,
- * or with its failure.
- */
-export type TransactListener = () => ((failure?: unknown) => void) | undefined;
 
 /**
  * If callers wait when a group ends, those who just got an answer will probably write again. Waiting a few
@@ -388,18 +365,5 @@ export class Store implements Reader {
     this.#logs.fallBack();
     group.fail(error);
     later.fail(error);
-  }
-}
-
-/**
- * A fault of a listener is reported as uncaught, and changes nothing for the store or for other listeners.
- */
-function callApart(listener: () => void): void {
-  try {
-    listener();
-  } catch (error) {
-    setImmediate(() => {
-      throw error;
-    });
   }
 }

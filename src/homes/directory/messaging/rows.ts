@@ -1,4 +1,4 @@
-/** The families of messaging in the embedded store, and the bytes of their keys and values. */
+/** The families of messaging in the directory home, and the bytes of their keys and values. */
 import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../../messaging/model.js';
 import { latestTimeMs } from '../../../messaging/messages/ulid.js';
 import { userKey } from '../../../identity/user-key.js';

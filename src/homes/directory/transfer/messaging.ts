@@ -6,7 +6,7 @@ import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/identities/uuid.js';
-import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
+import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
 import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities.js';

@@ -7,7 +7,7 @@ import { decodeSession } from '../../../registry/layout/codec.js';
 import { idBytes, sessionBytes } from '../../../registry/ids.js';
 import { agentCountKey, linkKinds } from '../../../registry/layout/keys.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
+import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
 import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
 import type { ExportScope, RecordStore } from '../../../transfer/port.js';
 import {

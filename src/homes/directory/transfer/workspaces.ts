@@ -2,7 +2,12 @@
 import type { Kernel } from '../kernel/kernel.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Sealer } from '../../../secrets/sealer.js';
-import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../../transfer/kinds.js';
+import type {
+  ProjectLine,
+  TaskLine,
+  WorkSessionLine,
+  WorkspaceLine,
+} from '../../../transfer/record-schemas.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import {

@@ -1,4 +1,4 @@
-/** Pages of lists, read from the indexes of the embedded store. */
+/** Pages of lists, read from the indexes of the directory home. */
 import { keyBytesMax, prefixRange } from '../kernel/engine.js';
 import type { Reader } from '../kernel/transaction.js';
 import { invalidCursor } from '../../../core/paging.js';

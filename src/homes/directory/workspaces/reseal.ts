@@ -2,20 +2,63 @@
  * Re-keying in the data directory: records are encrypted with the current key, in steps that survive a
  * restart.
  */
+import type { Kernel } from '../kernel/kernel.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import { resealConfig } from '../../../workspaces/config-secrets.js';
-import { markBulk } from './bulk.js';
+import { type BulkWork, markBulk } from './bulk.js';
 import { buckets } from './keys.js';
 import { decodeRecord, encodeJson } from './rows.js';
 
+/** Starts a re-keying, runs its steps in the bulk work, and counts the records for those who wait. */
+export class Reseal {
+  readonly #kernel: Kernel;
+  readonly #sealer: Sealer;
+  readonly #bulk: BulkWork;
+  readonly #listeners = new Set<(records: number) => void>();
+
+  constructor(kernel: Kernel, sealer: Sealer, bulk: BulkWork) {
+    this.#kernel = kernel;
+    this.#sealer = sealer;
+    this.#bulk = bulk;
+  }
+
+  async begin(): Promise<void> {
+    for (const store of this.#kernel.stores) await store.transact(startReseal);
+    this.#bulk.kick();
+  }
+
+  /** Resolves with the number of re-encrypted records when all steps are done. */
+  async run(onProgress: (resealed: number) => void): Promise<number> {
+    let resealed = 0;
+    const listener = (records: number): void => {
+      resealed += records;
+      onProgress(resealed);
+    };
+    this.#listeners.add(listener);
+    try {
+      await this.begin();
+      await this.#bulk.finish();
+    } finally {
+      this.#listeners.delete(listener);
+    }
+    return resealed;
+  }
+
+  step(tx: Transaction, from: string): string | null {
+    const { next, resealed } = resealStep(tx, this.#sealer, this.#kernel.limits.workspaceStepRowsMax, from);
+    for (const listener of this.#listeners) listener(resealed);
+    return next;
+  }
+}
+
 /** Marks the start; the steps follow. */
-export function startReseal(tx: Transaction): void {
+function startReseal(tx: Transaction): void {
   markBulk(tx, 'reseal', 'all', 'workspace:');
 }
 
 /** One step from the key `from` on. Version and updated_at do not change. */
-export function resealStep(
+function resealStep(
   tx: Transaction,
   sealer: Sealer,
   rowsMax: number,

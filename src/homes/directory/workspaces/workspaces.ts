@@ -3,7 +3,6 @@ import { messageOf } from '../../../core/errors.js';
 import { type DirectoryStep, step, stepWithRoot } from '../step.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { Kernel } from '../kernel/kernel.js';
-import type { Store } from '../kernel/store.js';
 import type { Transaction } from '../kernel/transaction.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type {
@@ -42,15 +41,15 @@ import type {
   TaskPatch,
   WorkspacePatch,
 } from '../../../workspaces/schemas.js';
-import { notFound } from '../../../workspaces/workspaces.js';
 import { BulkWork } from './bulk.js';
 import { type DependantsContext, dependantsStep } from './tasks/dependants.js';
 import * as holders from './holders.js';
 import * as lists from './lists.js';
+import { OwnerShards } from './owner-shards.js';
 import { type Migration, migrateWorkspaces } from './migrations.js';
 import { purgeStep } from './purge.js';
 import { ReadyLines } from './tasks/ready-line.js';
-import { resealStep, startReseal } from './reseal.js';
+import { Reseal } from './reseal.js';
 import * as sessions from './sessions.js';
 import { listAllTasks, listTasksOf } from './tasks/list.js';
 import { leaseTimer, taskTimer } from './tasks/rows.js';
@@ -86,10 +85,12 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   readonly context: DependantsContext;
   readonly #kernel: Kernel;
   readonly #onOwner: (tx: Transaction, user: string) => void;
-  readonly #resealed = new Set<(records: number) => void>();
+  readonly #reseal: Reseal;
+  readonly #shards: OwnerShards;
 
   constructor(kernel: Kernel, options: DirectoryWorkspacesOptions) {
     this.#kernel = kernel;
+    this.#shards = new OwnerShards(kernel);
     this.#onOwner = options.onOwner ?? (() => undefined);
     const { limits } = kernel;
     this.waiters = new ReadyWaiters(limits.claimsWaitingMax);
@@ -98,10 +99,11 @@ export class DirectoryWorkspaces implements WorkspacesPort {
       steps: {
         purge: (tx, value) => purgeStep(tx, this.context, value),
         dependants: (tx, value) => dependantsStep(tx, this.context, value),
-        reseal: (tx, value) => this.#reseal(tx, options.sealer, value),
+        reseal: (tx, value) => this.#reseal.step(tx, value),
       },
       onError: options.onError ?? ((error) => process.emitWarning(`workspaces: ${messageOf(error)}`)),
     });
+    this.#reseal = new Reseal(kernel, options.sealer, this.bulk);
     this.context = {
       waiters: this.waiters,
       lines: new ReadyLines(),
@@ -132,7 +134,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   }
 
   async getWorkspace(owner: Owner, id: string, deleted: boolean): Promise<Workspace> {
-    return findWorkspace(this.#store(owner, 'workspace', id), owner, id, deleted);
+    return findWorkspace(this.#shards.of(owner, 'workspace', id), owner, id, deleted);
   }
 
   async listWorkspaces(owner: Owner, request: NamedListRequest): Promise<Listed<Workspace>> {
@@ -146,13 +148,13 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     patch: WorkspacePatch,
     ifVersion: number | undefined,
   ): DirectoryStep<Workspace> {
-    return step(this.#store(owner, 'workspace', id), (tx) =>
+    return step(this.#shards.of(owner, 'workspace', id), (tx) =>
       holders.updateWorkspace(tx, owner, id, patch, ifVersion),
     );
   }
 
   deleteWorkspace(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<Workspace> {
-    return step(this.#store(owner, 'workspace', id), (tx) =>
+    return step(this.#shards.of(owner, 'workspace', id), (tx) =>
       holders.deleteWorkspace(tx, owner, id, ifVersion),
     );
   }
@@ -163,31 +165,31 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     name: string | undefined,
     ifVersion: number | undefined,
   ): DirectoryStep<Workspace> {
-    return step(this.#store(owner, 'workspace', id), (tx) =>
+    return step(this.#shards.of(owner, 'workspace', id), (tx) =>
       holders.restoreWorkspace(tx, owner, id, name, ifVersion),
     );
   }
 
   purgeWorkspace(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
-    return step(this.#store(owner, 'workspace', id), (tx) => {
+    return step(this.#shards.of(owner, 'workspace', id), (tx) => {
       holders.purgeWorkspace(tx, owner, id, ifVersion);
       this.bulk.kickAfter(tx);
     });
   }
 
   createProject(owner: Owner, workspaceId: string, id: string, input: NewProject): DirectoryStep<Project> {
-    return stepWithRoot(this.#store(owner, 'workspace', workspaceId), (tx, root) => {
-      this.#enter(root, id, () => owner ?? findWorkspace(tx, owner, workspaceId).owner_id);
+    return stepWithRoot(this.#shards.of(owner, 'workspace', workspaceId), (tx, root) => {
+      this.#shards.enter(root, id, () => owner ?? findWorkspace(tx, owner, workspaceId).owner_id);
       return holders.createProject(tx, owner, workspaceId, id, input);
     });
   }
 
   async getProject(owner: Owner, id: string, deleted: boolean): Promise<Project> {
-    return findProject(this.#store(owner, 'project', id), owner, id, deleted).project;
+    return findProject(this.#shards.of(owner, 'project', id), owner, id, deleted).project;
   }
 
   async listProjects(owner: Owner, workspaceId: string, request: NamedListRequest): Promise<Listed<Project>> {
-    const store = this.#store(owner, 'workspace', workspaceId);
+    const store = this.#shards.of(owner, 'workspace', workspaceId);
     findWorkspace(store, owner, workspaceId);
     return lists.listProjectsOf(store, workspaceId, request);
   }
@@ -198,13 +200,15 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     patch: ProjectPatch,
     ifVersion: number | undefined,
   ): DirectoryStep<Project> {
-    return step(this.#store(owner, 'project', id), (tx) =>
+    return step(this.#shards.of(owner, 'project', id), (tx) =>
       holders.updateProject(tx, owner, id, patch, ifVersion),
     );
   }
 
   deleteProject(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<Project> {
-    return step(this.#store(owner, 'project', id), (tx) => holders.deleteProject(tx, owner, id, ifVersion));
+    return step(this.#shards.of(owner, 'project', id), (tx) =>
+      holders.deleteProject(tx, owner, id, ifVersion),
+    );
   }
 
   restoreProject(
@@ -213,7 +217,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     name: string | undefined,
     ifVersion: number | undefined,
   ): DirectoryStep<Project> {
-    return step(this.#store(owner, 'project', id), (tx) => {
+    return step(this.#shards.of(owner, 'project', id), (tx) => {
       // Claims that waited before the deletion may find a task now.
       tx.onDurable(() => this.waiters.wake(id, null, Infinity));
       return holders.restoreProject(tx, owner, id, name, ifVersion);
@@ -221,21 +225,21 @@ export class DirectoryWorkspaces implements WorkspacesPort {
   }
 
   purgeProject(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
-    return step(this.#store(owner, 'project', id), (tx) => {
+    return step(this.#shards.of(owner, 'project', id), (tx) => {
       holders.purgeProject(tx, owner, id, ifVersion);
       this.bulk.kickAfter(tx);
     });
   }
 
   createSession(owner: Owner, projectId: string, id: string, input: NewSession): DirectoryStep<WorkSession> {
-    return stepWithRoot(this.#store(owner, 'project', projectId), (tx, root) => {
-      this.#enter(root, id, () => owner ?? findProject(tx, owner, projectId).workspace.owner_id);
+    return stepWithRoot(this.#shards.of(owner, 'project', projectId), (tx, root) => {
+      this.#shards.enter(root, id, () => owner ?? findProject(tx, owner, projectId).workspace.owner_id);
       return sessions.createSession(tx, owner, projectId, id, input, this.#kernel.limits);
     });
   }
 
   async getSession(owner: Owner, id: string): Promise<WorkSession> {
-    return findSession(this.#store(owner, 'session', id), owner, id).session;
+    return findSession(this.#shards.of(owner, 'session', id), owner, id).session;
   }
 
   async listSessions(
@@ -243,13 +247,13 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     projectId: string,
     request: ListRequest<SessionStatus>,
   ): Promise<Listed<WorkSession>> {
-    const store = this.#store(owner, 'project', projectId);
+    const store = this.#shards.of(owner, 'project', projectId);
     findProject(store, owner, projectId);
     return lists.listSessionsOf(store, projectId, request);
   }
 
   async activeSession(owner: Owner, projectId: string): Promise<WorkSession | null> {
-    const store = this.#store(owner, 'project', projectId);
+    const store = this.#shards.of(owner, 'project', projectId);
     findProject(store, owner, projectId);
     return sessions.activeSession(store, projectId) ?? null;
   }
@@ -260,32 +264,32 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     patch: SessionPatch,
     ifVersion: number | undefined,
   ): DirectoryStep<WorkSession> {
-    return step(this.#store(owner, 'session', id), (tx) =>
+    return step(this.#shards.of(owner, 'session', id), (tx) =>
       sessions.updateSession(tx, owner, id, patch, ifVersion),
     );
   }
 
   deleteSession(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
-    return step(this.#store(owner, 'session', id), (tx) => {
+    return step(this.#shards.of(owner, 'session', id), (tx) => {
       sessions.deleteSession(tx, owner, id, ifVersion);
       this.bulk.kickAfter(tx);
     });
   }
 
   createTask(owner: Owner, sessionId: string, id: string, input: NewTask): DirectoryStep<Task> {
-    return stepWithRoot(this.#store(owner, 'session', sessionId), (tx, root) => {
-      this.#enter(root, id, () => owner ?? findSession(tx, owner, sessionId).workspace.owner_id);
+    return stepWithRoot(this.#shards.of(owner, 'session', sessionId), (tx, root) => {
+      this.#shards.enter(root, id, () => owner ?? findSession(tx, owner, sessionId).workspace.owner_id);
       return this.tasks.create(tx, owner, sessionId, id, input);
     });
   }
 
   async getTask(owner: Owner, id: string): Promise<Task> {
-    return findTask(this.#store(owner, 'task', id), owner, id).task;
+    return findTask(this.#shards.of(owner, 'task', id), owner, id).task;
   }
 
   async listTasks(owner: Owner, request: TaskListRequest): Promise<Listed<ListedTask>> {
     if (request.project !== undefined) {
-      const store = this.#store(owner, 'project', request.project);
+      const store = this.#shards.of(owner, 'project', request.project);
       const { workspace } = findProject(store, owner, request.project);
       return listTasksOf(store, workspace.owner_id, request);
     }
@@ -298,7 +302,7 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     sessionId: string,
     request: ListRequest<TaskStatus>,
   ): Promise<Listed<Task>> {
-    const store = this.#store(owner, 'session', sessionId);
+    const store = this.#shards.of(owner, 'session', sessionId);
     findSession(store, owner, sessionId);
     return lists.listSessionTasksOf(store, sessionId, request);
   }
@@ -309,17 +313,19 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     after: string | null,
     limit: number,
   ): Promise<Listed<Task>> {
-    const store = this.#store(owner, 'project', projectId);
+    const store = this.#shards.of(owner, 'project', projectId);
     findProject(store, owner, projectId);
     return lists.listReadyOf(store, projectId, after, limit);
   }
 
   updateTask(owner: Owner, id: string, patch: TaskPatch, ifVersion: number | undefined): DirectoryStep<Task> {
-    return step(this.#store(owner, 'task', id), (tx) => this.tasks.update(tx, owner, id, patch, ifVersion));
+    return step(this.#shards.of(owner, 'task', id), (tx) =>
+      this.tasks.update(tx, owner, id, patch, ifVersion),
+    );
   }
 
   deleteTask(owner: Owner, id: string, ifVersion: number | undefined): DirectoryStep<void> {
-    return step(this.#store(owner, 'task', id), (tx) => this.tasks.delete(tx, owner, id, ifVersion));
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.delete(tx, owner, id, ifVersion));
   }
 
   claimTask(
@@ -329,29 +335,29 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     leaseSeconds: number,
     filter: ClaimFilter,
   ): DirectoryStep<ClaimOutcome> {
-    return step(this.#store(owner, 'project', projectId), (tx) =>
+    return step(this.#shards.of(owner, 'project', projectId), (tx) =>
       this.tasks.claim(tx, owner, projectId, holder, leaseSeconds, filter),
     );
   }
 
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): DirectoryStep<TaskLease> {
-    return step(this.#store(owner, 'task', id), (tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
   }
 
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): DirectoryStep<Task> {
-    return step(this.#store(owner, 'task', id), (tx) => this.tasks.complete(tx, owner, id, input, by));
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.complete(tx, owner, id, input, by));
   }
 
   failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): DirectoryStep<Task> {
-    return step(this.#store(owner, 'task', id), (tx) => this.tasks.fail(tx, owner, id, input, by));
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.fail(tx, owner, id, input, by));
   }
 
   cancelTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
-    return step(this.#store(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
   }
 
   askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): DirectoryStep<Task> {
-    return step(this.#store(owner, 'task', id), (tx) => this.tasks.ask(tx, owner, id, input, by));
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.ask(tx, owner, id, input, by));
   }
 
   answerQuestion(
@@ -361,72 +367,31 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     answeredBy: string,
     by: Reporter,
   ): DirectoryStep<Task> {
-    return step(this.#store(owner, 'task', id), (tx) =>
+    return step(this.#shards.of(owner, 'task', id), (tx) =>
       this.tasks.answer(tx, owner, id, input, answeredBy, by),
     );
   }
 
   requireTaskVersion(owner: Owner, id: string, version: number): DirectoryStep<void> {
-    return step(this.#checkedStore(owner, id), (tx) => requireTaskVersion(tx, owner, id, version));
+    return step(this.#shards.forCheck(owner, id), (tx) => requireTaskVersion(tx, owner, id, version));
   }
 
   requireClaim(owner: Owner, id: string, fence: number): DirectoryStep<void> {
-    return step(this.#checkedStore(owner, id), (tx) =>
+    return step(this.#shards.forCheck(owner, id), (tx) =>
       requireClaim(tx, owner, id, fence, this.#kernel.outages),
     );
   }
 
-  async beginReseal(): Promise<void> {
-    for (const store of this.#kernel.stores) await store.transact(startReseal);
-    this.bulk.kick();
+  beginReseal(): Promise<void> {
+    return this.#reseal.begin();
   }
 
-  async reseal(onProgress: (resealed: number) => void): Promise<number> {
-    let resealed = 0;
-    const listener = (records: number): void => {
-      resealed += records;
-      onProgress(resealed);
-    };
-    this.#resealed.add(listener);
-    try {
-      await this.beginReseal();
-      await this.bulk.finish();
-    } finally {
-      this.#resealed.delete(listener);
-    }
-    return resealed;
+  reseal(onProgress: (resealed: number) => void): Promise<number> {
+    return this.#reseal.run(onProgress);
   }
 
   async close(): Promise<void> {
     this.waiters.close();
     await this.bulk.close();
-  }
-
-  #reseal(tx: Transaction, sealer: Sealer, from: string): string | null {
-    const { next, resealed } = resealStep(tx, sealer, this.#kernel.limits.workspaceStepRowsMax, from);
-    for (const listener of this.#resealed) listener(resealed);
-    return next;
-  }
-
-  /**
-   * Enters an id into the directory of ids, in the write of its record. The owner is looked up only with
-   * several shards.
-   */
-  #enter(root: Transaction, id: string, ownerOf: () => string): void {
-    if (this.#kernel.stores.length > 1) this.#kernel.enterIn(root, id, userKey(ownerOf()));
-  }
-
-  /** The shard of the owner. For the operator, who names no owner, it comes from the directory of ids. */
-  #store(owner: Owner, entity: string, id: string): Store {
-    const store = owner === null ? this.#kernel.locate(id) : this.#kernel.storeOf(userKey(owner));
-    if (store === undefined) throw notFound(entity, id);
-    return store;
-  }
-
-  /** A check of a task that does not exist fails later, in any shard. */
-  #checkedStore(owner: Owner, id: string): Store {
-    return owner === null
-      ? (this.#kernel.locate(id) ?? this.#kernel.root)
-      : this.#kernel.storeOf(userKey(owner));
   }
 }

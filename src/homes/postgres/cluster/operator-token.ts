@@ -4,18 +4,21 @@
  */
 import { StoaError } from '../../../core/errors.js';
 import { hashToken, newOperatorToken } from '../../../identity/tokens.js';
-import type { PostgresSql } from '../database/connection.js';
-import { readFact, writeFact, writeFactOnce } from './facts.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { tokenNotice } from '../identity/removals.js';
+import { readFact, writeFactOnce } from './facts.js';
 
 export interface OperatorCredentials {
   /** Null where only the hash is known. */
   readonly token: string | null;
-  readonly hash: string;
 }
 
 /** For a process that serves nobody. The first server makes the token. */
-export function noCredentials(): OperatorCredentials {
-  return { token: null, hash: hashToken(newOperatorToken()) };
+export const noCredentials: OperatorCredentials = { token: null };
+
+/** The hash of the token that is valid now. Without a token, a hash that no token has. */
+export async function operatorTokenHash(sql: PostgresSql): Promise<string> {
+  return (await readFact(sql, 'operator_token_hash')) ?? '';
 }
 
 const printable = /^[\x21-\x7e]{32,512}$/;
@@ -43,24 +46,33 @@ export async function operatorCredentials(
   if (given !== undefined) {
     const hash = hashToken(given);
     if ((await writeFactOnce(sql, 'operator_token_hash', hash)) !== hash) {
-      await writeFact(sql, 'operator_token_hash', hash);
+      await replaceHash(sql, hash);
       onReplaced(replaced());
     }
-    return { token: given, hash };
+    return { token: given };
   }
-  const known = await readFact(sql, 'operator_token_hash');
-  if (known !== undefined) return { token: null, hash: known };
+  if ((await readFact(sql, 'operator_token_hash')) !== undefined) return noCredentials;
   const token = newOperatorToken();
   const hash = await writeFactOnce(sql, 'operator_token_hash', hashToken(token));
   // Another server may have made its token first.
-  return { token: hash === hashToken(token) ? token : null, hash };
+  return { token: hash === hashToken(token) ? token : null };
+}
+
+/** The notice is in the same statement: a server that is killed here leaves no other with the old token in memory. */
+async function replaceHash(sql: PostgresSql, hash: string): Promise<void> {
+  await query(
+    sql,
+    `WITH stored AS (UPDATE cluster.facts SET value = $1 WHERE name = 'operator_token_hash' RETURNING 1)
+      SELECT pg_notify($2, $3) FROM stored`,
+    [hash, tokenNotice.channel, tokenNotice.operatorReplaced],
+  );
 }
 
 function replaced(): StoaError {
   return new StoaError(
     'invalid_config',
-    'STOA_OPERATOR_TOKEN differs from the token that this Stoa had before. The new token replaces it.' +
-      ' Servers that still run accept only the token that they were started with.',
-    { fix: 'Set the same STOA_OPERATOR_TOKEN on every server, and restart the servers that have another.' },
+    'STOA_OPERATOR_TOKEN differs from the token that this Stoa had before. The new token replaces it on all' +
+      ' servers. A server that is started with the old one replaces it again.',
+    { fix: 'Set the same STOA_OPERATOR_TOKEN on every server before its next start.' },
   );
 }

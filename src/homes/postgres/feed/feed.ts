@@ -5,7 +5,7 @@
 import type { Limits } from '../../../core/settings/limits.js';
 import { pagesAfter } from '../../../feed/following.js';
 import type { Feed, FeedCommit, FeedPage, FeedReadOptions, FollowOptions } from '../../../feed/port.js';
-import { firstPosition, postgresParts, resync } from '../../../feed/positions.js';
+import { firstPosition, positionParts, positionText, resync } from '../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../feed/waiting-readers.js';
 import { clockSql } from '../database/database-clock.js';
 import { type PostgresSql, listen, query } from '../database/connection.js';
@@ -116,7 +116,7 @@ export class PostgresFeed implements Feed {
   }
 
   distance(from: string, to: string): number {
-    return (postgresParts(to)?.seq ?? 0) - (postgresParts(from)?.seq ?? 0);
+    return newestNamedBy(to).seq - newestNamedBy(from).seq;
   }
 
   async read(options: FeedReadOptions): Promise<FeedPage> {
@@ -173,8 +173,7 @@ export class PostgresFeed implements Feed {
    * commit was accepted.
    */
   #wait(since: string, timeMs: number, { accept, interest, signal }: FollowOptions): Promise<string> {
-    // This feed made the position.
-    const { epoch, seq } = postgresParts(since) as Newest;
+    const { epoch, seq } = newestNamedBy(since);
     // Waiting readers were already shown commits after this position, so this reader must read them first.
     if (epoch !== this.#epoch || seq < this.#tail.shown) return Promise.resolve(since);
     return new Promise((resolve) => {
@@ -251,7 +250,14 @@ export class PostgresFeed implements Feed {
 }
 
 function positionOf({ epoch, seq }: Newest): string {
-  return `${epoch}-${seq}`;
+  return positionText({ epoch, numbers: [seq] });
+}
+
+/** One number. A position of a directory with several shards has more, in another epoch. */
+function newestNamedBy(position: string): Newest {
+  if (position === firstPosition) return { epoch: '', seq: 0 };
+  const { epoch, numbers } = positionParts(position);
+  return { epoch, seq: numbers[0] ?? 0 };
 }
 
 function newestOf({ epoch, last }: Extent): string {
@@ -267,7 +273,7 @@ function startOf(since: string | undefined, extent: Extent): number {
 }
 
 function seqOf(position: string, extent: Extent): number {
-  const parts = postgresParts(position);
-  if (parts?.epoch !== extent.epoch) throw resync(newestOf(extent));
-  return parts.seq;
+  const { epoch, seq } = newestNamedBy(position);
+  if (epoch !== extent.epoch) throw resync(newestOf(extent));
+  return seq;
 }

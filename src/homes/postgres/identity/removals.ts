@@ -1,10 +1,13 @@
-/** How servers tell each other that a token was removed, and whether this one would have heard of it. */
+/** How servers tell each other that a token was removed or replaced, and whether this one would have heard of it. */
 import { randomUUID } from 'node:crypto';
 import { type PostgresSql, listen, query } from '../database/connection.js';
 import type { Work } from '../write/work.js';
 
 /** Tokens are removed rarely: the lock that NOTIFY takes at commit is not felt. */
 const channel = 'stoa_tokens_removed';
+
+/** The notice that the operator's token was replaced. */
+export const tokenNotice = { channel, operatorReplaced: 'operator' } as const;
 
 /** Removed tokens that one notice names; PostgreSQL takes 8,000 bytes. */
 const idsPerNotice = 300;
@@ -22,7 +25,10 @@ export interface RemovalsOptions {
   /** Not the pool: a beat that waits for a busy pool comes too late. */
   readonly beats: PostgresSql;
   readonly onRemoved: (id: string) => void;
-  /** Called after the connection was lost: tokens may have been removed that this server has not heard of. */
+  /**
+   * Called after the connection was lost, because tokens may have been removed that this server has not heard of;
+   * and when the operator's token was replaced.
+   */
   readonly onMissed: () => void;
   readonly onError: (error: unknown) => void;
 }
@@ -76,6 +82,10 @@ export class Removals {
     const [first = '', sentMs, ...rest] = payload.split(' ');
     if (first === beatWord) {
       if (rest[0] === this.#server) this.#heardMs = Math.max(this.#heardMs, Number(sentMs));
+      return;
+    }
+    if (payload === tokenNotice.operatorReplaced) {
+      this.#options.onMissed();
       return;
     }
     for (const id of payload.split(' ')) this.#options.onRemoved(id);

@@ -49,46 +49,9 @@ import { PostgresStep } from '../write/step.js';
 import { messagingRecords } from '../transfer/messaging.js';
 import { type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
-import { type RedisConnection, claimRedis, closeRedis, openRedis } from './redis/connection.js';
+import { type RedisConnection, closeRedis } from './redis/connection.js';
 import type { Queryable } from '../database/connection.js';
-import { migrateMessaging } from './schema.js';
 import { searchRedis } from './redis/search.js';
-
-/** Creates missing tables, connects to Redis and starts the background work. */
-export async function openPostgresMessaging(options: PostgresMessagingOptions): Promise<PostgresMessaging> {
-  await migrateMessaging(options.sql);
-  const redis = await openRedis(options.redis, options.onError);
-  try {
-    await claimRedis(redis, options.storeId);
-    const durable = await isSynced(redis);
-    if (!durable)
-      options.onError(
-        new Error('Redis is not set to "appendfsync always"'),
-        'messages may be lost when the machine of Redis fails',
-      );
-    const messaging = new PostgresMessaging(redis, durable, options);
-    if (!options.isOnlyRead) await messaging.start();
-    return messaging;
-  } catch (error) {
-    closeRedis(redis);
-    throw error;
-  }
-}
-
-/**
- * True if Redis syncs every write to disk before it answers. False if the server does not show its settings.
- */
-async function isSynced({ commands }: RedisConnection): Promise<boolean> {
-  try {
-    const [append, sync] = await Promise.all([
-      commands.config('GET', 'appendonly'),
-      commands.config('GET', 'appendfsync'),
-    ]);
-    return String(append).includes('yes') && String(sync).includes('always');
-  } catch {
-    return false;
-  }
-}
 
 export class PostgresMessaging implements MessagingPort {
   readonly capabilities: MessagingCapabilities;
@@ -326,8 +289,12 @@ export class PostgresMessaging implements MessagingPort {
 
   // Messages of commits
 
-  deliver({ id, message }: Delivery): Promise<Delivered> {
-    const place = { ...this.#outsideTransaction, delivery: id, isPromised: true };
+  deliver({ id, message }: Delivery, isCounted = false): Promise<Delivered> {
+    const place: RedisStep = {
+      ...this.#outsideTransaction,
+      delivery: id,
+      bytes: isCounted ? 'counted' : 'promised',
+    };
     return this.#once(place, message, async () => {
       if ('roomId' in message) return this.#post(message, place);
       if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
@@ -335,8 +302,12 @@ export class PostgresMessaging implements MessagingPort {
     });
   }
 
-  bytesLeft(agentId: string): Promise<number> {
-    return this.#parts.messages.bytesLeft(agentId);
+  countBytes(agentId: string, bytes: number): Promise<void> {
+    return this.#parts.messages.countBytes(agentId, bytes);
+  }
+
+  returnBytes(agentId: string, bytes: number): Promise<void> {
+    return this.#parts.messages.returnBytes(agentId, bytes);
   }
 
   /** The record types of exports and imports. */
@@ -423,7 +394,7 @@ export class PostgresMessaging implements MessagingPort {
     return {
       sql: this.#options.sql,
       delivery: null,
-      isPromised: false,
+      bytes: 'limited',
       announce: (list) => this.#parts.feedOutbox.move(list),
     };
   }
@@ -432,7 +403,7 @@ export class PostgresMessaging implements MessagingPort {
     return {
       sql: work.sql,
       delivery: work.effectName(),
-      isPromised: false,
+      bytes: 'limited',
       announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
     };
   }

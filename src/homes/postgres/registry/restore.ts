@@ -7,7 +7,7 @@ import { sessionChange, userChange } from '../../../registry/announcements.js';
 import { restored } from '../../../registry/lifecycle/lifecycle.js';
 import { type SessionRecord, type StoredAgent, sessionStatusBytes } from '../../../registry/model.js';
 import { secondSpelling } from '../../../registry/refusals.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
+import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
 import { storedAgent, storedSession } from '../../../transfer/registry-lines.js';
 import { TryAgain } from '../database/errors.js';
 import { insertAgent } from './agents.js';

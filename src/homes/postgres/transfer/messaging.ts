@@ -7,7 +7,7 @@ import { messageImported, roomChanged } from '../../../messaging/changes.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/identities/uuid.js';
 import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
-import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/kinds.js';
+import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import type { PostgresWriter } from '../write/writer.js';

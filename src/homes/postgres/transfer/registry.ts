@@ -1,6 +1,6 @@
 /** Reads and writes users, agents, their sessions and links in PostgreSQL as lines of an export. */
 import { erased, ofAnotherUser, orphan } from '../../../transfer/compare-records.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/kinds.js';
+import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../transfer/record-schemas.js';
 import type { StoredUser } from '../../../registry/model.js';
 import type { Conflict } from '../../../transfer/model.js';
 import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';

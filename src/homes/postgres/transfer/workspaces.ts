@@ -1,7 +1,12 @@
 /** Reads and writes workspaces, projects, sessions and tasks in PostgreSQL as lines of an export. */
 import type { Sealer } from '../../../secrets/sealer.js';
 import { erased, orphan } from '../../../transfer/compare-records.js';
-import type { ProjectLine, TaskLine, WorkSessionLine, WorkspaceLine } from '../../../transfer/kinds.js';
+import type {
+  ProjectLine,
+  TaskLine,
+  WorkSessionLine,
+  WorkspaceLine,
+} from '../../../transfer/record-schemas.js';
 import type { Conflict } from '../../../transfer/model.js';
 import type { ExportScope, RecordPage, RecordStore } from '../../../transfer/port.js';
 import {

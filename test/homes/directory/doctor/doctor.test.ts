@@ -2,7 +2,7 @@
 import { kernelOf } from '../../../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { embeddedChecks } from '../../../../src/homes/directory/doctor/doctor.js';
+import { allChecks } from '../../../../src/homes/directory/doctor/doctor.js';
 import {
   dataFamilies,
   decodeNamespace,
@@ -76,7 +76,7 @@ async function findings(
   kernel = kernelOf(stoa),
 ): Promise<(Finding & { repaired: boolean })[]> {
   const found: (Finding & { repaired: boolean })[] = [];
-  for await (const { shard: _, ...finding } of examineAll(kernel.stores, embeddedChecks(kernel), {
+  for await (const { shard: _, ...finding } of examineAll(kernel.stores, allChecks(kernel), {
     repair,
     pageEntries: 2,
   }))

@@ -8,8 +8,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { embeddedChecks, unexaminedFamilies } from '../../../../src/homes/directory/doctor/doctor.js';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { allChecks, unexaminedFamilies } from '../../../../src/homes/directory/doctor/doctor.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { families as messaging } from '../../../../src/homes/directory/messaging/rows.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
@@ -211,7 +211,7 @@ const records: Readonly<Record<string, Rule>> = {
 
 /** Only with several shards; separate tests cover them. */
 const elsewhere: readonly string[] = [kernel.directory, kernel.intents, kernel.finishedIntents];
-const everyFamily = [...Object.values(kernel), ...embeddedFamilies];
+const everyFamily = [...Object.values(kernel), ...directoryFamilies];
 const examined = everyFamily.filter((family) => !(family in unexaminedFamilies));
 
 it('every family has a rule, or a stated reason for having none', () => {
@@ -232,7 +232,7 @@ it('every family has a rule, or a stated reason for having none', () => {
 /** The checks name their families without looking at a store. */
 function checkedFamilies(): string[] {
   const unopened = { root: undefined, stores: [], limits: {} } as unknown as Kernel;
-  return embeddedChecks(unopened).map(({ family }) => family);
+  return allChecks(unopened).map(({ family }) => family);
 }
 
 describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
@@ -261,7 +261,7 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
     const found: (Finding & { repaired: boolean })[] = [];
     for await (const { shard: _, ...finding } of examineAll(
       kernelOf(stoa).stores,
-      embeddedChecks(kernelOf(stoa)),
+      allChecks(kernelOf(stoa)),
       {
         repair,
       },
@@ -425,7 +425,7 @@ it('with several shards, the directory of ids has every record that is looked up
   const { root, stores } = kernelOf(stoa);
   const findings = async (repair: boolean) => {
     const found: Finding[] = [];
-    for await (const finding of examineAll(stores, embeddedChecks(kernelOf(stoa)), { repair }))
+    for await (const finding of examineAll(stores, allChecks(kernelOf(stoa)), { repair }))
       found.push(finding);
     return found;
   };

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { embeddedChecks } from '../../../../src/homes/directory/doctor/doctor.js';
+import { allChecks } from '../../../../src/homes/directory/doctor/doctor.js';
 import { fileWords, readWaiting } from '../../../../src/homes/directory/messaging/search/words.js';
 import { operatorCaller } from '../../../../src/core/caller.js';
 import { type Stoa, openStoa } from '../../../../src/index.js';
@@ -102,14 +102,14 @@ it.each(['lmdb', 'rocksdb'] as const)(
     const busy = Promise.allSettled([keepBusy(stoa)]).finally(() => end.abort());
     const found: unknown[] = [];
     for (let examination = 0; !end.signal.aborted && found.length === 0; examination += 1) {
-      for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa)), {
+      for await (const finding of examineAll(kernelOf(stoa).stores, allChecks(kernelOf(stoa)), {
         repair: examination % 2 === 1,
         pageEntries: 5,
       }))
         found.push(finding);
     }
     expect(await busy).toEqual([{ status: 'fulfilled', value: undefined }]);
-    for await (const finding of examineAll(kernelOf(stoa).stores, embeddedChecks(kernelOf(stoa))))
+    for await (const finding of examineAll(kernelOf(stoa).stores, allChecks(kernelOf(stoa))))
       found.push(finding);
     expect(found).toEqual([]);
     await stoa.close();

@@ -7,13 +7,13 @@ import { buckets } from '../../../../src/homes/directory/workspaces/keys.js';
 import { examine } from '../../../../src/homes/directory/kernel/inspect/doctor.js';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import { makePlace, makeTasks, userCaller } from '../../../../src/workspaces/conformance/bench.js';
-import { type EmbeddedBench, openEmbedded } from '../workspaces/fixture.js';
+import { type DirectoryBench, openDirectoryBench } from '../workspaces/fixture.js';
 
 const ada = userCaller('ada');
-let bench: EmbeddedBench;
+let bench: DirectoryBench;
 
 beforeEach(async () => {
-  bench = await openEmbedded('memory');
+  bench = await openDirectoryBench('memory');
   const { service } = bench;
   const { projectId, sessionId, workspaceId } = await makePlace(service, ada);
   const [first] = await makeTasks(service, ada, sessionId, 4);

@@ -1,6 +1,6 @@
 /** Tokens in a data directory. */
 import { limitsWith } from '../../../../src/core/settings/limits.js';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { DirectoryIdentity } from '../../../../src/homes/directory/identity/identity.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
@@ -14,7 +14,7 @@ describeTokens('a data directory', async (given) => {
   const kernel = await openKernel({
     dataDir: '',
     engine: 'memory',
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits,
     clock: () => clock.nowMs,
   });
@@ -23,7 +23,7 @@ describeTokens('a data directory', async (given) => {
     writer: new DirectoryWriter(kernel),
     port,
     limits,
-    operatorTokenHashes: [hashToken(newOperatorToken())],
+    operatorTokenHashes: () => [hashToken(newOperatorToken())],
     nowMs: () => kernel.nowMs(),
     onError: (error) => {
       throw error;

@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { afterAll, describe, expect, it } from 'vitest';
 import { kernelFamilies } from '../../../../src/homes/directory/kernel/families.js';
 import { decodeFeed, decodeRedo } from '../../../../src/homes/directory/kernel/feed/log.js';
-import type { GroupFacts } from '../../../../src/homes/directory/kernel/store.js';
+import type { GroupFacts } from '../../../../src/homes/directory/kernel/store-options.js';
 import type { Transaction } from '../../../../src/homes/directory/kernel/transaction.js';
 import {
   bytes,

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
 import { type Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
@@ -14,7 +14,7 @@ it('an address stays blocked when the disk refuses to unblock it', async () => {
   kernel = await openKernel({
     dataDir: '',
     engine: 'memory',
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits: limitsWith(),
     wrapEngine: (opened) => (engine = new FaultyEngine(opened)),
   });

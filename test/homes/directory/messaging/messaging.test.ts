@@ -3,6 +3,6 @@ import { messagingConformance } from '../../../../src/messaging/conformance/inde
 import { MessagingServer, roomy } from '../../../messaging/kit.js';
 
 messagingConformance(vitest, {
-  name: 'the embedded store',
+  name: 'the directory home',
   open: (options) => MessagingServer.open({ limits: roomy, ...options }),
 });

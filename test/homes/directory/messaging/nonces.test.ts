@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { Nonces } from '../../../../src/homes/directory/messaging/guards/nonces.js';
 import { nonceHash } from '../../../../src/homes/directory/messaging/guards/nonce-hash.js';
 import { families, nothing } from '../../../../src/homes/directory/messaging/rows.js';
@@ -22,7 +22,7 @@ async function open(): Promise<void> {
   kernel = await openKernel({
     dataDir: '',
     engine: 'memory',
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits,
     clock: () => nowMs,
     wrapEngine: (opened) => {

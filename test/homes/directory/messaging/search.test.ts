@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { messagingChecks } from '../../../../src/homes/directory/doctor/messaging/messaging.js';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { messageOf } from '../../../../src/core/errors.js';
 import type { Entry, RangeOptions, WriteOperation } from '../../../../src/homes/directory/kernel/engine.js';
@@ -95,7 +95,7 @@ class Library {
     this.kernel = await openKernel({
       dataDir: this.directory as string,
       engine: 'lmdb',
-      families: embeddedFamilies,
+      families: directoryFamilies,
       limits: limitsWith({ ...unlimited, ...limits }),
       clock: () => this.nowMs,
       wrapEngine: (engine) => (this.engine = new FilingFaults(engine)),
@@ -141,7 +141,14 @@ class Library {
 
   async find(words: readonly string[], limit = 10_000, room?: number): Promise<string[]> {
     const roomId = room === undefined ? null : (this.rooms[room] as string);
-    const query = { words, roomId, retentionSeconds: this.kernel.limits.messageRetentionSeconds, afterMs: 0, beforeMs: null, limit };
+    const query = {
+      words,
+      roomId,
+      retentionSeconds: this.kernel.limits.messageRetentionSeconds,
+      afterMs: 0,
+      beforeMs: null,
+      limit,
+    };
     return (await this.port.search(query)).messages.map(({ id }) => id);
   }
 

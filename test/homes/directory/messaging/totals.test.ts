@@ -1,7 +1,7 @@
 /** The busiest rooms, against all rooms sorted. */
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
@@ -21,7 +21,7 @@ beforeEach(async () => {
   kernel = await openKernel({
     dataDir: '',
     engine: 'memory',
-    families: embeddedFamilies,
+    families: directoryFamilies,
     limits,
     clock: () => nowMs,
   });

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { embeddedFamilies } from '../../../../src/homes/directory/families.js';
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { DirectoryRegistry, registryFamilies } from '../../../../src/homes/directory/registry/registry.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
@@ -45,7 +45,7 @@ export async function openRegistry({
       dataDir,
       engine,
       shards,
-      families: embeddedFamilies,
+      families: directoryFamilies,
       limits,
       clock: () => clock.nowMs,
       onError: (error) => {

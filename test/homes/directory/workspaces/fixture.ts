@@ -17,16 +17,16 @@ import { openSecrets } from '../../../../src/secrets/secrets.js';
 import type { Bench } from '../../../../src/workspaces/conformance/bench.js';
 import { WorkspacesService } from '../../../../src/workspaces/service.js';
 
-export interface EmbeddedBench extends Bench {
+export interface DirectoryBench extends Bench {
   kernel: Kernel;
   port: DirectoryWorkspaces;
 }
 
-export async function openEmbedded(
+export async function openDirectoryBench(
   engine: EngineName,
   limits: Partial<Limits> = {},
   shards = 1,
-): Promise<EmbeddedBench> {
+): Promise<DirectoryBench> {
   const dataDir = await mkdtemp(join(tmpdir(), 'stoa-workspaces-'));
   const allLimits = limitsWith(limits);
   let offsetMs = 0;

@@ -52,7 +52,7 @@ export async function openPostgresTokens(
     writer,
     port,
     limits,
-    operatorTokenHashes: [hashToken(newOperatorToken())],
+    operatorTokenHashes: () => [hashToken(newOperatorToken())],
     nowMs: () => clock.nowMs,
     onError: (error) => {
       throw error;

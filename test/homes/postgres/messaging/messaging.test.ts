@@ -1,10 +1,11 @@
 import { afterAll, beforeAll } from 'vitest';
 import * as vitest from 'vitest';
 import type { TestServer } from '../../../servers/child.js';
-import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
+import { start as startRedis } from '../../../servers/redis.js';
+import { noteServer } from '../../../servers/shared.js';
 import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
-import { MessagingServer, roomy } from '../../../messaging/kit.js';
+import type { MessagingServer } from '../../../messaging/kit.js';
+import { type MessagingOptions, openMessagingOn } from './open-messaging.js';
 
 let redis: TestServer;
 
@@ -14,18 +15,6 @@ beforeAll(async () => {
 });
 afterAll(() => redis.stop());
 
-/** Each server of the suite starts with an empty PostgreSQL and Redis. */
-async function open(options: Parameters<typeof MessagingServer.open>[0] = {}): Promise<MessagingServer> {
-  const postgres = await sharedPostgres();
-  await emptyRedis(redis.url);
-  return MessagingServer.open({
-    limits: roomy,
-    postgres: postgres.url,
-    secretKeys: sharedKeys,
-    redis: redis.url,
-    onError: () => undefined,
-    ...options,
-  });
-}
+const open = (options?: MessagingOptions): Promise<MessagingServer> => openMessagingOn(redis.url, options);
 
 messagingConformance(vitest, { name: 'PostgreSQL and Redis', open });

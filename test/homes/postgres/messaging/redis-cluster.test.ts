@@ -5,9 +5,10 @@ import { newUlid } from '../../../../src/messaging/messages/ulid.js';
 import { globalRoomId } from '../../../../src/messaging/identities/uuid.js';
 import type { TestServer } from '../../../servers/child.js';
 import { emptyRedis, startCluster } from '../../../servers/redis.js';
-import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
+import { noteServer, sharedKeys, sharedPostgres } from '../../../servers/shared.js';
 import { messagingConformance } from '../../../../src/messaging/conformance/index.js';
 import { MessagingServer, roomy } from '../../../messaging/kit.js';
+import { type MessagingOptions, openMessagingOn } from './open-messaging.js';
 
 let redis: TestServer;
 
@@ -17,19 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => redis.stop());
 
-/** Each server of the suite starts with an empty PostgreSQL and Redis. */
-async function open(options: Parameters<typeof MessagingServer.open>[0] = {}): Promise<MessagingServer> {
-  const postgres = await sharedPostgres();
-  await emptyRedis(redis.url);
-  return MessagingServer.open({
-    limits: roomy,
-    postgres: postgres.url,
-    secretKeys: sharedKeys,
-    redis: redis.url,
-    onError: () => undefined,
-    ...options,
-  });
-}
+const open = (options?: MessagingOptions): Promise<MessagingServer> => openMessagingOn(redis.url, options);
 
 async function found(server: MessagingServer, word: string): Promise<string[]> {
   const { results } = (await server.ask('GET', `/find?q=${word}+mine`)).json;

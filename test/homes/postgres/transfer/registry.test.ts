@@ -9,7 +9,12 @@ import { registryRecords as directoryRecords } from '../../../../src/homes/direc
 import { registryRecords } from '../../../../src/homes/postgres/transfer/registry.js';
 import { userKey } from '../../../../src/identity/user-key.js';
 import { type RegistryBench, changesOf, missing } from '../../../../src/registry/conformance/bench.js';
-import type { AgentLine, AgentSessionLine, LinkLine, UserLine } from '../../../../src/transfer/kinds.js';
+import type {
+  AgentLine,
+  AgentSessionLine,
+  LinkLine,
+  UserLine,
+} from '../../../../src/transfer/record-schemas.js';
 import type { OnConflict, Outcome, TransferRecord } from '../../../../src/transfer/model.js';
 import type { Coming, ExportScope, RecordStore } from '../../../../src/transfer/port.js';
 import { openRegistry } from '../../directory/registry/open-registry.js';

@@ -2,6 +2,8 @@
 import { readdir } from 'node:fs/promises';
 import { StoaError, messageOf } from '../../../../core/errors.js';
 import { type BackupDescription, type ShardBackup, readDescription } from './description.js';
+import { feedEpoch } from '../directory/manifest.js';
+import { positionText } from '../../../../feed/positions.js';
 import { fileFailure } from '../../../../core/files.js';
 import type { BackupSummaries, BackupSummary } from '../../../../operations/model.js';
 
@@ -59,8 +61,8 @@ export function newestAtMs({ shards }: BackupDescription): number {
 }
 
 /** The position of the change feed that a restore of it reaches. */
-export function positionOfBackup({ shards }: BackupDescription): string {
-  return shards.map(({ seq }) => seq).join('.');
+export function positionOfBackup({ store, shards }: BackupDescription): string {
+  return positionText({ epoch: feedEpoch(store), numbers: shards.map(({ seq }) => seq) });
 }
 
 export function summaryOf(

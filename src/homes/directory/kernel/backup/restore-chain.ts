@@ -2,7 +2,8 @@
 import { StoaError } from '../../../../core/errors.js';
 import { chainOrRefusal, chainTo, newestAtMs, positionOfBackup, readBackups } from './chain.js';
 import type { BackupDescription } from './description.js';
-import type { RestorePoint } from '../../../../operations/model.js';
+import { feedEpoch } from '../directory/manifest.js';
+import { type RestorePoint, restorePosition } from '../../../../operations/model.js';
 
 export interface ShardPoint {
   seq: number;
@@ -88,14 +89,14 @@ function backupReaching(backups: readonly BackupDescription[], to: RestorePoint)
 
 /** Whether the backup and those that it builds on contain everything up to the point. */
 function reaches(backup: BackupDescription, to: RestorePoint): boolean {
-  const points = pointOfShards(to, backup.shards.length);
+  const points = pointOfShards(to, backup);
   if ('timeMs' in to) return backup.shards.every(({ atMs }) => atMs >= to.timeMs);
   return backup.shards.every(({ seq }, shard) => seq >= (points[shard] as ShardPoint).seq);
 }
 
 /** Whether a full backup contains changes from after the point. */
 function isAfter(full: BackupDescription, to: RestorePoint): boolean {
-  const points = pointOfShards(to, full.shards.length);
+  const points = pointOfShards(to, full);
   return full.shards.some(({ seq, atMs }, shard) =>
     'timeMs' in to ? atMs > to.timeMs : seq > (points[shard] as ShardPoint).seq,
   );
@@ -118,16 +119,25 @@ function checkReach(chain: readonly BackupDescription[], to: RestorePoint | unde
   }
 }
 
-export function pointOfShards(to: RestorePoint | undefined, shards: number): ShardPoint[] {
-  if (to === undefined) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: Infinity }));
-  if ('timeMs' in to) return Array.from({ length: shards }, () => ({ seq: Infinity, timeMs: to.timeMs }));
-  const numbers = to.position.split('.').map(Number);
-  if (numbers.length !== shards || numbers.some((number) => !Number.isSafeInteger(number) || number < 0)) {
+export function pointOfShards(
+  to: RestorePoint | undefined,
+  { store, shards }: Pick<BackupDescription, 'store' | 'shards'>,
+): ShardPoint[] {
+  if (to === undefined) return shards.map(() => ({ seq: Infinity, timeMs: Infinity }));
+  if ('timeMs' in to) return shards.map(() => ({ seq: Infinity, timeMs: to.timeMs }));
+  const [, epoch, numbers = ''] = restorePosition.exec(to.position) ?? [];
+  const points = numbers.split('.');
+  if (numbers === '' || points.length !== shards.length)
     throw new StoaError(
       'invalid_request',
-      `Invalid position "${to.position}" for a store with ${shards} shard(s).`,
-      { fix: 'Use a sequence number of the change feed, or a time.' },
+      `Invalid position "${to.position}" for a store with ${shards.length} shard(s).`,
+      { fix: 'Use a position or a sequence number of the change feed, or a time.' },
     );
-  }
-  return numbers.map((seq) => ({ seq, timeMs: Infinity }));
+  if (epoch !== undefined && epoch !== feedEpoch(store))
+    throw new StoaError(
+      'conflict',
+      `The position "${to.position}" belongs to a different store. The positions of these backups begin with ${feedEpoch(store)}.`,
+      { fix: 'Use a position of the store that was backed up, or a time.' },
+    );
+  return points.map((seq) => ({ seq: Number(seq), timeMs: Infinity }));
 }

@@ -76,8 +76,9 @@ export async function restore(options: RestoreOptions): Promise<RestoreReport> {
       seq: [],
       hasKey: chain.some((backup) => backup.key !== undefined),
     };
-    const shards = (chain[0] as BackupDescription).shards.length;
-    const points = pointOfShards(options.to, shards);
+    const full = chain[0] as BackupDescription;
+    const shards = full.shards.length;
+    const points = pointOfShards(options.to, full);
     const manifest = newManifest(engine, shards);
     for (let shard = 0; shard < shards; shard += 1) {
       const part = await restoreShard({

@@ -30,6 +30,11 @@ export function shardOf(userKey: Buffer, shards: number): number {
   return (blake3(userKey)[0] as number) % shards;
 }
 
+/** The epoch in the positions of a store's change feed. A restore makes a new store. */
+export function feedEpoch(storeId: string): string {
+  return storeId.replaceAll('-', '').slice(0, 12);
+}
+
 /** The entry by which each database shows that it belongs to a manifest. */
 export const storeIdKey = Buffer.from('store_id');
 

@@ -10,7 +10,7 @@ import type {
   FeedReadOptions,
   FollowOptions,
 } from '../../../../feed/port.js';
-import { directoryNumbers, firstPosition, resync } from '../../../../feed/positions.js';
+import { firstPosition, positionParts, positionText, resync } from '../../../../feed/positions.js';
 import { type WaitingReader, WaitingReaders } from '../../../../feed/waiting-readers.js';
 import { pagesAfter } from '../../../../feed/following.js';
 
@@ -28,7 +28,11 @@ export class ChangeFeed implements Feed {
   /** The position, a number per shard, up to which everything was shown to waiting readers. */
   readonly #shown: number[];
 
-  constructor(stores: readonly Store[]) {
+  readonly #epoch: string;
+
+  /** `epoch` is in every position, so that a position of another store is refused and skips nothing. */
+  constructor(stores: readonly Store[], epoch: string) {
+    this.#epoch = epoch;
     this.#shards = stores.map(
       (store, index) => new FeedShard(store, (commits) => this.#wake(index, commits)),
     );
@@ -36,7 +40,7 @@ export class ChangeFeed implements Feed {
   }
 
   newest(): string {
-    return encodePosition(this.#shards.map((shard) => shard.last));
+    return this.#position(this.#shards.map((shard) => shard.last));
   }
 
   distance(from: string, to: string): number {
@@ -52,16 +56,16 @@ export class ChangeFeed implements Feed {
     let taken = 0;
     for (let scanned = 0; scanned < changesScannedMax && taken < limit;) {
       const next = this.#earliest(at, until);
-      if (next === undefined) return { commits, position: encodePosition(at), more: false };
+      if (next === undefined) return { commits, position: this.#position(at), more: false };
       at[next.shard] = next.commit.seq;
       scanned += Math.max(1, next.commit.changes.length);
       const changes =
         options.accept === undefined ? next.commit.changes : next.commit.changes.filter(options.accept);
       if (changes.length === 0) continue;
-      commits.push({ ...next.commit, changes, position: encodePosition(at) });
+      commits.push({ ...next.commit, changes, position: this.#position(at) });
       taken += changes.length;
     }
-    return { commits, position: encodePosition(at), more: this.#earliest(at, until) !== undefined };
+    return { commits, position: this.#position(at), more: this.#earliest(at, until) !== undefined };
   }
 
   follow(options: FollowOptions): AsyncGenerator<FeedPage> {
@@ -81,19 +85,24 @@ export class ChangeFeed implements Feed {
     };
   }
 
-  #start(since: string | undefined): number[] {
-    const at = since === undefined ? this.#shards.map((shard) => shard.first - 1) : this.#numbers(since);
+  #start(since: string = firstPosition): number[] {
+    if (since === firstPosition) return this.#shards.map((shard) => shard.first - 1);
+    const at = this.#numbers(since);
     for (const [index, shard] of this.#shards.entries())
       if (!shard.holdsAfter(at[index] as number)) throw resync(this.newest());
     return at;
   }
 
-  /** A number for each shard. A position of another home, or of another number of shards, is refused with `resync`. */
+  /** A number for each shard. A position of another store, or of another number of shards, is refused with `resync`. */
   #numbers(position: string): number[] {
     if (position === firstPosition) return this.#shards.map(() => 0);
-    const numbers = directoryNumbers(position);
-    if (numbers?.length !== this.#shards.length) throw resync(this.newest());
-    return numbers;
+    const { epoch, numbers } = positionParts(position);
+    if (epoch !== this.#epoch || numbers.length !== this.#shards.length) throw resync(this.newest());
+    return [...numbers];
+  }
+
+  #position(numbers: readonly number[]): string {
+    return positionText({ epoch: this.#epoch, numbers });
   }
 
   /** The next commit over all shards: by time between shards, by number within one. */
@@ -119,7 +128,7 @@ export class ChangeFeed implements Feed {
         this.#waiting.delete(reader);
         signal.removeEventListener('abort', wake);
         // The filter did not accept the changes since then.
-        resolve(encodePosition(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))));
+        resolve(this.#position(at.map((seq, shard) => Math.max(seq, this.#shown[shard] as number))));
       };
       const at = this.#numbers(since);
       const reader: WaitingReader = { accept, interest, wake };
@@ -208,9 +217,4 @@ class FeedShard {
 function commitIn(commits: readonly Commit[], seq: number): Commit | undefined {
   const first = commits[0];
   return first === undefined || seq < first.seq ? undefined : commits[seq - first.seq];
-}
-
-/** One number for each shard, joined with dots. With one shard it is the sequence number. */
-function encodePosition(at: readonly number[]): string {
-  return at.join('.');
 }

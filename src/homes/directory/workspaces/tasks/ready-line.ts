@@ -62,7 +62,7 @@ export class ReadyLines {
    * Fronts by project and filter. A front is used for `trustedMs`, or until a transaction that took from it is
    * undone. It saves 340 µs of a claim with 20 busy projects, two thirds of it.
    */
-  readonly #fronts = new LRUCache<string, Map<string, Front>>({ max: projectsMax });
+  readonly #fronts = new LRUCache<string, LRUCache<string, Front>>({ max: projectsMax });
 
   /** Takes the first entry, or returns undefined. Then `after` says where to read more. */
   take(line: ReadyLine, nowMs: number): ReadyEntry | undefined {
@@ -81,9 +81,8 @@ export class ReadyLines {
   found(line: ReadyLine, after: string | undefined, { entries, until }: ReadyPart, nowMs: number): void {
     const last = until ?? entries.at(-1)?.key;
     if (last === undefined) return;
-    const fronts = this.#fronts.get(line.projectId) ?? new Map<string, Front>();
+    const fronts = this.#fronts.get(line.projectId) ?? new LRUCache<string, Front>({ max: filtersMax });
     const sinceMs = after === undefined ? nowMs : (fronts.get(line.name)?.sinceMs ?? nowMs);
-    if (fronts.size >= filtersMax && !fronts.has(line.name)) fronts.clear();
     fronts.set(line.name, { line, entries, at: 0, until: last, sinceMs });
     this.#fronts.set(line.projectId, fronts);
   }
@@ -92,9 +91,12 @@ export class ReadyLines {
   added(projectId: string, task: Task): void {
     const fronts = this.#fronts.get(projectId);
     if (fronts === undefined) return;
-    for (const front of fronts.values()) if (accepts(front.line.filter, task.labels)) insert(front, task);
-    for (const [name, front] of fronts)
-      if (front.entries.length - front.at > 2 * frontEntriesMax) fronts.delete(name);
+    const tooLong: string[] = [];
+    for (const front of fronts.values()) {
+      if (accepts(front.line.filter, task.labels)) insert(front, task);
+      if (front.entries.length - front.at > 2 * frontEntriesMax) tooLong.push(front.line.name);
+    }
+    for (const name of tooLong) fronts.delete(name);
   }
 
   /** A transaction was undone: its entries are back. */

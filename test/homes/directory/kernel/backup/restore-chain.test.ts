@@ -120,6 +120,10 @@ it('refuses a point before the first backup, by position and by time', async () 
     });
   }
   await expect(from({ to: { position: '1.1' } })).rejects.toMatchObject({ code: 'invalid_request' });
+  await expect(from({ to: { position: 'fedcba987654-1' } })).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('belongs to a different store') as string,
+  });
   expect((await readdir(directory)).filter((found) => found.startsWith('restored'))).toEqual([]);
 });
 

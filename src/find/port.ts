@@ -1,0 +1,60 @@
+/**
+ * What the search needs from a home: an index of documents, tasks and messages. The home writes it in the transaction
+ * that changes a thing, so that the next search finds the change.
+ */
+import type { Cancellation } from '../core/waiting/cancellation.js';
+import type { RankedEntry } from './model.js';
+import type { Query } from './query/query.js';
+import type { Statistics } from './ranking/formula.js';
+import type { RankedPlace } from './ranking/order.js';
+
+/** What the caller may read and wants to search. A part that is null is not searched. */
+export interface SearchedParts {
+  readonly data: { readonly user: string; readonly namespaces: readonly string[] | null } | null;
+  readonly tasks: { readonly user: string; readonly project: string | null } | null;
+  /** `rooms` null: all public rooms, and all rooms that the owner has. */
+  readonly messages: { readonly owner: string | null; readonly rooms: readonly string[] | null } | null;
+}
+
+export interface IndexSearch {
+  readonly query: Query;
+  readonly parts: SearchedParts;
+  /** Only documents whose key begins with this; null for all. */
+  readonly prefix: string | null;
+  /** Only things that this agent wrote last; null for all. */
+  readonly author: string | null;
+  /** Only things with `sinceMs` ≤ time < `untilMs`; null for no bound. */
+  readonly sinceMs: number | null;
+  readonly untilMs: number | null;
+  /** The time of the first page. Freshness and expiry count from it. */
+  readonly asOfMs: number;
+  /** The numbers of the first page, so that all pages have the same scores; null on the first page. */
+  readonly statistics: Statistics | null;
+  /** Only results after this place. */
+  readonly after: RankedPlace | null;
+  readonly limit: number;
+  /** Checked between steps of long work. */
+  readonly signal?: Cancellation | undefined;
+}
+
+export interface IndexAnswer {
+  /** In the order of `compareRanked`. */
+  readonly entries: readonly RankedEntry[];
+  /** Of everything that the search covers, before the prefix, the author and the times. */
+  readonly statistics: Statistics;
+  /** False if the search stopped at `findPostingsMax`. */
+  readonly isComplete: boolean;
+}
+
+/** What the index of a home can do, for `GET /v1/server` and the docs. */
+export interface FindCapabilities {
+  /** `same-commit`: a write is in the index when it is acknowledged. `after-write`: right after it. */
+  readonly documents: 'same-commit' | 'after-write';
+  /** True: documents that other programs wrote are found after `stoa reindex`. */
+  readonly needsReindex: boolean;
+}
+
+export interface FindPort {
+  readonly capabilities: FindCapabilities;
+  search(search: IndexSearch): Promise<IndexAnswer>;
+}

@@ -1,0 +1,145 @@
+/**
+ * The query language: words, `"exact phrases"`, `-excluded` words or phrases, and `begin*` for words that begin so.
+ */
+import { stemMark } from '../words/entry-terms.js';
+import { canHaveForms, stemOf } from '../words/stem.js';
+import { type Token, isSpaceless, tokensOf } from '../words/words.js';
+
+/** One term of the index that a word of the query looks for. */
+export interface QueryTerm {
+  readonly term: string;
+  /** 1 for the exact word; less for another form of it. */
+  readonly weight: number;
+  /** True: every word that begins with `term`. */
+  readonly isPrefix: boolean;
+}
+
+/** A word of the query, with all terms that stand for it. An entry has the word if it has one of the terms. */
+export interface QueryGroup {
+  readonly terms: readonly QueryTerm[];
+  /** False: the word adds to the score, and an entry without it still has all words. */
+  readonly isCounted: boolean;
+}
+
+export interface Query {
+  readonly groups: readonly QueryGroup[];
+  /** An entry must have all of these. */
+  readonly phrases: readonly Phrase[];
+  /** An entry with one of these phrases or words is not found. */
+  readonly excluded: readonly Phrase[];
+}
+
+/** Words that stand together, each at a fixed distance from the first. A phrase may be one word. */
+export type Phrase = readonly { readonly term: string; readonly offset: number }[];
+
+/** An exact form is worth more than another form of the same word. Chosen with the quality suite. */
+export const stemWeight = 0.6;
+/** Words of a query that are used; further ones are ignored. */
+export const queryWordsMax = 32;
+export const queryPhrasesMax = 8;
+
+const part = /(-?)"([^"]*)"?|(\S+)/g;
+
+export function parseQuery(text: string): Query {
+  const builder = new QueryBuilder();
+  for (const [, minus = '', phrase, plain = ''] of text.matchAll(part)) {
+    if (phrase !== undefined) builder.addPhrase(phrase, minus === '-');
+    else if (plain.length > 1 && plain.startsWith('-')) builder.addExcluded(plain.slice(1));
+    else builder.addWords(plain);
+  }
+  return builder.query();
+}
+
+/** Whether the query asks for nothing that could be found. */
+export function isEmptyQuery({ groups }: Query): boolean {
+  return !groups.some(({ isCounted }) => isCounted);
+}
+
+class QueryBuilder {
+  readonly #groups = new Map<string, QueryGroup>();
+  readonly #phrases: Phrase[] = [];
+  readonly #excluded: Phrase[] = [];
+
+  addWords(text: string): void {
+    const isPrefix = text.endsWith('*');
+    const tokens = tokensOf(text);
+    for (const [index, token] of tokens.entries()) {
+      if (token.kind === 'whole') this.#add(token.word, [exactly(token.word)], false);
+      else if (token.kind === 'pair' && isLastOfRun(tokens, index)) this.#addLastCharacter(tokens, index);
+      else if (isPrefix && index === tokens.length - 1)
+        this.#add(`${token.word}*`, [beginning(token.word)], true);
+      else this.#add(token.word, termsOf(token), true);
+    }
+  }
+
+  addPhrase(text: string, isExcluded: boolean): void {
+    const phrase = phraseOf(text);
+    const [first] = phrase;
+    if (first === undefined) return;
+    if (!isExcluded && phrase.length === 1 && isSpaceless(first.term)) {
+      this.addWords(text);
+      return;
+    }
+    const phrases = isExcluded ? this.#excluded : this.#phrases;
+    if (phrases.length < queryPhrasesMax) phrases.push(phrase);
+    if (!isExcluded) for (const { term } of phrase) this.#add(term, [exactly(term)], true);
+  }
+
+  addExcluded(text: string): void {
+    this.addPhrase(text, true);
+  }
+
+  query(): Query {
+    return { groups: [...this.#groups.values()], phrases: this.#phrases, excluded: this.#excluded };
+  }
+
+  /** One character of a script without spaces is the beginning of a pair. In a longer run the pairs suffice. */
+  #addLastCharacter(tokens: readonly Token[], index: number): void {
+    const { word, start } = tokens[index] as Token;
+    const before = tokens[index - 1];
+    if (before?.kind === 'pair' && before.end > start) return;
+    this.#add(`${word}*`, [beginning(word)], true);
+  }
+
+  #add(name: string, terms: readonly QueryTerm[], isCounted: boolean): void {
+    if (this.#groups.size < queryWordsMax && !this.#groups.has(name))
+      this.#groups.set(name, { terms, isCounted });
+  }
+}
+
+/** The words of a phrase. Parts stand for their compounds, and pairs for the last character of their run. */
+function phraseOf(text: string): Phrase {
+  const tokens = tokensOf(text).filter(({ kind }) => kind !== 'whole');
+  const first = tokens[0]?.position ?? 0;
+  return tokens
+    .filter((token, index) => !(isLastOfRun(tokens, index) && (tokens[index - 1]?.end ?? 0) > token.start))
+    .map(({ word, position }) => ({ term: word, offset: position - first }));
+}
+
+/** The last token of a run of pairs is a single character. */
+function isLastOfRun(tokens: readonly Token[], index: number): boolean {
+  const { kind, end } = tokens[index] as Token;
+  const next = tokens[index + 1];
+  return kind === 'pair' && !(next?.kind === 'pair' && next.start < end);
+}
+
+function termsOf({ word, kind }: Token): QueryTerm[] {
+  if (kind !== 'word' || !canHaveForms(word)) return [exactly(word)];
+  const stem = stemOf(word);
+  const stemmed: QueryTerm = { term: stemMark + stem, weight: stemWeight, isPrefix: false };
+  if (stem === word) return [exactly(word), stemmed];
+  // The exact word is stored under its stem too, so its two weights add up to 1. The stem may be a word itself.
+  return [
+    { term: word, weight: 1 - stemWeight, isPrefix: false },
+    { term: stem, weight: stemWeight, isPrefix: false },
+    stemmed,
+  ];
+}
+
+function exactly(term: string): QueryTerm {
+  return { term, weight: 1, isPrefix: false };
+}
+
+function beginning(term: string): QueryTerm {
+  return { term, weight: 1, isPrefix: true };
+}

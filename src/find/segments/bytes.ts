@@ -1,0 +1,106 @@
+/** Numbers and texts as bytes, for the rows of the search index. */
+
+/** A number below 2^53 in groups of seven bits, the lowest first; the last byte has its high bit clear. */
+export class ByteWriter {
+  #bytes = Buffer.allocUnsafe(256);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  number(value: number): void {
+    this.#grow(8);
+    let left = value;
+    while (left >= 0x80) {
+      this.#bytes[this.#length] = (left % 0x80) | 0x80;
+      this.#length += 1;
+      left = Math.floor(left / 0x80);
+    }
+    this.#bytes[this.#length] = left;
+    this.#length += 1;
+  }
+
+  /** The bytes of the text after their number. */
+  text(value: string): void {
+    this.number(Buffer.byteLength(value));
+    this.utf8(value);
+  }
+
+  /** The bytes of the text alone. */
+  utf8(value: string): void {
+    const size = Buffer.byteLength(value);
+    this.#grow(size);
+    this.#bytes.write(value, this.#length);
+    this.#length += size;
+  }
+
+  bytes(value: Uint8Array, from = 0, to = value.length): void {
+    this.#grow(to - from);
+    this.#bytes.set(value.subarray(from, to), this.#length);
+    this.#length += to - from;
+  }
+
+  /** What was written so far, as a copy. The writer is empty afterwards and can be used again. */
+  take(): Buffer {
+    const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
+    this.#length = 0;
+    return taken;
+  }
+
+  #grow(more: number): void {
+    if (this.#length + more <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#length + more));
+    grown.set(this.#bytes.subarray(0, this.#length));
+    this.#bytes = grown;
+  }
+}
+
+/** Reads what a `ByteWriter` wrote. Damaged bytes end in a `RangeError`, never in an endless loop. */
+export class ByteReader {
+  readonly bytes: Buffer;
+  at: number;
+  readonly end: number;
+
+  constructor(bytes: Buffer, at = 0, end = bytes.length) {
+    this.bytes = bytes;
+    this.at = at;
+    this.end = end;
+  }
+
+  get isAtEnd(): boolean {
+    return this.at >= this.end;
+  }
+
+  byte(): number {
+    const value = this.bytes[this.at];
+    if (value === undefined || this.at >= this.end) throw new RangeError('The row of the index is cut off.');
+    this.at += 1;
+    return value;
+  }
+
+  number(): number {
+    let byte = this.byte();
+    if (byte < 0x80) return byte;
+    let value = byte & 0x7f;
+    let scale = 0x80;
+    do {
+      byte = this.byte();
+      value += (byte & 0x7f) * scale;
+      scale *= 0x80;
+    } while (byte >= 0x80);
+    return value;
+  }
+
+  text(): string {
+    const size = this.number();
+    const from = this.at;
+    this.skip(size);
+    return this.bytes.toString('utf8', from, this.at);
+  }
+
+  skip(size: number): void {
+    if (this.at + size > this.end) throw new RangeError('The row of the index is cut off.');
+    this.at += size;
+  }
+}

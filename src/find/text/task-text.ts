@@ -1,0 +1,32 @@
+/** The text of a task and of a message. */
+import type { EntryText } from '../model.js';
+import { LimitedText } from './limited-text.js';
+
+export interface IndexedTask {
+  readonly command: string;
+  readonly labels: readonly string[];
+  readonly output: string | null;
+  readonly error: string | null;
+  readonly question: string | null;
+  readonly answer: string | null;
+}
+
+/** Characters of a command's first line that count as the title of the task. */
+const titleCharactersMax = 120;
+
+export function taskText(task: IndexedTask): EntryText {
+  const text = new LimitedText();
+  const firstLine = task.command.trimStart().split('\n', 1)[0] ?? '';
+  text.addTitle(firstLine.slice(0, titleCharactersMax));
+  for (const label of task.labels) text.addTitle(label);
+  // A long command must not leave out the short texts after it, so it comes last but one.
+  for (const part of [task.question, task.answer, task.error, task.command, task.output])
+    text.addBody(part ?? '');
+  return text;
+}
+
+export function messageText(body: string): EntryText {
+  const text = new LimitedText();
+  text.addBody(body);
+  return text;
+}

@@ -1,0 +1,33 @@
+/** Folding: the one form in which a word is stored and compared. */
+
+// oxlint-disable-next-line no-control-regex -- all of ASCII
+const ascii = /^[\0-\x7f]*$/;
+/** Accents of Latin, Greek and Cyrillic; vowel points of Hebrew and Arabic. Vowel signs of Indic scripts stay. */
+const foldedMarks = /[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0652\u0670]/g;
+/** Letters that Unicode does not decompose, with the letters that people type instead. */
+const plainLetters: Readonly<Record<string, string>> = {
+  ß: 'ss',
+  æ: 'ae',
+  œ: 'oe',
+  ø: 'o',
+  đ: 'd',
+  ð: 'd',
+  þ: 'th',
+  ł: 'l',
+  ı: 'i',
+  ħ: 'h',
+  ς: 'σ',
+};
+const unusualLetter = /[ßæœøđðþłıħς]/g;
+
+/** Lower case, compatibility forms replaced, accents removed: `Café`, `CAFÉ` and `cafe` are one word. */
+export function fold(word: string): string {
+  if (ascii.test(word)) return word.toLowerCase();
+  return word
+    .normalize('NFKC')
+    .toLowerCase()
+    .normalize('NFD')
+    .replace(foldedMarks, '')
+    .normalize('NFC')
+    .replace(unusualLetter, (letter) => plainLetters[letter] ?? letter);
+}

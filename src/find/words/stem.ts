@@ -1,0 +1,104 @@
+/**
+ * Light stemming of English: the common part of the forms of one word. It removes endings of number, tense and
+ * a few derivations, and no more, so that different words rarely meet. Both homes store these stems, so a
+ * change of a rule needs `stoa reindex`.
+ */
+
+const stemmable = /^[a-z]{3,40}$/;
+const vowel = /[aeiouy]/;
+/** Words that only look like a form of another one. */
+const unchanged = new Set([
+  'this', 'does', 'news', 'series', 'species', 'alias', 'atlas', 'bias', 'canvas', 'chaos', 'lens', 'redis',
+  'basis', 'always', 'perhaps', 'during', 'morning', 'evening', 'nothing', 'something', 'everything', 'anything',
+  'string', 'spring', 'bring', 'thing', 'king', 'ring', 'wing', 'sing', 'bed', 'red', 'need', 'speed', 'feed', 'seed',
+  'indeed', 'embed', 'exceed', 'proceed', 'succeed', 'hundred', 'sacred', 'ceiling', 'sibling', 'timing', 'family',
+  'only', 'early', 'reply', 'apply', 'supply', 'july', 'italy', 'assembly', 'anomaly', 'moment', 'comment', 'element',
+  'document', 'segment', 'argument', 'instrument', 'cement', 'business', 'witness', 'harness', 'status', 'process',
+  'access', 'address', 'class', 'less', 'pass', 'press',
+]); // prettier-ignore
+const irregular = new Map([
+  ['chose', 'choos'], ['chosen', 'choos'], ['wrote', 'writ'], ['written', 'writ'], ['ran', 'run'], ['sent', 'send'],
+  ['built', 'build'], ['made', 'mak'], ['kept', 'keep'], ['held', 'hold'], ['found', 'find'], ['broke', 'break'],
+  ['broken', 'break'], ['began', 'begin'], ['begun', 'begin'], ['lost', 'los'], ['left', 'leav'], ['told', 'tell'],
+  ['said', 'say'], ['went', 'go'], ['gone', 'go'], ['took', 'tak'], ['taken', 'tak'], ['gave', 'giv'], ['given', 'giv'],
+  ['knew', 'know'], ['known', 'know'], ['children', 'child'], ['indices', 'index'], ['indexes', 'index'],
+  ['matrices', 'matrix'], ['vertices', 'vertex'], ['people', 'person'], ['bought', 'buy'], ['thought', 'think'],
+  ['meant', 'mean'], ['paid', 'pay'], ['spent', 'spend'], ['understood', 'understand'], ['drew', 'draw'], ['drawn', 'draw'],
+]); // prettier-ignore
+
+/** Whether other words can have the same stem as this folded word. */
+export function canHaveForms(word: string): boolean {
+  return stemmable.test(word);
+}
+
+/** The stem of a folded word; the word itself if it has none. Code words are never given to it. */
+export function stemOf(word: string): string {
+  if (!stemmable.test(word) || word.length < 4) return irregular.get(word) ?? word;
+  const known = irregular.get(word);
+  if (known !== undefined) return known;
+  if (unchanged.has(word)) return word;
+  return withoutFinalE(withoutDerivation(withoutTense(withoutPlural(word))));
+}
+
+function withoutPlural(word: string): string {
+  if (!word.endsWith('s') || word.endsWith('ss') || word.endsWith('us') || word.endsWith('is')) return word;
+  if (word.endsWith('ies')) return word.length > 4 ? `${word.slice(0, -3)}y` : word.slice(0, -1);
+  if (/(?:s|x|z|ch|sh)es$/.test(word)) return word.slice(0, -2);
+  return word.slice(0, -1);
+}
+
+function withoutTense(word: string): string {
+  for (const [ending, length] of [
+    ['ing', 3],
+    ['ed', 2],
+  ] as const) {
+    if (!word.endsWith(ending) || unchanged.has(word)) continue;
+    const root = word.slice(0, -length);
+    if (root.length < 3 && !(root.length === 2 && vowel.test(root) && /[^aeiou]$/.test(root))) return word;
+    if (!vowel.test(root)) return word;
+    if (ending === 'ed' && root.endsWith('i')) return `${root.slice(0, -1)}y`;
+    return undoubled(root);
+  }
+  return word;
+}
+
+/** `stopp` is `stop`; `pass` and `call` keep both letters. */
+function undoubled(root: string): string {
+  return root.length > 3 && /([bdfgmnprt])\1$/.test(root) ? root.slice(0, -1) : root;
+}
+
+const derivations: readonly (readonly [ending: string, replacement: string])[] = [
+  ['ization', 'ize'],
+  ['isation', 'ize'],
+  ['ational', 'ate'],
+  ['ations', 'ate'],
+  ['ation', 'ate'],
+  ['fulness', 'ful'],
+  ['iveness', 'ive'],
+  ['ment', ''],
+  ['ness', ''],
+  ['ction', 'ct'],
+  ['ically', 'ic'],
+  ['ably', 'able'],
+  ['ibly', 'ible'],
+  ['ily', 'y'],
+  ['ly', ''],
+  ['ise', 'ize'],
+];
+
+function withoutDerivation(word: string): string {
+  if (unchanged.has(word)) return word;
+  for (const [ending, replacement] of derivations) {
+    if (!word.endsWith(ending)) continue;
+    const root = word.slice(0, -ending.length);
+    return root.length >= 3 && vowel.test(root) ? root + replacement : word;
+  }
+  return word;
+}
+
+/** `choose`, `choosing` and `chooses` meet without the `e`; `y` and `i` meet too. */
+function withoutFinalE(word: string): string {
+  if (word.length > 4 && word.endsWith('ate')) return word.slice(0, -1);
+  if (word.length > 3 && word.endsWith('e') && !word.endsWith('ee')) return word.slice(0, -1);
+  return word;
+}

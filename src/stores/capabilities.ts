@@ -1,0 +1,11 @@
+/** What every store beside the home can do, and what it cannot. */
+import type { DataCapabilities } from '../datastore/port.js';
+
+/** The change of a write is announced right after it, and no document is in the transaction of a commit. */
+export const storeCapabilities = {
+  changes: 'after-write',
+  quotas: false,
+  accessFlushMs: 10_000,
+  tellsAccessVisible: false,
+  sharedIds: true,
+} as const satisfies Partial<DataCapabilities>;

@@ -1,0 +1,219 @@
+/** The rows of the search index, compared with the plain words of the same entries. */
+import { describe, expect, test } from 'vitest';
+import type { EntryName } from '../../src/find/model.js';
+import { blockTerms } from '../../src/find/segments/blocks.js';
+import { Catalog } from '../../src/find/segments/catalog.js';
+import { packTerms, unpackTerms } from '../../src/find/segments/packed-terms.js';
+import {
+  DeadPlaces,
+  type NewSegment,
+  type WaitingEntry,
+  fileEntries,
+  mergeSegments,
+} from '../../src/find/segments/segment.js';
+import { IndexView, type ViewedSegment } from '../../src/find/segments/view.js';
+import { compareWords } from '../../src/find/segments/word-order.js';
+import { type EntryTerms, entryTermsOf } from '../../src/find/words/entry-terms.js';
+
+const vocabulary = [
+  'deploy',
+  'deployed',
+  'getUserById',
+  'naïve',
+  '東京',
+  '𝒜lpha',
+  '\uffff',
+  'the',
+  'E404',
+  'x',
+];
+
+/** A small generator of numbers, so that a failure repeats. */
+function numbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+interface Made {
+  readonly entry: WaitingEntry;
+  readonly terms: EntryTerms;
+}
+
+function makeEntries(seed: number, count: number): Made[] {
+  const next = numbers(seed);
+  return Array.from({ length: count }, (_, index) => {
+    const words = Array.from({ length: 1 + next(40) }, () => `${vocabulary[next(10)]} w${next(200)}`).join(
+      ' ',
+    );
+    const terms = entryTermsOf({ title: [`key ${index}`], body: [words] });
+    const name: EntryName = {
+      kind: next(4) === 0 ? 'tasks' : 'data',
+      collection: `space-${next(5)}`,
+      id: `id-${seed}-${index}`,
+    };
+    return {
+      terms,
+      entry: {
+        name,
+        version: next(100),
+        author: next(2) === 0 ? null : `agent-${next(3)}`,
+        timeMs: 1_700_000_000_000 + next(1_000_000),
+        expiresAtMs: next(10) === 0 ? 1_800_000_000_000 + next(1_000) : null,
+        packed: packTerms(terms),
+      },
+    };
+  });
+}
+
+function viewed(segment: NewSegment, dead = new DeadPlaces(Buffer.alloc(0))): ViewedSegment {
+  return { catalog: new Catalog(segment.catalog), dead, blocks: segment.blocks.map(({ body }) => body) };
+}
+
+const everything = { hasCollection: () => true, nowMs: 1_700_000_000_000 };
+
+function hasCollection(kind: string, collection: string): boolean {
+  return kind === 'data' && (collection === 'space-1' || collection === 'space-3');
+}
+
+/** Every term of the view must be exactly what the words of the entries say. */
+function expectSame(view: IndexView, made: readonly Made[]): void {
+  const expected = new Map<string, Map<string, unknown>>();
+  for (const { entry, terms } of made)
+    for (const [term, use] of terms.terms) {
+      const entries = expected.get(term) ?? new Map<string, unknown>();
+      entries.set(JSON.stringify(entry.name), use);
+      expected.set(term, entries);
+    }
+  expect(view.count).toBe(made.length);
+  expect(view.titleLength).toBe(made.reduce((sum, { terms }) => sum + terms.titleLength, 0));
+  expect(view.bodyLength).toBe(made.reduce((sum, { terms }) => sum + terms.bodyLength, 0));
+  expect(view.beginning('', 100_000)).toEqual([...expected.keys()].toSorted(compareWords));
+  for (const [term, entries] of expected) {
+    const list = view.list(term);
+    const found = Array.from(list.ordinals, (ordinal, index): [string, unknown] => [
+      JSON.stringify(view.facts(ordinal).name),
+      list.use(index),
+    ]);
+    expect(new Map(found)).toEqual(entries);
+    expect(found.length).toBe(entries.size);
+  }
+}
+
+function merged(segments: readonly ViewedSegment[]): NewSegment {
+  const merging = mergeSegments(
+    segments.map(({ catalog, dead, blocks }) => ({
+      catalog,
+      dead,
+      blocks: blocks.map((body) => ({ body })),
+    })),
+  );
+  const blocks = [];
+  let step = merging.next();
+  for (; step.done !== true; step = merging.next()) blocks.push(...step.value);
+  return { ...step.value, blocks };
+}
+
+describe('the rows of the search index', () => {
+  test('a packed entry has the terms that were packed', () => {
+    for (const { entry, terms } of makeEntries(1, 50)) expect(unpackTerms(entry.packed)).toEqual(terms);
+  });
+
+  test('a segment has every word of its entries, and so has a merged segment', () => {
+    const made = [makeEntries(2, 300), makeEntries(3, 40), makeEntries(4, 1)];
+    const segments = made.map((part) => viewed(fileEntries(part.map(({ entry }) => entry))));
+    expectSame(new IndexView([{ segments, marked: [], waiting: [] }], everything), made.flat());
+    const one = merged(segments);
+    expect(one.entries).toBe(341);
+    expectSame(
+      new IndexView([{ segments: [viewed(one)], marked: [], waiting: [] }], everything),
+      made.flat(),
+    );
+    expect(one).toEqual(fileEntries(made.flat().map(({ entry }) => entry)));
+  });
+
+  test('an entry that has left is not seen, and a merge removes its words', () => {
+    const made = makeEntries(5, 200);
+    const segment = viewed(fileEntries(made.map(({ entry }) => entry)));
+    const gone = made.filter((_, index) => index % 3 === 0);
+    const left = made.filter((_, index) => index % 3 !== 0);
+    const dead = new DeadPlaces(Buffer.alloc(0)).with(
+      gone.map(({ entry }) => segment.catalog.placeOf(entry.name)),
+    );
+    expect(dead.count).toBe(gone.length);
+    expectSame(
+      new IndexView([{ segments: [{ ...segment, dead }], marked: [], waiting: [] }], everything),
+      left,
+    );
+    const one = merged([{ ...segment, dead }]);
+    expect(one).toEqual(fileEntries(left.map(({ entry }) => entry)));
+  });
+
+  test('a marked place hides its old entry and shows the waiting one', () => {
+    const [old, other] = [makeEntries(6, 100), makeEntries(7, 100)];
+    const segment = viewed(fileEntries(old.map(({ entry }) => entry)));
+    const rewritten = old.slice(0, 30).map(({ entry }, index): Made => {
+      const terms = (other[index] as Made).terms;
+      return { terms, entry: { ...entry, version: 1_000, packed: packTerms(terms) } };
+    });
+    const waiting = rewritten.slice(0, 20).map(({ entry }) => entry);
+    const marked = rewritten.map(({ entry }) => entry.name);
+    const view = new IndexView([{ segments: [segment], marked, waiting }], everything);
+    expectSame(view, [...rewritten.slice(0, 20), ...old.slice(30)]);
+  });
+
+  test('entries of other collections and expired entries are neither seen nor counted', () => {
+    const made = makeEntries(8, 300);
+    const segment = viewed(fileEntries(made.slice(0, 200).map(({ entry }) => entry)));
+    const nowMs = 1_800_000_000_500;
+    const waiting = made.slice(200).map(({ entry }) => entry);
+    const view = new IndexView([{ segments: [segment], marked: [], waiting }], { hasCollection, nowMs });
+    const seen = made.filter(
+      ({ entry: { name, expiresAtMs } }) =>
+        hasCollection(name.kind, name.collection) && (expiresAtMs ?? Infinity) > nowMs,
+    );
+    expect(seen.length).toBeGreaterThan(20);
+    expectSame(view, seen);
+  });
+
+  test('a common word is split over blocks of a limited size', () => {
+    const terms = entryTermsOf({ title: [], body: ['common '.repeat(30)] });
+    const packed = packTerms(terms);
+    const entries = Array.from({ length: 3_000 }, (_, index) => ({
+      ...(makeEntries(9, 1)[0] as Made).entry,
+      name: { kind: 'data' as const, collection: 'one', id: `id-${index}` },
+      packed,
+    }));
+    const segment = fileEntries(entries);
+    expect(segment.blocks.length).toBeGreaterThan(5);
+    for (const { body } of segment.blocks) expect(body.length).toBeLessThan(9_000);
+    expect(new Set(segment.blocks.map(({ first, from }) => `${first} ${from}`)).size).toBe(
+      segment.blocks.length,
+    );
+    const view = new IndexView([{ segments: [viewed(segment)], marked: [], waiting: [] }], everything);
+    expect(view.list('common').ordinals.length).toBe(3_000);
+    expect(merged([viewed(segment)])).toEqual(segment);
+  });
+
+  test('cut or changed bytes end in an error, not in a hang', () => {
+    const segment = fileEntries(makeEntries(10, 50).map(({ entry }) => entry));
+    const next = numbers(11);
+    for (let round = 0; round < 300; round += 1) {
+      const [catalog, body] = [Buffer.from(segment.catalog), Buffer.from(segment.blocks[0]?.body ?? '')];
+      catalog[next(catalog.length)] = next(256);
+      body[next(body.length)] = next(256);
+      for (const read of [
+        () => new Catalog(catalog.subarray(0, next(catalog.length))),
+        () => new Catalog(catalog),
+        () => [...blockTerms(body)],
+      ])
+        try {
+          read();
+        } catch (error) {
+          expect(error).toBeInstanceOf(RangeError);
+        }
+    }
+  });
+});
