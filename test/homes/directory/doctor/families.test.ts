@@ -109,6 +109,7 @@ const derived: Readonly<Record<string, Rule>> = {
     extra: [[stranger.subarray(0, 32), stranger.subarray(0, 16)]],
   },
   'messaging/identity_keys': { lost: 'same', extra: [[stranger.subarray(0, 22), text('{"publicKey":""}')]] },
+  'messaging/room_names': { lost: 'same', extra: [[stranger.subarray(0, 70), none]] },
   'messaging/rooms_by_activity': { lost: 'same', extra: [[stranger.subarray(0, 22), none]] },
   'messaging/totals': { lost: 'otherwise', spoiled: 'otherwise', extra: [[text('bottom'), text('{}')]] },
   'messaging/message_places': {

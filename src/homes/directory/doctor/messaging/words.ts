@@ -34,7 +34,6 @@ import {
   segmentBytes,
   segmentKey,
   segmentOf,
-  segmentRetention,
   timeOf,
   WaitingWords,
   wordPrefix,
@@ -271,7 +270,7 @@ export class WordDoctor {
       yield surplusRow(families.wordSegments, key, 'wrong', 'The key is not a time.');
       return;
     }
-    if (isExpired(timeOf(key), segmentRetention(this.#limits), store.nowMs())) return;
+    if (isExpired(timeOf(key), this.#limits.messageRetentionSeconds, store.nowMs())) return;
     for (const _ of reader.range(families.wordLists, { ...prefixRange(key), limit: 1 })) return;
     yield surplusRow(families.wordSegments, key, 'dangling', 'The segment has no lists.');
   }

@@ -8,6 +8,7 @@
  * overlap, and the key of a list ends with its oldest message. So the list that can contain a message is the
  * newest one that begins at or before that message.
  */
+import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../../../messaging/model.js';
 import { isOwnWord } from '../../../../messaging/messages/tokenizer.js';
@@ -247,14 +248,14 @@ export function expireLists(tx: Transaction, batch: Buffer, limits: Limits): voi
     }
   }
   tx.delete(families.wordBatches, batch);
+  const { messageRetentionSeconds, ownRoomRetentionSeconds } = limits;
+  const shorterSeconds = Math.min(messageRetentionSeconds, ownRoomRetentionSeconds);
   // A segment ends where the next one begins. The last segment stays, so that the next one begins after it.
   const segments = readSegments(tx);
-  for (
-    let at = 0;
-    at + 1 < segments.length && isExpired(segments[at + 1] as number, segmentRetention(limits), tx.nowMs);
-    at += 1
-  )
-    tx.delete(families.wordSegments, segmentKey(segments[at] as number));
+  for (const [at, segment] of segments.slice(0, -1).entries()) {
+    if (!isExpired(segments[at + 1] as number, shorterSeconds, tx.nowMs)) break;
+    if (!hasLists(tx, segment)) tx.delete(families.wordSegments, segmentKey(segment));
+  }
   if (alive.length > 0) rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(nextMs));
 }
 
@@ -264,9 +265,11 @@ export function listRetention(key: Buffer, limits: Limits): number {
   return isOwnWord(word) ? limits.ownRoomRetentionSeconds : limits.messageRetentionSeconds;
 }
 
-/** A segment has lists of both kinds. */
-export function segmentRetention({ messageRetentionSeconds, ownRoomRetentionSeconds }: Limits): number {
-  return Math.max(messageRetentionSeconds, ownRoomRetentionSeconds);
+/** Lists of users' rooms may be left when those of public rooms have expired. */
+function hasLists(reader: Reader, segment: number): boolean {
+  for (const _ of reader.range(families.wordLists, { ...prefixRange(segmentKey(segment)), limit: 1 }))
+    return true;
+  return false;
 }
 
 /** The time in an id. */
