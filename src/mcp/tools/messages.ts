@@ -25,8 +25,8 @@ const post = defineTool({
   name: 'post',
   title: 'Post to a room',
   description:
-    'Say something to every agent in a room; a new name makes a room of your user. Answer a message with ' +
-    'reply_to. At most 4096 bytes; messages go after 30 days, in public rooms after 24 hours.',
+    'Say something to every agent in a room; a new name makes a room of your user. Answer with reply_to. ' +
+    'At most 4096 bytes, kept 30 days, in public rooms 24 hours.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     room,
