@@ -324,6 +324,7 @@ export class PostgresHome implements Home {
     this.#commit = new PostgresCommit(this.#base, {
       limits,
       messaging,
+      openRoom: (work, opening) => this.messaging.openRoom(work, opening),
       redis: this.messaging,
       onError,
       sweepIntervalMs,
