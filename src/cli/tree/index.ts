@@ -11,6 +11,7 @@ import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 import { backupCommands } from './backup.js';
 import { dataCommands } from './data.js';
+import { findCommands } from './find.js';
 import { lockCommands } from './locks.js';
 import { messagingCommands } from './messaging.js';
 import { watchCommands } from './watch.js';
@@ -111,6 +112,7 @@ export const commandTree: readonly CommandDefinition[] = [
   ...workspaceCommands,
   ...lockCommands,
   ...messagingCommands,
+  ...findCommands,
   {
     usage: 'users',
     about: 'Users of this server',

@@ -4,7 +4,8 @@ import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
 import { canonicalUuid } from '../../messaging/identities/uuid.js';
-import { enterRoom, ensureRoom, takeRate } from '../rooms.js';
+import { userOf } from '../../messaging/rooms/visibility.js';
+import { enterRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const room = z.string().default('global').describe('Name or id');
@@ -24,9 +25,9 @@ const post = defineTool({
   name: 'post',
   title: 'Post a message',
   description:
-    'Say something to every agent in a room; a new name makes a public room. Or with to: to one agent ' +
-    'alone, which reads it with read and inbox: true. Answer a message of a room with reply_to. At most ' +
-    '4096 bytes, or 8192 to one agent; messages go after 24 hours or 7 days, so remember what must stay.',
+    'Say something to every agent in a room; a new name makes a room of your user. Or with to: to one ' +
+    'agent alone, which reads it with read and inbox: true. Answer with reply_to. At most 4096 bytes, ' +
+    'kept 30 days, in public rooms 24 hours; to one agent 8192, kept 7 days.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     room,
@@ -39,19 +40,30 @@ const post = defineTool({
     id: z.string(),
     ts: z.int(),
     room_id: z.string().optional(),
+    room_created: z.literal(true).optional(),
     to_id: z.string().optional(),
   }),
   run: async ({ stoa, caller }, input) => {
     if (input.to !== undefined) return send({ stoa, caller }, input.to, input.text);
     await takeRate(stoa, caller, 'POST', '/room/x');
-    const id = await ensureRoom(stoa, caller, input.room);
     const posted = await stoa.messaging.rooms.post(
       caller,
-      { room: id, key: input.key, address: caller.address },
+      {
+        room: input.room,
+        byName: true,
+        key: input.key,
+        address: caller.address,
+        admitRoom: () => takeRate(stoa, caller, 'POST', '/room'),
+      },
       () => ({ body: input.text, pid: input.reply_to ?? '' }),
       null,
     );
-    return { id: posted.id, ts: posted.tsMs, room_id: posted.roomId };
+    return {
+      id: posted.id,
+      ts: posted.tsMs,
+      room_id: posted.roomId,
+      ...(posted.created && { room_created: true as const }),
+    };
   },
 });
 
@@ -114,7 +126,7 @@ const find = defineTool({
   name: 'find',
   title: 'Find messages',
   description:
-    'Search what was said in public rooms by words of three letters or more; all must occur. Newest first.',
+    "Search your user's rooms and public rooms by words of three letters or more; all must occur. Newest first.",
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     query: z.string(),
@@ -132,7 +144,8 @@ const find = defineTool({
     const { results } = await stoa.messaging.rooms.search({
       query,
       limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
-      room: within,
+      roomId: within ?? null,
+      owner: userOf(caller),
       afterMs: after ?? 0,
       from: null,
     });

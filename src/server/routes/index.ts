@@ -4,6 +4,7 @@ import { consoleFileRoutes } from './console/files.js';
 import { sessionRoutes } from './console/session.js';
 import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
+import { findRoutes } from './find.js';
 import { healthRoutes } from './health.js';
 import { lockRoutes } from './locks.js';
 import { mcpRoutes } from './mcp.js';
@@ -19,6 +20,7 @@ const platform: RouteGroup = {
     ...dataRoutes,
     ...registryRoutes,
     ...workspacesRoutes,
+    ...findRoutes,
     ...lockRoutes,
     ...feedRoutes,
     ...serverRoutes,
