@@ -63,7 +63,7 @@ export function FleetPage() {
             <ColumnNames />
             <VirtualList<FleetRow>
               items={rows}
-              rowHeight={isNarrow ? 60 : 40}
+              rowHeight={isNarrow ? 56 : 36}
               label="Agents"
               class="fleet"
               shown={chosen}
