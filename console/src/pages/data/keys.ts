@@ -32,14 +32,12 @@ export function useKeys(namespace: string | undefined, prefix: string): Keys {
       const found = new Map<string, KeySummary>();
       let cursor: string | undefined;
       do {
-        const page = await view.stoa
-          .data(namespace)
-          .listKeys({
-            prefix: prefix === '' ? undefined : prefix,
-            cursor,
-            limit: pageItems,
-            signal: stop.signal,
-          });
+        const page = await view.stoa.data(namespace).listKeys({
+          prefix: prefix === '' ? undefined : prefix,
+          cursor,
+          limit: pageItems,
+          signal: stop.signal,
+        });
         for (const item of page.items) found.set(item.key, item);
         cursor = page.next_cursor ?? undefined;
         if (stop.signal.aborted) return;

@@ -53,11 +53,32 @@ export async function proofOf(message: RoomMessage): Promise<boolean> {
   }
 }
 
-export function proofText(message: RoomMessage, author: Author | undefined, isVerified: boolean | undefined): Proof {
+export function proofText(
+  message: RoomMessage,
+  author: Author | undefined,
+  isVerified: boolean | undefined,
+): Proof {
   if (message.server_signed === true)
-    return { text: 'signed by the server', about: 'The author used a token. The server signed the message for the author.', tone: 'calm' };
-  if (isVerified !== true) return { text: 'not verified', about: 'The signature is missing or could not be checked here.', tone: 'warn' };
+    return {
+      text: 'signed by the server',
+      about: 'The author used a token. The server signed the message for the author.',
+      tone: 'calm',
+    };
+  if (isVerified !== true)
+    return {
+      text: 'not verified',
+      about: 'The signature is missing or could not be checked here.',
+      tone: 'warn',
+    };
   return author?.isProven === true
-    ? { text: 'signature verified', about: 'The author signed this text with the registered key, checked in this browser.', tone: 'good' }
-    : { text: 'verified, key not proven', about: 'The signature is valid. The registration of the key was not signed.', tone: 'busy' };
+    ? {
+        text: 'signature verified',
+        about: 'The author signed this text with the registered key, checked in this browser.',
+        tone: 'good',
+      }
+    : {
+        text: 'verified, key not proven',
+        about: 'The signature is valid. The registration of the key was not signed.',
+        tone: 'busy',
+      };
 }

@@ -23,7 +23,9 @@ export function useMessages(room: string, key: string | undefined) {
   useEffect(() => {
     const stop = new AbortController();
     const read = async (): Promise<void> => {
-      const page = await view.stoa.room(room, key).read({ limit: pageItems, verify: true, signal: stop.signal });
+      const page = await view.stoa
+        .room(room, key)
+        .read({ limit: pageItems, verify: true, signal: stop.signal });
       const found = await Promise.all(
         page.messages.map(async (message) => ({ message, isVerified: await proofOf(message) })),
       );
@@ -31,7 +33,9 @@ export function useMessages(room: string, key: string | undefined) {
       const oldest = found[0]?.message.ts ?? 0;
       setName(page.room.name);
       // Older messages that were read before stay.
-      setShown((before) => [...before.filter(({ message }) => message.ts < oldest), ...found].slice(-shownMax));
+      setShown((before) =>
+        [...before.filter(({ message }) => message.ts < oldest), ...found].slice(-shownMax),
+      );
       setFailure(undefined);
     };
     read()
@@ -43,10 +47,11 @@ export function useMessages(room: string, key: string | undefined) {
     let timer: ReturnType<typeof setTimeout> | undefined;
     const stopListening = feed.listen((changes) => {
       const isHere = changes.some(({ domain, facts }) => domain === 'messaging' && facts?.['room'] === room);
-      if (isHere) timer ??= setTimeout(() => {
-        timer = undefined;
-        setRound((count) => count + 1);
-      }, 100);
+      if (isHere)
+        timer ??= setTimeout(() => {
+          timer = undefined;
+          setRound((count) => count + 1);
+        }, 100);
     });
     return () => {
       clearTimeout(timer);

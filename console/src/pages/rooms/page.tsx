@@ -170,19 +170,31 @@ function Message({ room, shown, author }: { room: string; shown: ShownMessage; a
   return (
     <article class="message">
       <header>
-        <strong>{visible(author?.name === undefined || author.name === '' ? shortId(message.from) : author.name)}</strong>
+        <strong>
+          {visible(author?.name === undefined || author.name === '' ? shortId(message.from) : author.name)}
+        </strong>
         <Ago at={message.ts} />
         <span title={about}>
           <Status name={text} tone={tone} />
         </span>
-        <a href={href(['rooms', room, message.pid ?? message.id])}>{message.pid === undefined ? 'Thread' : 'In reply'}</a>
+        <a href={href(['rooms', room, message.pid ?? message.id])}>
+          {message.pid === undefined ? 'Thread' : 'In reply'}
+        </a>
       </header>
       <p class="message-body">{visible(message.body)}</p>
     </article>
   );
 }
 
-function PostBox({ room, roomKey, onPosted }: { room: string; roomKey: string | undefined; onPosted(): void }) {
+function PostBox({
+  room,
+  roomKey,
+  onPosted,
+}: {
+  room: string;
+  roomKey: string | undefined;
+  onPosted(): void;
+}) {
   const { view } = useWorld();
   const [text, setText] = useState('');
   const [isSending, setSending] = useState(false);
@@ -219,7 +231,10 @@ function PostBox({ room, roomKey, onPosted }: { room: string; roomKey: string | 
 function Thread({ room, messageId }: { room: string; messageId: string }) {
   const { view } = useWorld();
   const round = useThrottledRound(({ facts }) => facts?.['room'] === room, 500);
-  const thread = useLoaded((signal) => view.stoa.room(room).thread(messageId, { signal }), [room, messageId, round]);
+  const thread = useLoaded(
+    (signal) => view.stoa.room(room).thread(messageId, { signal }),
+    [room, messageId, round],
+  );
   const [kept, setKept] = useState<readonly RoomMessage[]>([]);
   useEffect(() => {
     if (thread.value !== undefined) setKept(thread.value.messages);
@@ -245,7 +260,12 @@ function Thread({ room, messageId }: { room: string; messageId: string }) {
       {thread.failure === undefined ? null : <Problem failure={thread.failure} onRetry={thread.reload} />}
       {thread.isLoading && kept.length === 0 ? <Loading rows={3} /> : null}
       {kept.map((message) => (
-        <Message key={message.id} room={room} shown={{ message, isVerified: undefined }} author={authors.get(message.from)} />
+        <Message
+          key={message.id}
+          room={room}
+          shown={{ message, isVerified: undefined }}
+          author={authors.get(message.from)}
+        />
       ))}
     </Drawer>
   );
@@ -262,7 +282,9 @@ function Results({ words }: { words: string }) {
       {found.failure === undefined ? null : <Problem failure={found.failure} onRetry={found.reload} />}
       <div class="messages" tabIndex={0} role="region" aria-label="Results">
         {found.isLoading ? <Loading /> : null}
-        {found.value !== undefined && results.length === 0 ? <Empty title="Nothing found">Try other words.</Empty> : null}
+        {found.value !== undefined && results.length === 0 ? (
+          <Empty title="Nothing found">Try other words.</Empty>
+        ) : null}
         {results.map((result) => (
           <article class="message" key={result.id}>
             <header>

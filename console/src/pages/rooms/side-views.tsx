@@ -11,7 +11,10 @@ import { Ago } from '../../ui/time.js';
 export function DirectMessages() {
   const { view } = useWorld();
   const round = useThrottledRound(({ kind }) => kind === 'direct.received', 500);
-  const inbox = useLoaded((signal) => view.stoa.direct.read({ limit: 50, signal }), [view.session.token, view.user, round]);
+  const inbox = useLoaded(
+    (signal) => view.stoa.direct.read({ limit: 50, signal }),
+    [view.session.token, view.user, round],
+  );
   const messages = inbox.value?.messages ?? [];
   return (
     <div class="room">
@@ -20,7 +23,9 @@ export function DirectMessages() {
       <div class="messages" tabIndex={0} role="region" aria-label="Direct messages">
         {inbox.isLoading ? <Loading /> : null}
         {inbox.value !== undefined && messages.length === 0 ? (
-          <Empty title="No direct messages">Agents encrypt direct messages for each other, so only their keys read them.</Empty>
+          <Empty title="No direct messages">
+            Agents encrypt direct messages for each other, so only their keys read them.
+          </Empty>
         ) : null}
         {messages.map((message) => (
           <article class="message" key={message.id}>
@@ -38,7 +43,10 @@ export function DirectMessages() {
 
 export function Blocks() {
   const { view } = useWorld();
-  const blocks = useLoaded((signal) => view.stoa.admin.blocks.list({ limit: 200, signal }), [view.session.token]);
+  const blocks = useLoaded(
+    (signal) => view.stoa.admin.blocks.list({ limit: 200, signal }),
+    [view.session.token],
+  );
   const items = blocks.value?.items ?? [];
   const unblock = (ip: string): Promise<void> =>
     attempt(async () => {

@@ -125,10 +125,14 @@ function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
       <span class="card-title">{visible(task.command)}</span>
       <span class="card-line muted">
         <span class="clip">
-          {task.claimed_by === null ? task.labels.map((label) => visible(label)).join(' ') : visible(task.claimed_by)}
+          {task.claimed_by === null
+            ? task.labels.map((label) => visible(label)).join(' ')
+            : visible(task.claimed_by)}
         </span>
         <span>
-          {task.depends_on.length > 0 && task.status === 'pending' ? `waits for ${task.depends_on.length} · ` : ''}
+          {task.depends_on.length > 0 && task.status === 'pending'
+            ? `waits for ${task.depends_on.length} · `
+            : ''}
           {task.attempts > 0 ? `${task.attempts}/${task.max_attempts} · ` : ''}
           {task.status === 'running' && task.started_at !== null ? (
             <Since at={task.started_at} />

@@ -1,5 +1,5 @@
 /** One task: facts, question, timeline, dependencies, result, and what a person can do with it. */
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { ChangeItem } from '../../../../src/client/watch/changes.js';
 import { href } from '../../router.js';
 import { useLoaded } from '../../load.js';
@@ -251,17 +251,23 @@ function Dependencies({ task }: { task: ListedTask }) {
   );
 }
 
-const [nodeWidth, nodeHeight, gapX, gapY] = [172, 40, 36, 10];
+const [nodeWidth, nodeHeight, gapX, gapY] = [150, 40, 28, 10];
 
 function GraphPicture({ graph, chosen }: { graph: Graph; chosen: string }) {
   const places = new Map<string, { x: number; y: number }>();
   for (const [column, level] of graph.levels.entries())
     for (const [line, { id }] of level.entries())
       places.set(id, { x: column * (nodeWidth + gapX), y: line * (nodeHeight + gapY) });
+  const frame = useRef<HTMLDivElement>(null);
+  const at = places.get(chosen)?.x ?? 0;
+  useLayoutEffect(() => {
+    // The task itself is in view, also in a long chain.
+    frame.current?.scrollTo({ left: at - frame.current.clientWidth + nodeWidth + gapX });
+  }, [at]);
   const width = graph.levels.length * (nodeWidth + gapX) - gapX;
   const height = Math.max(...graph.levels.map(({ length }) => length)) * (nodeHeight + gapY) - gapY;
   return (
-    <div class="graph" tabIndex={0} role="region" aria-label="Graph of dependencies">
+    <div class="graph" ref={frame} tabIndex={0} role="region" aria-label="Graph of dependencies">
       <div class="graph-space" style={{ width: `${width}px`, height: `${height}px` }}>
         <svg width={width} height={height} aria-hidden="true">
           {graph.edges.map(({ from, to }) => {
