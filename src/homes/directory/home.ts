@@ -17,7 +17,9 @@ import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.j
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store-options.js';
-import { LeaseCount } from './lease-count.js';
+import { DirectoryFind } from './find/find.js';
+import { documentSource } from './datastore/verbs.js';
+import { taskSource } from './workspaces/tasks/rows.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
@@ -100,6 +102,7 @@ export class DirectoryHome implements Home {
   readonly data: DirectoryDataStore;
   readonly workspaces: DirectoryWorkspaces;
   readonly messaging: DirectoryMessaging;
+  readonly find: DirectoryFind;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
   readonly move: HomeMove;
@@ -108,7 +111,6 @@ export class DirectoryHome implements Home {
   readonly requestRates: OwnRequestRates;
   readonly operatorToken: string;
   readonly syncWrites: boolean;
-  readonly #leaseCount: LeaseCount;
   readonly #backups: BackupScheduler | undefined;
 
   constructor(kernel: Kernel, parts: Parts, options: DirectoryHomeOptions) {
@@ -129,11 +131,16 @@ export class DirectoryHome implements Home {
       ensureUser: (tx, user) => void users.ensure(tx, user),
       checkUser: (user) => this.identity.checkUser(user),
     });
+    this.find = new DirectoryFind({
+      kernel,
+      sources: { data: documentSource, tasks: taskSource, messages: () => undefined },
+      isRoomSeen: () => false,
+      onError,
+    });
     this.operations = new DirectoryOperations(kernel, this.writer);
     this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.mcpSessions = new MemoryMcpSessions(limits);
-    this.#leaseCount = new LeaseCount(kernel, onError);
     this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });
   }
 
@@ -151,10 +158,6 @@ export class DirectoryHome implements Home {
 
   nowMs(): number {
     return this.kernel.nowMs();
-  }
-
-  liveLeases(): number {
-    return this.#leaseCount.live;
   }
 
   commits(messaging: MessagingService): CommitHome {
@@ -187,13 +190,13 @@ export class DirectoryHome implements Home {
 
   start(): void {
     this.kernel.start();
-    this.#leaseCount.start();
+    this.find.work.start();
     this.#backups?.start();
   }
 
   async close(): Promise<void> {
     await this.#backups?.stop();
-    await this.#leaseCount.stop();
+    await this.find.work.close();
     await this.kernel.close();
   }
 }

@@ -4,6 +4,7 @@ import { type Closing, closeAll } from '../../core/close-all.js';
 import { StoaError } from '../../core/errors.js';
 import type { RequestRates } from '../../core/request-rates.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
+import type { FindPort } from '../../find/port.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
@@ -13,7 +14,6 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { noteKeys } from './cluster/key-checks.js';
-import { query } from './database/connection.js';
 import { checkRequirements } from './cluster/requirements.js';
 import {
   type OperatorCredentials,
@@ -245,6 +245,10 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly find: FindPort = {
+    capabilities: { documents: 'same-commit', needsReindex: false },
+    search: () => Promise.reject(new StoaError('unsupported', 'PostgreSQL has no search index yet.')),
+  };
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
@@ -314,23 +318,13 @@ export class PostgresHome implements Home {
     return this.#base.clock.nowMs();
   }
 
-  async liveLeases(): Promise<number> {
-    const [row] = await query<{ live: string }>(
-      this.#base.sql,
-      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL
-        AND lease_expires_at > clock_timestamp())
-        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL
-          AND expires_at > clock_timestamp()) AS live`,
-    );
-    return Number(row?.live ?? 0);
-  }
-
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
     // Closed by its service, before messaging.
     this.#commit = new PostgresCommit(this.#base, {
       limits,
       messaging,
+      openRoom: (work, opening) => this.messaging.openRoom(work, opening),
       redis: this.messaging,
       onError,
       sweepIntervalMs,
