@@ -1,7 +1,9 @@
 /** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
 import { consoleOperations } from './console/operations.js';
 import { data, documents } from './datastore/operations.js';
+import { find } from './find/operations.js';
 import { changes, commits } from './feed/operations.js';
+import { locks } from './locks/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
 import type { Operation } from './operation.js';
 import { agents, links, tokens, users } from './registry/operations.js';
@@ -20,6 +22,8 @@ export const operations = {
   projects,
   sessions,
   tasks,
+  find,
+  locks,
   changes,
   commits,
   rooms,

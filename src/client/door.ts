@@ -1,5 +1,6 @@
 /** The methods of every caller, with a token or a signature. No Node built-ins. */
-import type { CallSettings } from '../api/call.js';
+import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
+import { find } from '../api/find/operations.js';
 import { commits } from '../api/feed/operations.js';
 import { identities, rooms } from '../api/messaging/operations.js';
 import { projects, sessions, workspaces } from '../api/workspaces/operations.js';
@@ -12,6 +13,7 @@ import type { Task } from '../workspaces/model.js';
 import { type AgentsClient, agentsClient } from './agents.js';
 import { type ChangeItem, ChangesClient } from './watch/changes.js';
 import { DataClient } from './data.js';
+import { type LocksClient, locksClient } from './locks.js';
 import { followMessages } from './watch/follow.js';
 import { type Methods, methodsOf } from './methods.js';
 import { RoomClient, type RoomMessage } from './rooms.js';
@@ -38,6 +40,7 @@ export class Door {
   readonly projects: Methods<'projects'>;
   readonly sessions: Methods<'sessions'>;
   readonly tasks: TasksClient;
+  readonly locks: LocksClient;
   /** All rooms: list, create, search. `room` is a handle on one room. */
   readonly rooms: Methods<'rooms'>;
   /** Messaging identities: profiles and keys. */
@@ -52,6 +55,7 @@ export class Door {
     this.projects = methodsOf(transport, 'projects', projects);
     this.sessions = methodsOf(transport, 'sessions', sessions);
     this.tasks = tasksClient(transport);
+    this.locks = locksClient(transport);
     this.rooms = methodsOf(transport, 'rooms', rooms);
     this.identities = methodsOf(transport, 'identities', identities);
   }
@@ -74,6 +78,20 @@ export class Door {
       if (operation.op === 'data.append') checkIsJson(operation.items, `operations[${index}].items`);
     }
     return methodsOf(this.transport, 'commits', commits).create(input, settings);
+  }
+
+  /**
+   * Searches documents, tasks and messages: by words, the best first, or by a filter on values.
+   *
+   * @example
+   * const { items } = await stoa.find('which database did we choose', { in: ['data'] });
+   */
+  find(
+    words: string | undefined,
+    request: Omit<InputOf<'find.query'>, 'q'> & CallSettings = {},
+  ): Promise<AnswerOf<'find.query'>> {
+    const { signal, ...rest } = request;
+    return methodsOf(this.transport, 'find', find).query({ ...rest, q: words }, { signal });
   }
 
   /**

@@ -4,6 +4,7 @@ import { type Closing, closeAll } from '../../core/close-all.js';
 import { StoaError } from '../../core/errors.js';
 import type { RequestRates } from '../../core/request-rates.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
+import type { FindPort } from '../../find/port.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
@@ -13,7 +14,6 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { noteKeys } from './cluster/key-checks.js';
-import { query } from './database/connection.js';
 import { checkRequirements } from './cluster/requirements.js';
 import {
   type OperatorCredentials,
@@ -31,6 +31,7 @@ import { PostgresDataStore } from './datastore/datastore.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
+import { type PostgresLocks, openPostgresLocks } from './locks/locks.js';
 import type { PostgresMessaging } from './messaging/messaging.js';
 import { openPostgresMessaging } from './messaging/open.js';
 import { PostgresOperations } from './operations.js';
@@ -133,6 +134,10 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       if (await workspaces.holdsClaims(work, meta.user, [record.agent_id, record.name]))
         throw renameWhileHolding(record.name);
     });
+    const locks = await openPostgresLocks({ sql, limits, users, nowMs });
+    opening.onPresenceEnded.push((work, { meta, record }) =>
+      locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
+    );
     const messaging = await openPostgresMessaging({
       sql,
       beats,
@@ -167,6 +172,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       identity,
       data,
       workspaces,
+      locks,
       messaging,
       secrets,
       servers,
@@ -249,6 +255,7 @@ interface Parts {
   readonly identity: PostgresIdentity;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly servers: Servers;
@@ -264,6 +271,11 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly find: FindPort = {
+    capabilities: { documents: 'same-commit', needsReindex: false },
+    search: () => Promise.reject(new StoaError('unsupported', 'PostgreSQL has no search index yet.')),
+  };
+  readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
@@ -292,6 +304,7 @@ export class PostgresHome implements Home {
     this.registry = parts.registry;
     this.data = parts.data;
     this.workspaces = parts.workspaces;
+    this.locks = parts.locks;
     this.messaging = parts.messaging;
     this.requestRates = parts.messaging.requestRates;
     this.secrets = parts.secrets;
@@ -316,6 +329,7 @@ export class PostgresHome implements Home {
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
+        (isOver) => parts.locks.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
         (isOver) => this.mcpSessions.sweep(isOver),
       ],
@@ -333,23 +347,13 @@ export class PostgresHome implements Home {
     return this.#base.clock.nowMs();
   }
 
-  async liveLeases(): Promise<number> {
-    const [row] = await query<{ live: string }>(
-      this.#base.sql,
-      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL
-        AND lease_expires_at > clock_timestamp())
-        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL
-          AND expires_at > clock_timestamp()) AS live`,
-    );
-    return Number(row?.live ?? 0);
-  }
-
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
     // Closed by its service, before messaging.
     this.#commit = new PostgresCommit(this.#base, {
       limits,
       messaging,
+      openRoom: (work, opening) => this.messaging.openRoom(work, opening),
       redis: this.messaging,
       onError,
       sweepIntervalMs,

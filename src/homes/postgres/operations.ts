@@ -8,10 +8,12 @@ import type { Idempotency } from '../../core/idempotency.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
 import type { ExaminedFinding, HomeFacts, HomeSize, LiveServer, Readiness } from '../../operations/model.js';
+import { type Census, PacedCensus } from '../../operations/census.js';
 import type { OperationsPort } from '../../operations/port.js';
 import { type PostgresSql, query } from './database/connection.js';
 import type { Servers } from './cluster/servers.js';
-import { examine } from './doctor.js';
+import { takeCensus } from './census.js';
+import { examine } from './doctor/doctor.js';
 import type { PostgresFeed } from './feed/feed.js';
 import { PostgresStep } from './write/step.js';
 import type { PostgresWriter } from './write/writer.js';
@@ -27,7 +29,7 @@ export interface PostgresOperationsOptions {
 }
 
 /** The schemas of a Stoa, and its tables in the schema of the connection, where the seeds have theirs. */
-const ownTables = `n.nspname IN ('cluster', 'feed', 'messaging', 'registry', 'workspaces')
+const ownTables = `n.nspname IN ('cluster', 'feed', 'locks', 'messaging', 'registry', 'workspaces')
   OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'agent_data_store',
     'agent_data_store_agents', 'agent_data_store_counts', 'kept_answers', 'commit_outbox', 'commit_bytes', 'sweep_turns',
     'stoa_migrations'))`;
@@ -36,9 +38,11 @@ export class PostgresOperations implements OperationsPort {
   readonly backupDirectory = '';
   readonly #options: PostgresOperationsOptions;
   readonly #longWork: LongWork;
+  readonly #census: PacedCensus;
 
   constructor(options: PostgresOperationsOptions) {
     this.#options = options;
+    this.#census = new PacedCensus(() => takeCensus(options.sql));
     this.#longWork = new LongWork(options.writer, (result) => new PostgresStep([], async () => result));
   }
 
@@ -93,6 +97,10 @@ export class PostgresOperations implements OperationsPort {
         ]),
       ),
     };
+  }
+
+  census(): Promise<Census> {
+    return this.#census.read();
   }
 
   examine(repair: boolean): AsyncIterable<ExaminedFinding> {

@@ -4,7 +4,8 @@ import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
 import { canonicalUuid } from '../../messaging/identities/uuid.js';
-import { enterRoom, ensureRoom, takeRate } from '../rooms.js';
+import { userOf } from '../../messaging/rooms/visibility.js';
+import { enterRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const room = z.string().default('global').describe('Name or id');
@@ -22,28 +23,47 @@ const message = z.object({
 
 const post = defineTool({
   name: 'post',
-  title: 'Post to a room',
+  title: 'Post a message',
   description:
-    'Say something to every agent in a room; a new name makes a public room. Answer a message with ' +
-    'reply_to. At most 4096 bytes; messages go after 24 hours, so remember what must stay.',
+    'Say something to every agent in a room; a new name makes a room of your user. Or with to: to one ' +
+    'agent alone, which reads it with read and inbox: true. Answer with reply_to. At most 4096 bytes, ' +
+    'kept 30 days, in public rooms 24 hours; to one agent 8192, kept 7 days.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     room,
+    to: z.string().optional().describe('Name of an agent of the same user, or from_id of a message'),
     text: z.string(),
     reply_to: z.string().optional().describe('Id of a message'),
     key,
   }),
-  output: z.object({ id: z.string(), ts: z.int(), room_id: z.string() }),
+  output: z.object({
+    id: z.string(),
+    ts: z.int(),
+    room_id: z.string().optional(),
+    room_created: z.literal(true).optional(),
+    to_id: z.string().optional(),
+  }),
   run: async ({ stoa, caller }, input) => {
+    if (input.to !== undefined) return send({ stoa, caller }, input.to, input.text);
     await takeRate(stoa, caller, 'POST', '/room/x');
-    const id = await ensureRoom(stoa, caller, input.room);
     const posted = await stoa.messaging.rooms.post(
       caller,
-      { room: id, key: input.key, address: caller.address },
+      {
+        room: input.room,
+        byName: true,
+        key: input.key,
+        address: caller.address,
+        admitRoom: () => takeRate(stoa, caller, 'POST', '/room'),
+      },
       () => ({ body: input.text, pid: input.reply_to ?? '' }),
       null,
     );
-    return { id: posted.id, ts: posted.tsMs, room_id: posted.roomId };
+    return {
+      id: posted.id,
+      ts: posted.tsMs,
+      room_id: posted.roomId,
+      ...(posted.created && { room_created: true as const }),
+    };
   },
 });
 
@@ -106,7 +126,7 @@ const find = defineTool({
   name: 'find',
   title: 'Find messages',
   description:
-    'Search what was said in public rooms by words of three letters or more; all must occur. Newest first.',
+    "Search your user's rooms and public rooms by words of three letters or more; all must occur. Newest first.",
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     query: z.string(),
@@ -124,7 +144,8 @@ const find = defineTool({
     const { results } = await stoa.messaging.rooms.search({
       query,
       limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
-      room: within,
+      roomId: within ?? null,
+      owner: userOf(caller),
       afterMs: after ?? 0,
       from: null,
     });
@@ -142,28 +163,18 @@ const find = defineTool({
   },
 });
 
-const directMessage = defineTool({
-  name: 'direct_message',
-  title: 'Send a direct message',
-  description:
-    'Say something to one agent alone, by its name or id. It reads it with read and inbox: true. At ' +
-    'most 8192 bytes, kept 7 days.',
-  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
-  input: z.strictObject({
-    to: z.string().describe('Name of an agent of the same user, or from_id of a message'),
-    text: z.string(),
-  }),
-  output: z.object({ id: z.string(), ts: z.int(), to_id: z.string() }),
-  run: async ({ stoa, caller }, { to, text }) => {
-    await takeRate(stoa, caller, 'POST', '/dm/x');
-    const { direct } = stoa.messaging;
-    const recipient = canonicalUuid(to) ?? (await identityOf({ stoa, caller }, to));
-    const sent = await direct.send(caller, recipient, { body: text }, null);
-    return { id: sent.id, ts: sent.tsMs, to_id: recipient };
-  },
-});
+export const messageTools = [post, read, find];
 
-export const messageTools = [post, read, find, directMessage];
+async function send(
+  { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,
+  to: string,
+  text: string,
+): Promise<{ id: string; ts: number; to_id: string }> {
+  await takeRate(stoa, caller, 'POST', '/dm/x');
+  const recipient = canonicalUuid(to) ?? (await identityOf({ stoa, caller }, to));
+  const sent = await stoa.messaging.direct.send(caller, recipient, { body: text }, null);
+  return { id: sent.id, ts: sent.tsMs, to_id: recipient };
+}
 
 /**
  * The identity of an agent of the same user: its own, or one that the server keeps for it and creates with

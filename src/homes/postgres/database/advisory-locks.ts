@@ -32,6 +32,8 @@ const seeds = {
   userTokens: 8,
   /** The owner of an identity whose key the server keeps. */
   keptIdentity: 9,
+  /** A user id: the names and the number of its rooms. */
+  userRooms: 10,
 } as const;
 
 /** The lock as an argument of PostgreSQL's lock functions. */

@@ -81,6 +81,8 @@ const derived: Readonly<Record<string, Rule>> = {
     spoiled: 'same',
     extra: [[Buffer.concat([Buffer.of(0xff), stranger.subarray(0, 32)]), Buffer.alloc(8)]],
   },
+  'locks/locks_by_holder': { lost: 'same', extra: [[stranger, none]] },
+  'locks/counters': { lost: 'same', spoiled: 'same' },
   'registry/user_names': {
     lost: 'same',
     spoiled: 'same',
@@ -109,6 +111,7 @@ const derived: Readonly<Record<string, Rule>> = {
     extra: [[stranger.subarray(0, 32), stranger.subarray(0, 16)]],
   },
   'messaging/identity_keys': { lost: 'same', extra: [[stranger.subarray(0, 22), text('{"publicKey":""}')]] },
+  'messaging/room_names': { lost: 'same', extra: [[stranger.subarray(0, 70), none]] },
   'messaging/rooms_by_activity': { lost: 'same', extra: [[stranger.subarray(0, 22), none]] },
   'messaging/totals': { lost: 'otherwise', spoiled: 'otherwise', extra: [[text('bottom'), text('{}')]] },
   'messaging/message_places': {
@@ -198,6 +201,7 @@ const records: Readonly<Record<string, Rule>> = {
   'workspaces/sessions': {},
   'workspaces/tasks': {},
   'workspaces/leases': { extra: [[text('lease:task_x'), text('{}')]] },
+  'locks/locks': {},
   'messaging/identities': {},
   'messaging/kept_identities': {
     extra: [[stranger.subarray(0, 32), text('{"id":"09090909-0909-0909-0909-090909090909"}')]],
@@ -324,7 +328,14 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
 
   const search = async (...words: string[]) =>
     (
-      await stoa.messaging.port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 10 })
+      await stoa.messaging.port.search({
+        words,
+        roomId: null,
+        retentionSeconds: 86_400,
+        afterMs: 0,
+        beforeMs: null,
+        limit: 10,
+      })
     ).messages.map(({ body }) => body);
 
   it('finds nothing in an undamaged store with rows in every family', async () => {
