@@ -8,7 +8,7 @@ import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } fr
 import { validate } from '../core/validate.js';
 import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer } from './answers.js';
-import { isAgentId, parseAgentId, parseSessionId } from './ids.js';
+import { hasIdForm, isAgentId, parseAgentId, parseSessionId } from './ids.js';
 import { agentKeyBytes } from './layout/keys.js';
 import { nextPresenceAtMs } from './lifecycle/lease.js';
 import type { AgentState, SessionStatus } from './model.js';
@@ -126,6 +126,8 @@ export class RegistryService {
       if (caller.agentId !== null && nameOrId === caller.agent) return caller.agentId;
       throw unknownAgent(nameOrId, caller.agent === null ? [] : [caller.agent]);
     }
+    if (hasIdForm(nameOrId)) throw unknownAgent(nameOrId, []);
+    checkAgentName(nameOrId, this.#limits);
     const user = userOf(caller, this.#limits);
     const named = await this.port.agentNamed(user, nameOrId);
     if (named !== undefined) return named;
