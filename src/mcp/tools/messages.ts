@@ -4,7 +4,6 @@ import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
 import { canonicalUuid } from '../../messaging/identities/uuid.js';
-import { userOf } from '../../messaging/rooms/visibility.js';
 import { enterRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
@@ -118,47 +117,6 @@ const read = defineTool({
   },
 });
 
-const find = defineTool({
-  name: 'find',
-  title: 'Find messages',
-  description:
-    "Search your user's rooms and public rooms by words of three letters or more; all must occur. Newest first.",
-  annotations: { readOnlyHint: true },
-  input: z.strictObject({
-    query: z.string(),
-    room: z.string().optional(),
-    after: z.int().min(0).optional().describe('Unix ms'),
-    limit,
-  }),
-  output: z.object({ messages: z.array(message.extend({ room: z.string(), room_id: z.string() })) }),
-  run: async (context, { query, room: reference, after, limit: wanted }) => {
-    const { stoa, caller } = context;
-    await takeRate(stoa, caller, 'GET', '/find');
-    const { searchResultsDefault, searchResultsMax } = stoa.messaging.limits;
-    const within =
-      reference === undefined ? undefined : (await enterRoom(stoa, caller, reference, undefined)).id;
-    const { results } = await stoa.messaging.rooms.search({
-      query,
-      limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
-      roomId: within ?? null,
-      owner: userOf(caller),
-      afterMs: after ?? 0,
-      from: null,
-    });
-    const messages = await shown(
-      context,
-      results.map((result) => result.message),
-    );
-    return {
-      messages: messages.map((item, index) => ({
-        ...item,
-        room: results[index]?.room.name ?? '',
-        room_id: results[index]?.room.id ?? '',
-      })),
-    };
-  },
-});
-
 const directMessage = defineTool({
   name: 'direct_message',
   title: 'Send a direct message',
@@ -180,7 +138,7 @@ const directMessage = defineTool({
   },
 });
 
-export const messageTools = [post, read, find, directMessage];
+export const messageTools = [post, read, directMessage];
 
 /**
  * The identity of an agent of the same user: its own, or one that the server keeps for it and creates with
