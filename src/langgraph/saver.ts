@@ -29,7 +29,7 @@ import {
   writesPrefix,
 } from './checkpoint-keys.js';
 import { type Config, configOf, required, textIn } from './config.js';
-import { matches } from './filter.js';
+import { matches } from '../find/filter.js';
 import { pathPrefix } from './keys.js';
 import { type Packed, furtherKeys, pack, packWhole, unpack } from './packing.js';
 import {

@@ -13,7 +13,7 @@ import {
 } from '@langchain/langgraph-checkpoint';
 import type { DataClient, DataDocument, Stoa } from '../client/index.js';
 import { StoaError } from '../core/errors.js';
-import { matches } from './filter.js';
+import { matches } from '../find/filter.js';
 import { itemKey, parseItemKey, pathPrefix } from './keys.js';
 import { requireWritten } from './written.js';
 

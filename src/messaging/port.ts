@@ -236,8 +236,6 @@ export interface MessagingPort {
    * bytes count for the author but are not refused, because the commit has accepted them.
    */
   deliver(delivery: Delivery): Promise<Delivered>;
-  /** Bytes that the agent may still post in this minute. */
-  bytesLeft(agentId: string): Promise<number>;
 
   nonceUsed(agentId: string, nonce: string): Promise<boolean>;
   /** Uses the nonce up in the same write, or refuses the write. */

@@ -71,6 +71,7 @@ function patternOf(shown: string): RegExp {
     [/(?:ws|proj|sess|task)_[0-9a-f-]{36}/, String.raw`[a-z]+_[0-9a-f-]{36}`],
     [/0{8}-[0-9a-f-]{27}/, String.raw`[0-9a-f-]{36}`],
     [/[0-9a-f]{36,64}/, '[0-9a-f]+'],
+    [/\b[0-9a-f]{12}-/, '[0-9a-f]{12}-'],
     [/01[0-9A-Z]{24}/, '[0-9A-Z]{26}'],
     [/\b[0-9a-f]{8}\b/, '[0-9a-f]{8}'],
     [/\b[0-9A-HJKMNP-TV-Z]{8}\b/, '[0-9A-HJKMNP-TV-Z]{8}'],

@@ -55,6 +55,19 @@ export function isEmptyQuery({ groups }: Query): boolean {
   return !groups.some(({ isCounted }) => isCounted);
 }
 
+/** Everything that a home looks up for a query: whole terms, and beginnings of terms. */
+export function termsOfQuery({ groups, phrases, excluded }: Query): {
+  readonly terms: readonly string[];
+  readonly beginnings: readonly string[];
+} {
+  const terms = new Set<string>();
+  const beginnings = new Set<string>();
+  for (const group of groups)
+    for (const { term, isPrefix } of group.terms) (isPrefix ? beginnings : terms).add(term);
+  for (const phrase of [...phrases, ...excluded]) for (const { term } of phrase) terms.add(term);
+  return { terms: [...terms], beginnings: [...beginnings] };
+}
+
 class QueryBuilder {
   readonly #groups = new Map<string, QueryGroup>();
   readonly #phrases: Phrase[] = [];

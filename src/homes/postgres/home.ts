@@ -328,7 +328,13 @@ export class PostgresHome implements Home {
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
     // Closed by its service, before messaging.
-    this.#commit = new PostgresCommit(this.#base, { limits, messaging, onError, sweepIntervalMs });
+    this.#commit = new PostgresCommit(this.#base, {
+      limits,
+      messaging,
+      redis: this.messaging,
+      onError,
+      sweepIntervalMs,
+    });
     return this.#commit;
   }
 

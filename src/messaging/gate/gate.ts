@@ -6,6 +6,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { type Page, type PageRequest, decodeTextCursor, encodeCursor, pageLimit } from '../../core/paging.js';
 import { type AddressRanges, countedAddress, isLoopback, plainAddress } from './addresses.js';
+import { within } from '../../core/waiting/within.js';
 import { BlockWatch } from './block-watch.js';
 import type { Block } from '../model.js';
 import type { MessagingPort, RateKey } from '../port.js';
@@ -205,12 +206,4 @@ export class Gate {
     this.#stopListening();
     this.#watch.close();
   }
-}
-
-/** Ends with the work, or without its result after a time. */
-function within(ms: number, work: Promise<void>): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, ms);
-    void work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

@@ -25,12 +25,6 @@ function currentWindow(window: ByteWindow | undefined, nowMs: number): ByteWindo
     : undefined;
 }
 
-/** Bytes that are left of the minute. */
-export function bytesLeftIn(window: ByteWindow | undefined, nowMs: number, limits: Limits): number {
-  const used = currentWindow(window, nowMs)?.bytes ?? 0;
-  return Math.max(0, limits.messageBytesPerMinuteMax - used);
-}
-
 /** The window after another post. Throws if the post does not fit. */
 export function spendBytes(
   window: ByteWindow | undefined,

@@ -17,6 +17,13 @@ export const commitLimits = {
     max: timerSecondsMax,
     about: 'Seconds that the response to a commit in PostgreSQL waits for the delivery of its messages.',
   },
+  commitRedisWaitSeconds: {
+    default: 1,
+    max: timerSecondsMax,
+    about:
+      'Seconds that a commit in PostgreSQL waits for Redis to count the bytes of its messages. After that, the ' +
+      'messages are queued.',
+  },
   commitDeliverySecondsMax: {
     default: 24 * 3600,
     about:

@@ -276,10 +276,6 @@ export class DirectoryMessaging implements MessagingPort {
     return this.#kernel.root.transact((tx) => deliver(tx, this.#kernel.limits, delivery));
   }
 
-  async bytesLeft(agentId: string): Promise<number> {
-    return rooms.bytesLeft(this.#kernel.root, this.#kernel.limits, agentId, this.nowMs());
-  }
-
   // Guards
 
   async nonceUsed(agentId: string, nonce: string): Promise<boolean> {

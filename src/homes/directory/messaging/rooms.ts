@@ -8,7 +8,7 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { type Message, type Room, isExpired } from '../../../messaging/model.js';
 import type { NewMessage, NewRoom, Page, Span } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
-import { type ByteWindow, bytesLeftIn, nextTsMs, spendBytes } from '../../../messaging/rooms/clock.js';
+import { type ByteWindow, nextTsMs, spendBytes } from '../../../messaging/rooms/clock.js';
 import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { Slices } from '../../../core/waiting/yielding.js';
@@ -197,11 +197,6 @@ function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number):
     limits,
   );
   tx.put(families.bytes, key, encode(window));
-}
-
-export function bytesLeft(reader: Reader, limits: Limits, agentId: string, nowMs: number): number {
-  const value = reader.get(families.bytes, uuidBytes(agentId));
-  return bytesLeftIn(value === undefined ? undefined : decode<ByteWindow>(value), nowMs, limits);
 }
 
 function idBytesOf({ id }: Message): Buffer {

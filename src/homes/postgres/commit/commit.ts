@@ -9,17 +9,31 @@ import type { PostgresBase } from '../base.js';
 import { StoaError } from '../../../core/errors.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import type { MessagingPort } from '../../../messaging/port.js';
+import type { NewMessage } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { MessagingService } from '../../../messaging/service.js';
+import type { Work } from '../write/work.js';
+import type { DeliveryPort } from './delivery.js';
 import { CommitOutbox, type DeliveryState, type QueuedMessage, destinationOf } from './outbox.js';
+import { within } from '../../../core/waiting/within.js';
 
 export interface PostgresCommitOptions {
   limits: Limits;
   messaging: MessagingService;
+  /** Where messages are delivered to, and where the bytes of all authors are counted. */
+  redis: CountingPort;
   onError: (error: unknown, about: string) => void;
   sweepIntervalMs?: number | undefined;
 }
+
+export interface CountingPort extends DeliveryPort {
+  /** Throws if the author has used up the bytes of this minute. */
+  countBytes(author: string, bytes: number): Promise<void>;
+  returnBytes(author: string, bytes: number): Promise<void>;
+}
+
+/** How long commits do not wait for Redis after it did not answer. Their messages are queued meanwhile. */
+const redisAwayMs = 2_000;
 
 /** The answer for a message that is not delivered yet. */
 interface Queued {
@@ -32,14 +46,15 @@ export class PostgresCommit implements CommitHome {
   readonly writer: PostgresWriter;
   readonly #outbox: CommitOutbox;
   readonly #options: PostgresCommitOptions;
+  #redisAwayUntilMs = 0;
 
   constructor({ sql, writer }: Pick<PostgresBase, 'sql' | 'writer'>, options: PostgresCommitOptions) {
-    const { limits, messaging, onError, sweepIntervalMs } = options;
+    const { limits, redis, onError, sweepIntervalMs } = options;
     this.writer = writer;
     this.#options = options;
     this.#outbox = new CommitOutbox({
       sql,
-      port: messaging.port,
+      port: redis,
       limits,
       onError: (error) => onError(error, 'delivering messages of commits'),
       sweepIntervalMs,
@@ -52,20 +67,18 @@ export class PostgresCommit implements CommitHome {
   }
 
   /**
-   * What PostgreSQL decides is checked in the transaction: room, token, and the bytes that the author put into
-   * commits. What only Redis knows is asked for before. Without Redis, a message is refused only if it names a
-   * parent or is signed; its bytes then count among commits alone.
+   * What PostgreSQL decides is checked in the transaction: room and token. The bytes of the author are counted in
+   * Redis, together with those of single posts, and given back if the commit is refused. Without Redis, a message
+   * is refused only if it names a parent or is signed; its bytes then count among commits alone.
    */
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep> {
     const { messaging } = this.#options;
-    const bytesLeft = new BytesLeft(messaging.port);
     return async (operation) => {
       const { message, nonce } = await messaging.steps.prepareMessage(caller, operation);
       if ('roomId' in message) {
         const { roomId, parentId } = message;
         if (parentId !== null && (await messaging.port.message(roomId, parentId)) === undefined)
           throw refuse('parentUnknown');
-        await bytesLeft.use(message.from, Buffer.byteLength(message.body));
       }
       const queued: QueuedMessage = { delivery: randomUUID(), message };
       const locks = [
@@ -73,11 +86,35 @@ export class PostgresCommit implements CommitHome {
         { table: 'agents', key: message.from },
       ] as const;
       const step = new PostgresStep(locks, async (work) => {
-        await this.#outbox.add(work.sql, caller.user, queued);
+        const isCounted = 'roomId' in message && (await this.#countBytes(work, message));
+        await this.#outbox.add(work.sql, caller.user, queued, isCounted);
         return queuedAnswer(queued);
       });
       return { checks: nonce === null ? [] : [this.#useNonce(nonce)], step };
     };
+  }
+
+  /** False if Redis does not answer in time. */
+  async #countBytes(work: Work, { from, body }: NewMessage): Promise<boolean> {
+    const { redis, limits, onError } = this.#options;
+    if (performance.now() < this.#redisAwayUntilMs) return false;
+    const bytes = Buffer.byteLength(body);
+    const giveBack = (): Promise<void> =>
+      redis.returnBytes(from, bytes).catch((error: unknown) => onError(error, 'giving back bytes'));
+    const counting = redis.countBytes(from, bytes).then(() => true, isRedisAway);
+    const isCounted = await within(limits.commitRedisWaitSeconds * 1_000, counting);
+    if (isCounted === true) {
+      work.afterRollback(giveBack);
+      return true;
+    }
+    // Redis may count them late. They are given back then, because the delivery counts them.
+    if (isCounted === undefined)
+      void counting.then(
+        (isLate) => (isLate ? giveBack() : undefined),
+        () => undefined,
+      );
+    this.#redisAwayUntilMs = performance.now() + redisAwayMs;
+    return false;
   }
 
   /**
@@ -100,7 +137,7 @@ export class PostgresCommit implements CommitHome {
   /** Delivers the messages now if possible. Delivered messages are returned with their id and time. */
   async delivered(_operations: unknown, results: readonly unknown[]): Promise<unknown[]> {
     const deliveries = results.flatMap((result) => (isQueued(result) ? [result.delivery] : []));
-    if (deliveries.length === 0) return [...results];
+    if (deliveries.length === 0 || performance.now() < this.#redisAwayUntilMs) return [...results];
     const states = await this.#deliver(deliveries);
     return results.map((result) =>
       isQueued(result) ? shownAnswer(result, states.get(result.delivery)) : result,
@@ -126,33 +163,9 @@ export class PostgresCommit implements CommitHome {
   }
 }
 
-/** The bytes that authors have left beside their posts. All messages of one author in a commit count together. */
-class BytesLeft {
-  readonly #port: Pick<MessagingPort, 'bytesLeft'>;
-  readonly #left = new Map<string, number>();
-  #isAway = false;
-
-  constructor(port: Pick<MessagingPort, 'bytesLeft'>) {
-    this.#port = port;
-  }
-
-  async use(author: string, bytes: number): Promise<void> {
-    const left = (this.#left.get(author) ?? (await this.#ask(author))) - bytes;
-    if (left < 0) throw refuse('byteRate');
-    this.#left.set(author, left);
-  }
-
-  /** A Redis that does not answer is asked once for a commit, because each question may take seconds. */
-  async #ask(author: string): Promise<number> {
-    if (this.#isAway) return Infinity;
-    try {
-      return await this.#port.bytesLeft(author);
-    } catch (error) {
-      if (!(error instanceof StoaError) || error.code !== 'backend_unavailable') throw error;
-      this.#isAway = true;
-      return Infinity;
-    }
-  }
+function isRedisAway(error: unknown): false {
+  if (error instanceof StoaError && error.code === 'backend_unavailable') return false;
+  throw error;
 }
 
 function queuedAnswer({ delivery, message }: QueuedMessage): Queued {

@@ -1,15 +1,20 @@
 /** Delivers the waiting messages of one destination (a room or an inbox) in order, one server at a time. */
 import type { TransactionSql } from 'postgres';
 import { StoaError, messageOf } from '../../../core/errors.js';
-import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
+import type { Delivered, Delivery, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { Places } from '../../../core/waiting/places.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
 import { type Parameter, type PostgresSql, query, transaction } from '../database/connection.js';
 import { valuesList } from '../datastore/sql.js';
 
+/** `isCounted` says that the bytes of the message were counted when its commit was made. */
+export interface DeliveryPort {
+  deliver(delivery: Delivery, isCounted: boolean): Promise<Delivered>;
+}
+
 export interface OutboxDeliveryOptions {
   sql: PostgresSql;
-  port: Pick<MessagingPort, 'deliver'>;
+  port: DeliveryPort;
   onError: (error: unknown) => void;
   /** Read after each batch: a long queue does not hold up the end of the process. */
   isClosing: () => boolean;
@@ -19,6 +24,7 @@ interface WaitingRow {
   seq: string;
   delivery: string;
   message: string;
+  is_counted: boolean;
 }
 
 interface Outcome {
@@ -100,7 +106,7 @@ export class OutboxDelivery {
     if (lock?.taken !== true) return 'busy';
     const rows = await query<WaitingRow>(
       tx,
-      `SELECT seq, delivery, message FROM commit_outbox
+      `SELECT seq, delivery, message, is_counted FROM commit_outbox
         WHERE destination = $1 AND state = 'waiting' ORDER BY seq LIMIT ${batchRows}`,
       [destination],
     );
@@ -122,13 +128,13 @@ export class OutboxDelivery {
     return outcomes;
   }
 
-  async #attempt({ seq, delivery, message }: WaitingRow): Promise<Outcome> {
+  async #attempt({ seq, delivery, message, is_counted }: WaitingRow): Promise<Outcome> {
     try {
-      const at = await this.#options.port.deliver({
-        id: delivery,
+      const at = await this.#options.port.deliver(
         // Only `CommitOutbox.add` writes this column.
-        message: JSON.parse(message) as NewMessage | NewDirectMessage,
-      });
+        { id: delivery, message: JSON.parse(message) as NewMessage | NewDirectMessage },
+        is_counted,
+      );
       return { seq, state: 'delivered', reason: null, at };
     } catch (error) {
       const isFinal = error instanceof StoaError && finalErrors.has(error.code);

@@ -5,12 +5,13 @@
 import type { TransactionSql } from 'postgres';
 import type { OutboxFacts } from '../../../commit/service.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import type { Delivered, MessagingPort, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
+import type { Delivered, NewDirectMessage, NewMessage } from '../../../messaging/port.js';
 import { byteLimitReached, byteWindowMs } from '../../../messaging/rooms/clock.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { inSteps } from '../database/in-steps.js';
 import { takeTurn } from '../database/turns.js';
-import { OutboxDelivery } from './delivery.js';
+import { type DeliveryPort, OutboxDelivery } from './delivery.js';
+import { within } from '../../../core/waiting/within.js';
 
 /** A message with the id that makes its delivery unique. */
 export interface QueuedMessage {
@@ -25,7 +26,7 @@ export type DeliveryState =
 
 export interface CommitOutboxOptions {
   sql: PostgresSql;
-  port: Pick<MessagingPort, 'deliver'>;
+  port: DeliveryPort;
   limits: Limits;
   onError: (error: unknown) => void;
   sweepIntervalMs?: number | undefined;
@@ -64,15 +65,21 @@ export class CommitOutbox {
   }
 
   /**
-   * Writes a message in the transaction of its commit. A room message uses up bytes of its author in the same
-   * statement, whose row stays locked until the commit: parallel commits cannot all use the same bytes.
+   * Writes a message in the transaction of its commit. If Redis has not counted the bytes of a room message, they
+   * are counted in the same statement, whose row stays locked until the commit: parallel commits cannot all use
+   * the same bytes.
    */
-  async add(tx: TransactionSql, user: string, { delivery, message }: QueuedMessage): Promise<void> {
+  async add(
+    tx: TransactionSql,
+    user: string,
+    { delivery, message }: QueuedMessage,
+    isCounted: boolean,
+  ): Promise<void> {
     const [spent] = await query<{ bytes: string; wait_ms: string }>(
       tx,
       `WITH added AS (
-        INSERT INTO commit_outbox (delivery, destination, message, user_id)
-          VALUES ($1::uuid, $2, $3::json, $4)
+        INSERT INTO commit_outbox (delivery, destination, message, user_id, is_counted)
+          VALUES ($1::uuid, $2, $3::json, $4, $7)
       )
       INSERT INTO commit_bytes AS spent (author, began_at, bytes)
         SELECT $5::uuid, clock_timestamp(), $6::bigint WHERE $6::bigint IS NOT NULL
@@ -86,7 +93,8 @@ export class CommitOutbox {
         JSON.stringify(message),
         user,
         message.from,
-        'roomId' in message ? Buffer.byteLength(message.body) : null,
+        'roomId' in message && !isCounted ? Buffer.byteLength(message.body) : null,
+        isCounted,
       ],
     );
     if (Number(spent?.bytes ?? 0) > this.#options.limits.messageBytesPerMinuteMax)
@@ -97,8 +105,10 @@ export class CommitOutbox {
   async deliver(deliveries: readonly string[]): Promise<ReadonlyMap<string, DeliveryState>> {
     const waitMs = this.#options.limits.commitDeliveryWaitSeconds * 1_000;
     const startedMs = performance.now();
-    await within(startedMs + waitMs * (1 - statesShare), (untilMs) => this.#deliverNow(deliveries, untilMs));
-    const states = await within(startedMs + waitMs, () => this.states(deliveries));
+    // Work that fails later is tried again by the next sweep.
+    const deliverMs = waitMs * (1 - statesShare);
+    await within(deliverMs, this.#deliverNow(deliveries, startedMs + deliverMs));
+    const states = await within(startedMs + waitMs - performance.now(), this.states(deliveries));
     return states ?? new Map();
   }
 
@@ -259,22 +269,4 @@ function stateOf({
 }): DeliveryState {
   if (state === 'delivered' && message_id !== null) return { state, id: message_id, tsMs: Number(ts_ms) };
   return state === 'undeliverable' ? { state, reason: reason ?? '' } : { state: 'waiting' };
-}
-
-/**
- * The result, or undefined when the time is over. Work that fails later is tried again by the next sweep.
- */
-async function within<Result>(
-  untilMs: number,
-  work: (untilMs: number) => Promise<Result>,
-): Promise<Result | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const over = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), Math.max(0, untilMs - performance.now()));
-  });
-  try {
-    return await Promise.race([work(untilMs), over]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

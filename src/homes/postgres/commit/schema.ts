@@ -14,6 +14,8 @@ const outboxTables = `
     destination text NOT NULL,
     message json NOT NULL,
     user_id text NOT NULL,
+    -- Whether Redis counted the bytes of the message when the commit was made.
+    is_counted boolean NOT NULL DEFAULT false,
     state text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'undeliverable')),
     attempts integer NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -27,7 +29,8 @@ const outboxTables = `
   CREATE INDEX commit_outbox_waiting ON commit_outbox (destination, seq) WHERE state = 'waiting';
   CREATE INDEX commit_outbox_done ON commit_outbox (done_at) WHERE done_at IS NOT NULL;
 
-  -- Bytes of room messages that an author put into commits in the minute that began at began_at.
+  -- Bytes of room messages that an author put into commits while Redis did not answer, in the minute that began at
+  -- began_at.
   CREATE TABLE commit_bytes (
     author uuid PRIMARY KEY,
     began_at timestamptz NOT NULL,

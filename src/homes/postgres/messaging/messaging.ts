@@ -238,8 +238,12 @@ export class PostgresMessaging implements MessagingPort {
 
   // Messages of commits
 
-  deliver({ id, message }: Delivery): Promise<Delivered> {
-    const place = { ...this.#outsideTransaction, delivery: id, isPromised: true };
+  deliver({ id, message }: Delivery, isCounted = false): Promise<Delivered> {
+    const place: RedisStep = {
+      ...this.#outsideTransaction,
+      delivery: id,
+      bytes: isCounted ? 'counted' : 'promised',
+    };
     return this.#once(place, message, async () => {
       if ('roomId' in message) return this.#post(message, place);
       if ((await this.identity(message.to)) === undefined) throw refuse('recipientUnknown');
@@ -247,8 +251,12 @@ export class PostgresMessaging implements MessagingPort {
     });
   }
 
-  bytesLeft(agentId: string): Promise<number> {
-    return this.#parts.messages.bytesLeft(agentId);
+  countBytes(agentId: string, bytes: number): Promise<void> {
+    return this.#parts.messages.countBytes(agentId, bytes);
+  }
+
+  returnBytes(agentId: string, bytes: number): Promise<void> {
+    return this.#parts.messages.returnBytes(agentId, bytes);
   }
 
   /** The record types of exports and imports. */
@@ -335,7 +343,7 @@ export class PostgresMessaging implements MessagingPort {
     return {
       sql: this.#options.sql,
       delivery: null,
-      isPromised: false,
+      bytes: 'limited',
       announce: (list) => this.#parts.feedOutbox.move(list),
     };
   }
@@ -355,7 +363,7 @@ export class PostgresMessaging implements MessagingPort {
         return run({
           sql: work.sql,
           delivery: work.effectName(),
-          isPromised: false,
+          bytes: 'limited',
           announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
         });
       },

@@ -62,10 +62,6 @@ async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {
   return (await stoa.messaging.port.messages(room, { afterMs: 0, limit: 200 })).items.map(({ body }) => body);
 }
 
-async function authorIn(stoa: Stoa, room = globalRoomId): Promise<string> {
-  return (await stoa.messaging.port.messages(room, { afterMs: 0, limit: 1 })).items[0]?.from ?? '';
-}
-
 async function project(
   stoa: Stoa,
   caller: Caller = ada,
@@ -742,7 +738,8 @@ describe('the outbox', () => {
     }
     await until(async () => (await stoa.commit.outbox()).waiting === 0);
     expect(await saidIn(stoa)).toEqual(['before', 'later', 'second', 'x'.repeat(3_950)]);
-    expect(await stoa.messaging.port.bytesLeft(await authorIn(stoa))).toBeLessThan(50);
+    // The delivered bytes count in Redis now.
+    await expect(post('x'.repeat(50))).rejects.toMatchObject({ code: 'rate_limited' });
     await stoa.close();
     await gate.close();
   });
@@ -766,6 +763,61 @@ describe('the outbox', () => {
       if (outcome.status === 'rejected')
         expect(outcome.reason).toMatchObject({ code: 'rate_limited', details: { operation: 1 } });
     expect(await servers[0]?.data.get(ada, 'default', 'n')).toBe(3);
+  });
+
+  it('takes no more bytes of one author in posts and commits at once than the limit', async () => {
+    const options = { postgres: url, limits: { messageBytesPerMinuteMax: 10_000 } };
+    const servers = [await open(options), await open(options)];
+    const body = 'x'.repeat(3_000);
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 24 }, async (_, index): Promise<unknown> => {
+        const stoa = servers[index % 2] as Stoa;
+        return index % 4 < 2
+          ? stoa.commit.commit(ada, { operations: [{ op: 'room.post', room: 'global', body }] })
+          : stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body, pid: '' }), null);
+      }),
+    );
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'rate_limited' });
+  });
+
+  it('gives back the bytes of a refused commit', async () => {
+    const stoa = await open({ postgres: url, limits: { messageBytesPerMinuteMax: 10_000 } });
+    const post = { op: 'room.post' as const, room: 'global', body: 'x'.repeat(3_000) };
+    await stoa.data.set(ada, 'default', 'text', 'not a number');
+    for (let round = 0; round < 10; round += 1)
+      expect(
+        await stoa.commit.commit(ada, { operations: [post, { op: 'data.increment', key: 'text' }] }),
+      ).toMatchObject({ ok: false });
+    for (let round = 0; round < 3; round += 1)
+      expect(await stoa.commit.commit(ada, { operations: [post] })).toMatchObject({ ok: true });
+    await expect(stoa.commit.commit(ada, { operations: [post] })).rejects.toMatchObject({
+      code: 'rate_limited',
+    });
+  });
+
+  it('queues messages without waiting for a Redis that hangs', async () => {
+    const gate = await startGate(redis.url);
+    const limits = { commitRedisWaitSeconds: 0.2 };
+    const stoa = await open({ postgres: url, redis: gate.url, limits });
+    const post = (body: string): Promise<unknown> =>
+      stoa.commit.commit(ada, { operations: [{ op: 'room.post', room: 'global', body }] });
+    try {
+      await post('before');
+      gate.silence();
+      const startedMs = performance.now();
+      for (const body of ['first', 'second', 'third'])
+        expect(await post(body)).toMatchObject({ ok: true, results: [{ queued: true }] });
+      // A command to Redis fails after 5 s.
+      expect(performance.now() - startedMs).toBeLessThan(5_000);
+    } finally {
+      gate.speak();
+    }
+    await until(async () => (await stoa.commit.outbox()).waiting === 0);
+    expect(await saidIn(stoa)).toEqual(['before', 'first', 'second', 'third']);
+    await stoa.close();
+    await gate.close();
   });
 
   it('finishes a delivery that is under way before Redis is closed', async () => {
@@ -896,7 +948,7 @@ describe('the outbox', () => {
       },
     }));
     await sql.begin(async (tx) => {
-      for (const one of promised) await outbox.add(tx, 'ada', one);
+      for (const one of promised) await outbox.add(tx, 'ada', one, false);
     });
     const deliveries = promised.map(({ delivery }) => delivery);
     expect([...(await outbox.deliver(deliveries)).values()]).toEqual([
@@ -935,7 +987,7 @@ describe('the outbox', () => {
       delivery: randomUUID(),
       message: { to: randomUUID(), from: randomUUID(), body: 'b', proof: null, serverSigned: false },
     };
-    await sql.begin((tx) => open({}).add(tx, 'ada', promised));
+    await sql.begin((tx) => open({}).add(tx, 'ada', promised, false));
     await open({}).sweep();
     expect(await open({}).facts()).toMatchObject({ waiting: 1, undeliverable: 0 });
     const impatient = open({ commitDeliverySecondsMax: 0 });

@@ -16,8 +16,11 @@ export function deliveryKeptMs({ commitDeliverySecondsMax, idempotencySeconds }:
 export interface MessageDelivery {
   /** The name under which Redis remembers the message; null if nobody will ask for it. */
   readonly delivery: string | null;
-  /** A commit has accepted the message, so it is not refused for its bytes. */
-  readonly isPromised: boolean;
+  /**
+   * The bytes of its author: `limited` by the minute; `promised` by a commit that could not ask Redis, so they
+   * count but are not refused; or `counted` by the commit.
+   */
+  readonly bytes: 'limited' | 'promised' | 'counted';
 }
 
 /**

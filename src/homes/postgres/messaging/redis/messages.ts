@@ -38,17 +38,22 @@ export class RedisMessages {
    * the room's clock. On a cluster the bytes are counted before the script and the words are indexed after
    * it, because they are on other nodes.
    */
-  async post(input: NewMessage, room: Room, { delivery, isPromised }: MessageDelivery): Promise<Message> {
+  async post(
+    input: NewMessage,
+    room: Room,
+    { delivery, bytes: counting }: MessageDelivery,
+  ): Promise<Message> {
     const { redis, keys, limits, nowMs, words, origin } = this.#options;
     const { isCluster, commands } = redis;
-    const bytesMax = isPromised ? Number.MAX_SAFE_INTEGER : limits.messageBytesPerMinuteMax;
+    const bytesMax = counting === 'limited' ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
+    const isCountedHere = counting !== 'counted' && !isCluster;
     const parent = input.parentId === null ? undefined : await this.find(input.roomId, input.parentId);
     if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
     const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
     const wordKeys = room.isPrivate ? [] : words.keysOf(input.body);
     const isIndexedLater = isCluster && wordKeys.length > 0;
     const bytes = Buffer.byteLength(input.body);
-    if (isCluster) await this.#countBytes(input.from, bytes, bytesMax);
+    if (isCluster && counting !== 'counted') await this.#countBytes(input.from, bytes, bytesMax);
     const [before, after] = messageParts(input, rootId);
     const messages = keys.messages(input.roomId);
     const scriptKeys = [
@@ -56,7 +61,7 @@ export class RedisMessages {
       keys.roomClock(input.roomId),
       keys.roomCount(input.roomId),
       keys.thread(input.roomId, rootId ?? 'none'),
-      isCluster ? messages : keys.bytes(input.from),
+      isCountedHere ? keys.bytes(input.from) : messages,
       delivery === null ? messages : keys.roomDelivery(input.roomId, delivery),
       keys.roomFeedOutbox(input.roomId),
       ...(isIndexedLater ? [keys.unindexed(input.roomId)] : wordKeys),
@@ -66,7 +71,7 @@ export class RedisMessages {
       ...scriptKeys,
       nowMs(),
       limits.messageRetentionSeconds * 1000,
-      isCluster ? '' : bytes,
+      isCountedHere ? bytes : '',
       bytesMax,
       room.messageCount,
       parent?.tsMs ?? '',
@@ -96,10 +101,15 @@ export class RedisMessages {
     if (waitMs >= 0) throw byteLimitReached(waitMs);
   }
 
-  async bytesLeft(agentId: string): Promise<number> {
-    const { redis, keys, limits } = this.#options;
-    const used = await withRedis(() => redis.commands.get(keys.bytes(agentId)));
-    return Math.max(0, limits.messageBytesPerMinuteMax - Number(used ?? 0));
+  /** Counts the bytes of a message before it is posted. Throws if they exceed the limit of the minute. */
+  countBytes(agentId: string, bytes: number): Promise<void> {
+    return this.#countBytes(agentId, bytes, this.#options.limits.messageBytesPerMinuteMax);
+  }
+
+  /** Gives back the bytes of a message that is not posted. */
+  async returnBytes(agentId: string, bytes: number): Promise<void> {
+    const { redis, keys } = this.#options;
+    await runScript(redis.commands, 'stoaReturnBytes', [keys.bytes(agentId), bytes]);
   }
 
   read(roomId: string, span: Span): Promise<Page<Message>> {

@@ -10,11 +10,15 @@ import {
   bucketRefillMs,
   nextRequestMs,
 } from '../../../../core/request-rates.js';
+import { StoaError } from '../../../../core/errors.js';
+import { within } from '../../../../core/waiting/within.js';
 import { type RedisConnection, runScript } from './connection.js';
 import type { RedisKeys } from './keys.js';
 
 /** A block is the limit divided by this, so a server keeps at most 5 % of a caller's requests. */
 const blocksPerMinute = 20;
+/** How long a request waits for its count. Most of /v1 works without Redis. */
+const answerMs = 1_000;
 /** How long a server counts only its own requests after Redis did not answer. */
 const awayMs = 10_000;
 
@@ -82,7 +86,9 @@ export class RedisRequestRates implements RequestRates {
     const wanted = Math.max(Math.ceil(perMinute / blocksPerMinute), block.waiting);
     try {
       const args = [keys.requests(caller), perMinute, wanted];
-      const answer = await runScript(redis.commands, 'stoaTakeRequests', args);
+      const answer = await within(answerMs, runScript(redis.commands, 'stoaTakeRequests', args));
+      if (answer === undefined)
+        throw new StoaError('backend_unavailable', `Redis did not answer within ${answerMs / 1_000} s.`);
       const [granted, left] = answer as [number, string];
       block.own += granted;
       block.shared = Number(left);

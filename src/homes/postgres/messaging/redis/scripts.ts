@@ -113,11 +113,21 @@ return removed`,
   },
 
   /**
-   * Counts bytes on a cluster, where they are not on the node of the room. Returns -1 if they were counted.
+   * Counts bytes before the post: those of a commit, and on a cluster all, because there they are not on the node
+   * of the room. Returns -1 if they were counted.
    */
   stoaCountBytes: {
     keys: 1,
     lua: `${countBytes} return countBytes(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])) or -1`,
+  },
+
+  /** Gives back counted bytes. If the minute has ended meanwhile, never more than the next one has used. */
+  stoaReturnBytes: {
+    keys: 1,
+    lua: `
+local used = tonumber(redis.call('GET', KEYS[1]) or '0')
+if used > 0 then redis.call('DECRBY', KEYS[1], math.min(used, tonumber(ARGV[1]))) end
+return 1`,
   },
 
   /**

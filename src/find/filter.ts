@@ -1,5 +1,6 @@
-/** LangGraph's filters: members of a value, compared for equality or by operators. */
+/** Filters on the values of documents, as LangGraph has them: members compared for equality or by operators. */
 import { StoaError } from '../core/errors.js';
+import { compareCodePoints } from '../datastore/documents/code-point-order.js';
 
 type Test = (found: unknown, wanted: unknown) => boolean;
 
@@ -14,21 +15,36 @@ const operators: Readonly<Record<string, Test>> = {
   $nin: (found, wanted) => !Array.isArray(wanted) || !wanted.some((one) => isSame(found, one)),
 };
 
-/** Whether every condition of the filter holds for the value. */
-export function matches(
-  value: Readonly<Record<string, unknown>>,
-  filter: Readonly<Record<string, unknown>>,
-): boolean {
-  return Object.entries(filter).every(([name, condition]) =>
-    holds(Object.hasOwn(value, name) ? value[name] : undefined, condition),
-  );
+/** A checked filter: each member of a value with the conditions that it must meet. */
+export type Filter = (value: unknown) => boolean;
+
+/** Checks a filter once. The result is called for each value. */
+export function filterOf(filter: Readonly<Record<string, unknown>>): Filter {
+  const conditions = Object.entries(filter).map(([name, condition]) => ({
+    name,
+    holds: conditionOf(condition),
+  }));
+  return (value) => conditions.every(({ name, holds }) => holds(memberOf(value, name)));
 }
 
-function holds(found: unknown, condition: unknown): boolean {
-  if (!isObject(condition)) return isSame(found, condition);
+/** The member of a value: by its name, or by a path with dots if no member has that name. */
+export function memberOf(value: unknown, name: string): unknown {
+  if (!isObject(value)) return undefined;
+  if (Object.hasOwn(value, name)) return value[name];
+  let found: unknown = value;
+  for (const part of name.split('.')) {
+    if (!isObject(found) || !Object.hasOwn(found, part)) return undefined;
+    found = found[part];
+  }
+  return found;
+}
+
+function conditionOf(condition: unknown): (found: unknown) => boolean {
+  if (!isObject(condition)) return (found) => isSame(found, condition);
   const names = Object.keys(condition);
-  if (!names.some((name) => name.startsWith('$'))) return isSame(found, condition);
-  return names.every((name) => operatorOf(name)(found, condition[name]));
+  if (!names.some((name) => name.startsWith('$'))) return (found) => isSame(found, condition);
+  const tests = names.map((name) => ({ test: operatorOf(name), wanted: condition[name] }));
+  return (found) => tests.every(({ test, wanted }) => test(found, wanted));
 }
 
 function operatorOf(name: string): Test {
@@ -78,4 +94,26 @@ function numberOf(value: unknown): number | undefined {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The order of members for sorting: numbers, texts, false and true; everything else comes last. */
+export function compareMembers(left: unknown, right: unknown): number {
+  const [a, b] = [sortRank(left), sortRank(right)];
+  if (a !== b || a === 3) return a - b;
+  if (typeof left === 'string' && typeof right === 'string') return compareCodePoints(left, right);
+  return Number(left) - Number(right);
+}
+
+function sortRank(value: unknown): 0 | 1 | 2 | 3 {
+  if (typeof value === 'number') return 0;
+  if (typeof value === 'string') return 1;
+  return typeof value === 'boolean' ? 2 : 3;
+}
+
+/** Whether every condition of the filter holds for the value. */
+export function matches(
+  value: Readonly<Record<string, unknown>>,
+  filter: Readonly<Record<string, unknown>>,
+): boolean {
+  return filterOf(filter)(value);
 }

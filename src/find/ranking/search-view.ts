@@ -1,0 +1,159 @@
+/** One search over what a home has gathered: counts, scores and orders. The same code for every home. */
+import { checkWanted } from '../../core/waiting/cancellation.js';
+import { Slices } from '../../core/waiting/yielding.js';
+import type { EntryFacts, RankedEntry } from '../model.js';
+import type { IndexAnswer, IndexSearch } from '../port.js';
+import type { Phrase, Query } from '../query/query.js';
+import type { Statistics, WeightedUse } from './formula.js';
+import { type GroupList, type TermLists, indexOf, joinLists, listsOf } from './group-list.js';
+import { type PositionsOf, hasPhrase, nearnessOf } from './nearness.js';
+import { BestEntries } from './order.js';
+import { type ScoredEntry, Scorer } from './scorer.js';
+
+/** The live entries of the searched collections. Each has an ordinal. */
+export interface SearchedView extends TermLists {
+  /** How many entries there are, and the words of their titles and bodies. */
+  readonly count: number;
+  readonly titleLength: number;
+  readonly bodyLength: number;
+  facts(ordinal: number): EntryFacts;
+  scored(ordinal: number): ScoredEntry;
+}
+
+/** Candidates between two looks at the clock. */
+const candidatesPerLook = 512;
+
+export async function searchView(
+  view: SearchedView,
+  search: IndexSearch,
+  { findPostingsMax }: { readonly findPostingsMax: number },
+): Promise<IndexAnswer> {
+  const { query } = search;
+  const slices = new Slices();
+  const groups: GroupList[] = [];
+  let postingsLeft = findPostingsMax;
+  for (const group of query.groups) {
+    const lists = listsOf(group, view);
+    const size = lists.reduce((sum, { list }) => sum + list.ordinals.length, 0);
+    groups.push(joinLists(size <= postingsLeft ? lists : []));
+    postingsLeft -= size;
+    await slices.pause();
+  }
+  const statistics: Statistics = search.statistics ?? {
+    entries: view.count,
+    titleLength: view.titleLength,
+    bodyLength: view.bodyLength,
+    frequencies: groups.map(({ ordinals }) => ordinals.length),
+  };
+  const ranking = new Ranking(view, search, groups, statistics);
+  while (ranking.run(candidatesPerLook)) {
+    checkWanted(search.signal);
+    await slices.pause();
+  }
+  return { entries: ranking.best(), statistics, isComplete: postingsLeft >= 0 };
+}
+
+/** Walks all entries that have one of the essential words, in the order of their ordinals. */
+class Ranking {
+  readonly #view: SearchedView;
+  readonly #search: IndexSearch;
+  readonly #groups: readonly GroupList[];
+  readonly #scorer: Scorer;
+  readonly #essential: readonly number[];
+  readonly #best: BestEntries<RankedEntry>;
+  /** For each group, the next index in its list. */
+  readonly #at: Int32Array;
+  readonly #uses: (WeightedUse | undefined)[];
+  readonly #room: WeightedUse[];
+
+  constructor(view: SearchedView, search: IndexSearch, groups: readonly GroupList[], statistics: Statistics) {
+    this.#view = view;
+    this.#search = search;
+    this.#groups = groups;
+    this.#scorer = new Scorer(search.query, statistics, search.asOfMs);
+    this.#essential = this.#scorer.essentialGroups();
+    this.#best = new BestEntries(search.limit, search.after);
+    this.#at = new Int32Array(groups.length);
+    this.#uses = groups.map(() => undefined);
+    this.#room = groups.map(() => ({ title: 0, body: 0 }));
+  }
+
+  best(): RankedEntry[] {
+    return this.#best.inOrder();
+  }
+
+  /** Returns false at the end. */
+  run(candidates: number): boolean {
+    for (let left = candidates; left > 0; left -= 1) {
+      let ordinal = -1;
+      for (const index of this.#essential) {
+        const next = (this.#groups[index] as GroupList).ordinals[this.#at[index] as number];
+        if (next !== undefined && (ordinal < 0 || next < ordinal)) ordinal = next;
+      }
+      if (ordinal < 0) return false;
+      this.#consider(ordinal);
+    }
+    return true;
+  }
+
+  #consider(ordinal: number): void {
+    for (let index = 0; index < this.#groups.length; index += 1) this.#advance(index, ordinal);
+    const scored = this.#view.scored(ordinal);
+    const highest = this.#scorer.score(scored, this.#uses, 1);
+    if (highest === undefined || highest < this.#best.scoreMin) return;
+    const facts = this.#view.facts(ordinal);
+    if (!this.#passes(facts, ordinal)) return;
+    const score = this.#scorer.score(scored, this.#uses, this.#nearness(ordinal)) as number;
+    const { name, version, author, timeMs, expiresAtMs } = facts;
+    this.#best.add({ name, version, author, timeMs, expiresAtMs, score });
+  }
+
+  /** Notes how often the entry has the word of the group. */
+  #advance(index: number, ordinal: number): void {
+    const { ordinals, titles, bodies } = this.#groups[index] as GroupList;
+    let at = this.#at[index] as number;
+    while (at < ordinals.length && (ordinals[at] as number) < ordinal) at += 1;
+    if (ordinals[at] === ordinal) {
+      const use = this.#room[index] as WeightedUse;
+      use.title = titles[at] as number;
+      use.body = bodies[at] as number;
+      this.#uses[index] = use;
+      at += 1;
+    } else {
+      this.#uses[index] = undefined;
+    }
+    this.#at[index] = at;
+  }
+
+  #nearness(ordinal: number): number {
+    const { groups } = this.#search.query;
+    const counted: (number[] | undefined)[] = [];
+    for (const [index, { isCounted }] of groups.entries()) {
+      if (!isCounted) continue;
+      const list = this.#groups[index] as GroupList;
+      const place = this.#uses[index] === undefined ? -1 : (this.#at[index] as number) - 1;
+      counted.push(place < 0 || list.ordinals[place] !== ordinal ? undefined : list.positions(place));
+    }
+    return nearnessOf(counted);
+  }
+
+  #passes({ name, author, timeMs }: EntryFacts, ordinal: number): boolean {
+    const { prefix, author: wanted, sinceMs, untilMs, query } = this.#search;
+    if (prefix !== null && (name.kind !== 'data' || !name.id.startsWith(prefix))) return false;
+    if (wanted !== null && author !== wanted) return false;
+    if (sinceMs !== null && timeMs < sinceMs) return false;
+    if (untilMs !== null && timeMs >= untilMs) return false;
+    return this.#hasPhrases(query, ordinal);
+  }
+
+  #hasPhrases({ phrases, excluded }: Query, ordinal: number): boolean {
+    if (phrases.length === 0 && excluded.length === 0) return true;
+    const positionsOf: PositionsOf = (term) => {
+      const list = this.#view.list(term);
+      const place = indexOf(list.ordinals, ordinal);
+      return place < 0 ? undefined : list.use(place).positions;
+    };
+    const has = (phrase: Phrase): boolean => hasPhrase(phrase, positionsOf);
+    return phrases.every(has) && !excluded.some(has);
+  }
+}

@@ -1,0 +1,195 @@
+/** What a caller asks for, checked: what is searched, and only what the caller may read. */
+import type { Caller } from '../core/caller.js';
+import { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
+import type { Limits } from '../core/settings/limits.js';
+import type { Cancellation } from '../core/waiting/cancellation.js';
+import { readableScope } from '../datastore/access.js';
+import { checkPrefix } from '../datastore/names.js';
+import { type Filter, filterOf } from './filter.js';
+import { type FindKind, findKinds } from './model.js';
+import type { SearchedParts } from './port.js';
+import { type Query, isEmptyQuery, parseQuery } from './query/query.js';
+
+export interface FindRequest {
+  /** The words. Without them a filter or a sort is needed. */
+  readonly q?: string | undefined;
+  /** Default: the kinds that the other fields name, else all. */
+  readonly in?: readonly FindKind[] | undefined;
+  readonly namespace?: string | undefined;
+  /** Only documents whose key begins with this. */
+  readonly prefix?: string | undefined;
+  readonly project?: string | undefined;
+  readonly room?: string | undefined;
+  /** Only what this agent wrote last. */
+  readonly agent?: string | undefined;
+  /** ISO 8601; things written at this time or later. */
+  readonly since?: string | undefined;
+  /** ISO 8601; things written before this time. */
+  readonly until?: string | undefined;
+  readonly filter?: Readonly<Record<string, unknown>> | undefined;
+  /** A member of the value; with `-` before it, the highest first. */
+  readonly sort?: string | undefined;
+  /** Whether results have the whole document. */
+  readonly values?: boolean | undefined;
+  readonly limit?: number | undefined;
+  readonly cursor?: string | undefined;
+  readonly signal?: Cancellation | undefined;
+}
+
+export interface Sort {
+  readonly member: string;
+  readonly isDescending: boolean;
+}
+
+export interface CheckedRequest {
+  readonly query: Query | null;
+  readonly parts: SearchedParts;
+  readonly prefix: string | null;
+  readonly agent: string | null;
+  readonly sinceMs: number | null;
+  readonly untilMs: number | null;
+  readonly filter: Filter | null;
+  readonly sort: Sort | null;
+  readonly values: boolean;
+  readonly limit: number;
+  /** Names the list for its cursors: everything but the page. */
+  readonly list: string;
+  readonly cursor: string | undefined;
+  readonly signal: Cancellation | undefined;
+}
+
+export function checkRequest(
+  caller: Caller,
+  request: FindRequest,
+  roomId: string | null,
+  limits: Limits,
+): CheckedRequest {
+  const query = checkQuery(request, limits);
+  const kinds = kindsOf(request);
+  const { filter, sort, prefix, agent, limit, cursor, signal, ...rest } = request;
+  if (query === null && filter === undefined && sort === undefined)
+    throw new StoaError('invalid_request', 'The search has no words and no filter.', {
+      fix: 'Set q to the words, or filter to conditions on the values of documents.',
+    });
+  if ((filter !== undefined || sort !== undefined || query === null) && kinds.some((kind) => kind !== 'data'))
+    throw new StoaError('invalid_request', 'Filters and sorting work on documents only.', {
+      fix: 'Set in to data, or leave out filter and sort.',
+    });
+  if (prefix !== undefined) checkPrefix(prefix, limits);
+  return {
+    query,
+    parts: partsOf(caller, kinds, request, roomId, limits),
+    prefix: prefix ?? null,
+    agent: agent ?? null,
+    sinceMs: timeOf('since', request.since),
+    untilMs: timeOf('until', request.until),
+    filter: filter === undefined ? null : checkFilter(filter, limits),
+    sort: sort === undefined ? null : checkSort(sort, limits),
+    values: request.values === true,
+    limit: Math.min(Math.max(1, limit ?? limits.findItemsDefault), limits.findItemsMax),
+    list: `find ${caller.user} ${JSON.stringify([rest, filter, sort, prefix, agent, roomId])}`,
+    cursor,
+    signal,
+  };
+}
+
+function checkQuery({ q }: FindRequest, limits: Limits): Query | null {
+  if (q === undefined) return null;
+  const received = Buffer.byteLength(q);
+  if (received > limits.findQueryBytesMax)
+    throw limitError('invalid_request', {
+      subject: 'The search',
+      unit: 'bytes',
+      limit: 'findQueryBytesMax',
+      limits,
+      received,
+      advice: 'Send fewer words',
+    });
+  const query = parseQuery(q);
+  if (isEmptyQuery(query))
+    throw new StoaError('invalid_request', `The search "${q.slice(0, 60)}" has no word to look for.`, {
+      fix: 'Send at least one word that is not excluded with "-".',
+    });
+  return query;
+}
+
+/** A field that only one kind of thing has names that kind. */
+function kindsOf(request: FindRequest): readonly FindKind[] {
+  if (request.in !== undefined && request.in.length > 0) return [...new Set(request.in)];
+  const { namespace, prefix, filter, sort, values, project, room, q } = request;
+  const named: FindKind[] = [];
+  if (
+    q === undefined ||
+    [namespace, prefix, filter, sort].some((field) => field !== undefined) ||
+    values === true
+  )
+    named.push('data');
+  if (project !== undefined) named.push('tasks');
+  if (room !== undefined) named.push('messages');
+  return named.length > 0 ? named : findKinds;
+}
+
+function partsOf(
+  caller: Caller,
+  kinds: readonly FindKind[],
+  { namespace, project }: FindRequest,
+  roomId: string | null,
+  limits: Limits,
+): SearchedParts {
+  // An identity that is not linked to a user has no documents and no tasks.
+  const hasUser = caller.user !== '';
+  const namespaces =
+    namespace === undefined ? caller.scopes.namespaces : [readableScope(caller, namespace, limits).namespace];
+  return {
+    data: hasUser && kinds.includes('data') ? { user: caller.user, namespaces } : null,
+    tasks: hasUser && kinds.includes('tasks') ? { user: caller.user, project: project ?? null } : null,
+    messages: kinds.includes('messages')
+      ? { owner: hasUser ? caller.user : null, rooms: roomId === null ? null : [roomId] }
+      : null,
+  };
+}
+
+function timeOf(name: string, text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const timeMs = Date.parse(text);
+  if (Number.isNaN(timeMs) || !/^\d{4}-\d\d-\d\d/.test(text))
+    throw new StoaError('invalid_request', `${name} is not a time: "${text.slice(0, 40)}".`, {
+      fix: 'Write it as 2026-01-31 or 2026-01-31T12:00:00Z.',
+    });
+  return timeMs;
+}
+
+function checkFilter(filter: Readonly<Record<string, unknown>>, limits: Limits): Filter {
+  const conditions = Object.keys(filter).length;
+  if (conditions > limits.findFilterFieldsMax)
+    throw limitError('invalid_request', {
+      subject: 'The filter',
+      unit: 'conditions',
+      limit: 'findFilterFieldsMax',
+      limits,
+      received: conditions,
+      advice: 'Send fewer conditions',
+    });
+  const received = Buffer.byteLength(JSON.stringify(filter));
+  if (received > limits.findFilterBytesMax)
+    throw limitError('invalid_request', {
+      subject: 'The filter',
+      unit: 'bytes of JSON',
+      limit: 'findFilterBytesMax',
+      limits,
+      received,
+      advice: 'Send a smaller filter',
+    });
+  return filterOf(filter);
+}
+
+function checkSort(sort: string, limits: Limits): Sort {
+  const isDescending = sort.startsWith('-');
+  const member = isDescending ? sort.slice(1) : sort;
+  if (member === '' || Buffer.byteLength(member) > limits.dataKeyBytesMax)
+    throw new StoaError('invalid_request', `sort is not the name of a member: "${sort.slice(0, 40)}".`, {
+      fix: 'Write the name of a member of the value, with "-" before it for the highest first.',
+    });
+  return { member, isDescending };
+}
