@@ -11,3 +11,5 @@ export type { Bench, ChangeSeen, OpenBench } from './workspaces/conformance/inde
 export { MessagingServer, messagingConformance as messaging, roomy } from './messaging/conformance/index.js';
 export type { Backend, MessagingServerOptions, MessagingServerStoa } from './messaging/conformance/index.js';
 export type { Assertion, Expect, Matchers, TestRunner } from './core/test-runner.js';
+export { findConformance as find } from './find/conformance/index.js';
+export type { FindBench, FindTarget } from './find/conformance/index.js';

@@ -28,6 +28,7 @@ import { Sweeps } from './cluster/sweeps.js';
 import { PostgresCommit } from './commit/commit.js';
 import { migrateCommits } from './commit/schema.js';
 import { PostgresDataStore } from './datastore/datastore.js';
+import { PostgresFind } from './find/find.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
@@ -134,6 +135,17 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opened.unshift(() => messaging.close());
     await migrateCommits(sql);
+    const find = new PostgresFind({
+      sql,
+      writer,
+      limits,
+      nowMs,
+      messages: messaging.searched(),
+      onError,
+      intervalMs: sweepIntervalMs,
+      isOnlyRead: onlyRead,
+    });
+    opened.unshift(() => find.close());
     base.limitStatements();
     if (options.move === undefined) {
       opened.unshift(() => servers.close());
@@ -149,6 +161,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       data,
       workspaces,
       messaging,
+      find,
       secrets,
       servers,
       credentials,
@@ -231,6 +244,7 @@ interface Parts {
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
   readonly messaging: PostgresMessaging;
+  readonly find: PostgresFind;
   readonly secrets: Secrets;
   readonly servers: Servers;
   readonly credentials: OperatorCredentials;
@@ -246,6 +260,7 @@ export class PostgresHome implements Home {
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
   readonly messaging: PostgresMessaging;
+  readonly find: PostgresFind;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
   readonly move: HomeMove;
@@ -274,6 +289,7 @@ export class PostgresHome implements Home {
     this.data = parts.data;
     this.workspaces = parts.workspaces;
     this.messaging = parts.messaging;
+    this.find = parts.find;
     this.requestRates = parts.messaging.requestRates;
     this.secrets = parts.secrets;
     this.operatorToken = parts.credentials.token;
@@ -353,12 +369,14 @@ export class PostgresHome implements Home {
 
   start(): void {
     this.#commit?.start();
+    this.find.start();
     this.#sweeps.start();
   }
 
   /** The ports are closed before, by `openStoa` and by their services. */
   async close(): Promise<void> {
     await closeAll([
+      () => this.find.close(),
       () => this.#sweeps.close(),
       async () => this.identity.removals.close(),
       () => this.#servers.close(),

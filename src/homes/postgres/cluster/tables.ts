@@ -5,6 +5,7 @@
 import { type PostgresSql, query } from '../database/connection.js';
 import { commitMigrations } from '../commit/schema.js';
 import { dataMigrations } from '../datastore/sql.js';
+import { findMigrations } from '../find/schema.js';
 import { feedMigrations } from '../feed/schema.js';
 import { answerMigrations } from '../write/kept-answers.js';
 import { messagingMigrations, messagingPlan } from '../messaging/schema.js';
@@ -44,6 +45,7 @@ const domains: readonly Domain[] = [
   { name: 'workspaces', steps: workspacesMigrations.length, tables: 'the schema workspaces' },
   { name: 'messaging', steps: messagingMigrations.length, tables: 'the schema messaging' },
   { name: 'commits', steps: commitMigrations.length, tables: 'the tables commit_outbox and commit_bytes' },
+  { name: 'find', steps: findMigrations.length, tables: 'the schema find, for the search' },
 ];
 
 /** The migration steps that this program knows, by domain. */

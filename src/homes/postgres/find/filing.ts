@@ -17,7 +17,8 @@ import { nextTurn } from '../../../core/waiting/yielding.js';
 import { tryLockKeySql } from '../database/advisory-locks.js';
 import type { Work } from '../write/work.js';
 import type { PostgresWriter } from '../write/writer.js';
-import { type MessageReader, readEntries } from './records.js';
+import type { MessageReader } from './messages.js';
+import { readEntries } from './records.js';
 import { BlockRows, type SegmentRow, deleteSegments, insertSegment, segmentColumns } from './segment-rows.js';
 
 export interface FilingOptions {

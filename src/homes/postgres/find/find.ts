@@ -1,7 +1,7 @@
 /** The search over documents, tasks and messages in PostgreSQL: the port of the find domain. */
 import type { Limits } from '../../../core/settings/limits.js';
 import { Periodic } from '../../../core/waiting/periodic.js';
-import type { EntryName, FindKind } from '../../../find/model.js';
+import type { FindKind } from '../../../find/model.js';
 import type { FindCapabilities, FindPort, IndexAnswer, IndexSearch } from '../../../find/port.js';
 import { termsOfQuery } from '../../../find/query/query.js';
 import { searchView } from '../../../find/ranking/search-view.js';
@@ -11,19 +11,9 @@ import { takeTurn } from '../database/turns.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { Filing } from './filing.js';
 import { type GatheredOwner, Gathering } from './gather.js';
-import type { MessageReader } from './records.js';
+import type { SearchedMessages } from './messages.js';
 import { type ReindexProgress, reindexAll } from './reindex.js';
-import { messagesOwner, migrateFind } from './schema.js';
-
-/** What the search needs from messaging on this home. */
-export interface SearchedMessages extends MessageReader {
-  /** Marks the messages that Redis has and PostgreSQL does not know of yet. */
-  markAll(rooms: readonly string[] | null): Promise<void>;
-  /** The rooms that a search without named rooms covers. */
-  readableRooms(owner: string | null): Promise<ReadonlySet<string>>;
-  /** The places of all messages. */
-  all(): AsyncIterable<EntryName>;
-}
+import { messagesOwner } from './schema.js';
 
 export interface PostgresFindOptions {
   readonly sql: PostgresSql;
@@ -41,11 +31,6 @@ const intervalDefaultMs = 1_000;
 const ownersPerRound = 256;
 /** A search that finds too many marks files them first, in at most so many steps. */
 const stepsBeforeSearchMax = 64;
-
-export async function openPostgresFind(options: PostgresFindOptions): Promise<PostgresFind> {
-  await migrateFind(options.sql);
-  return new PostgresFind(options);
-}
 
 export class PostgresFind implements FindPort {
   readonly capabilities: FindCapabilities = { documents: 'same-commit', needsReindex: false };

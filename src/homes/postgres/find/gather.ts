@@ -5,7 +5,8 @@ import { Catalog } from '../../../find/segments/catalog.js';
 import { DeadPlaces, type WaitingEntry } from '../../../find/segments/segment.js';
 import type { ViewedPartition, ViewedSegment } from '../../../find/segments/view.js';
 import { type PostgresSql, query } from '../database/connection.js';
-import { type MessageReader, readEntries } from './records.js';
+import type { MessageReader } from './messages.js';
+import { readEntries } from './records.js';
 
 /** The terms whose lists a search reads. */
 export interface WantedTerms {

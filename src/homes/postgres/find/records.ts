@@ -4,19 +4,11 @@ import { Slices } from '../../../core/waiting/yielding.js';
 import { documentEntry, messageEntry, taskEntry } from '../../../find/entries.js';
 import type { EntryName } from '../../../find/model.js';
 import type { WaitingEntry } from '../../../find/segments/segment.js';
-import type { Message } from '../../../messaging/model.js';
 import type { Task } from '../../../workspaces/model.js';
+import type { MessageReader } from './messages.js';
 import { type Queryable, query } from '../database/connection.js';
 import { type DocumentRow, columnsRead, recordOf } from '../datastore/sql.js';
 import { type Row, recordOf as rowRecord, selected, taskTable } from '../workspaces/rows.js';
-
-/** Messages are in Redis. */
-export interface MessageReader {
-  /** The messages that exist, in any order. */
-  read(names: readonly EntryName[]): Promise<Message[]>;
-  /** When a message of this time leaves its room; null means never. */
-  expiryOf(tsMs: number): number | null;
-}
 
 /** Documents of this size together are read in one statement. A larger document is read alone. */
 const batchBytesMax = 4 * 1024 * 1024;
@@ -43,8 +35,8 @@ export async function readEntries(
   }
   const wanted = of('messages');
   if (wanted.length === 0) return entries;
-  for (const message of await messages.read(wanted)) {
-    entries.push(messageEntry(message, messages.expiryOf(message.tsMs)));
+  for (const { message, expiresAtMs } of await messages.read(wanted)) {
+    entries.push(messageEntry(message, expiresAtMs));
     await slices.pause();
   }
   return entries;

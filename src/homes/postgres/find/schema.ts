@@ -80,9 +80,7 @@ const initialTables = `
   ALTER TABLE find.blocks ALTER body SET STORAGE EXTERNAL;
 
   ${markFunction('mark_documents', `"userId", 'data', namespace, key`, documentFacts)}
-  ${markFunction('mark_tasks', `owner_id, 'tasks', project_id, id`, taskFacts)}
   ${markTriggers('agent_data_store', 'mark_documents')}
-  ${markTriggers('workspaces.tasks', 'mark_tasks')}
 
   CREATE FUNCTION find.forget_documents() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
@@ -95,9 +93,13 @@ const initialTables = `
   CREATE TRIGGER forget_documents AFTER TRUNCATE ON agent_data_store
     FOR EACH STATEMENT EXECUTE FUNCTION find.forget_documents()`;
 
+/** For the migration of workspaces, whose table gets these triggers. */
+export const taskMarks = `${markFunction('mark_tasks', `owner_id, 'tasks', project_id, id`, taskFacts)}
+  ${markTriggers('workspaces.tasks', 'mark_tasks')}`;
+
 export const findMigrations: readonly Migration[] = [initialTables];
 
-/** After the tables of documents and tasks, which get triggers. */
+/** After the tables of documents, which get triggers, and before those of tasks. */
 export function migrateFind(sql: PostgresSql): Promise<void> {
   return migrate(sql, 'find', findMigrations);
 }

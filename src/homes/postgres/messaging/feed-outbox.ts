@@ -7,6 +7,7 @@ import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { inSteps } from '../database/in-steps.js';
+import { messagesOwner } from '../find/schema.js';
 import { takeTurn } from '../database/turns.js';
 import { changeOf, postedOf } from './redis/notices.js';
 import { feedOutboxKey, feedOutboxPart } from './redis/keys.js';
@@ -164,6 +165,11 @@ export class FeedOutbox {
             FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS posted (room, total, active_ms)
             GROUP BY room) AS newest
           WHERE rooms.id = newest.room
+      ), marked AS (
+        INSERT INTO find.marks (owner, kind, collection, id)
+          SELECT '${messagesOwner}', 'messages', split_part(entry, ' ', 2), split_part(entry, ' ', 3)
+            FROM (SELECT replace(entry, '/', ' ') AS entry FROM fresh) AS placed
+            WHERE entry LIKE 'message.%'
       )
       INSERT INTO feed.incoming (changes)
         SELECT changes::json
