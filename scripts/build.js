@@ -1,4 +1,4 @@
-/** Compiles src to dist and bundles the program, only when a source has changed since the last time. */
+/** Compiles src to dist, bundles the program and the console, only when a source has changed since the last time. */
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,9 +40,10 @@ export async function build() {
   );
   try {
     await bundleProgram(join(nextDist, 'cli', 'main.js'), nextBundle);
+    await bundleConsole(join(nextBundle, 'console'));
   } catch (error) {
     cleanUp();
-    fail(`The program could not be bundled: ${error.message}`);
+    fail(`The program or the console could not be bundled: ${error.message}`);
   }
   writeFileSync(join(nextBundle, '.sources'), sources);
   for (const [next, place] of [
@@ -79,10 +80,17 @@ async function bundleProgram(input, directory) {
   chmodSync(join(directory, 'main.js'), 0o755);
 }
 
+/** The web page for people, which the server serves. */
+async function bundleConsole(directory) {
+  const { build: buildPage } = await import('vite');
+  await buildPage({ configFile: join(root, 'console', 'vite.config.ts'), build: { outDir: directory } });
+}
+
 /** One hash over every path and content that the output depends on. */
 function hashSources() {
   const hash = createHash('sha256');
-  const files = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
+  const files = ['src', 'console']
+    .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
     .toSorted();

@@ -5,6 +5,8 @@
 import type { z } from 'zod';
 import { StoaError } from '../core/errors.js';
 import { encodeSegment } from '../core/text/path-segment.js';
+import type * as consoleTable from './console/operations.js';
+import type * as consoleSchemas from './console/schemas.js';
 import type * as data from './datastore/operations.js';
 import type * as dataSchemas from './datastore/schemas.js';
 import type * as feed from './feed/operations.js';
@@ -44,6 +46,7 @@ export interface Groups {
   server: Group<typeof server.server, typeof serverSchemas.serverSchemas>;
   backups: Group<typeof server.backups, typeof serverSchemas.backupSchemas>;
   blocks: Group<typeof server.blocks, typeof serverSchemas.blockSchemas>;
+  console: Group<typeof consoleTable.consoleOperations, typeof consoleSchemas.consoleSchemas>;
 }
 
 export type GroupName = keyof Groups;

@@ -1,4 +1,5 @@
 /** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
+import { consoleOperations } from './console/operations.js';
 import { data, documents } from './datastore/operations.js';
 import { changes, commits } from './feed/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
@@ -27,6 +28,7 @@ export const operations = {
   server,
   backups,
   blocks,
+  console: consoleOperations,
 } as const satisfies Record<GroupName, Readonly<Record<string, Operation>>>;
 
 export function operationNamed(name: OperationName): Operation {

@@ -1,8 +1,10 @@
 /** The client for Node and browsers: `import { Stoa } from 'stoa/client'`. */
+import { consoleOperations } from '../api/console/operations.js';
 import { type AdminClient, adminClient } from './admin.js';
 import { AgentClient } from './agent.js';
 import { type PlainDirectClient, plainDirectClient } from './direct.js';
 import { Door } from './door.js';
+import { type Methods, methodsOf } from './methods.js';
 import type { AgentKeys } from './transport/keys.js';
 import { Transport, type TransportOptions } from './transport/transport.js';
 
@@ -104,12 +106,15 @@ export class Stoa extends Door {
   readonly admin: AdminClient;
   /** Direct messages of the identity that the server keeps for the caller; `agent` has encrypted messages. */
   readonly direct: PlainDirectClient;
+  /** Signing in to the console and out of it. */
+  readonly console: Methods<'console'>;
   readonly #options: TransportOptions;
 
   constructor(options: TransportOptions) {
     super(new Transport(options));
     this.#options = options;
     this.admin = adminClient(this.transport);
+    this.console = methodsOf(this.transport, 'console', consoleOperations);
     this.direct = plainDirectClient(this.transport);
   }
 

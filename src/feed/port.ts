@@ -53,6 +53,8 @@ export interface FollowOptions extends FeedReadOptions {
 export interface Feed {
   /** The newest position. */
   newest(): string | Promise<string>;
+  /** The position this many commits before another one, or the oldest that is kept. */
+  before(position: string, commits: number): string | Promise<string>;
   /** The number of commits between two positions. */
   distance(from: string, to: string): number;
   /** One page after a position. Throws `resync` if the feed no longer has the next changes. */

@@ -26,6 +26,10 @@ export const changePageSchema = z
       .nullable()
       .describe('Where to continue, or null if there are no more changes yet'),
     position: z.string().describe('The position up to which this page was read; send it as `since`'),
+    since: z
+      .string()
+      .nullable()
+      .describe('The position after which this page was read; null for the oldest that is stored'),
   })
   .meta({ id: 'ChangePage' });
 

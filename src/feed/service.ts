@@ -45,14 +45,22 @@ export class ChangesService {
     return this.#feed.newest();
   }
 
-  /** `until` is inclusive. */
+  /** `until` is inclusive. With `back` the page starts that many commits before `until`, or before the newest. */
   async read(
     caller: Caller,
-    query: ChangesQuery & { until?: string | undefined; limit?: number | undefined },
+    query: ChangesQuery & {
+      until?: string | undefined;
+      limit?: number | undefined;
+      back?: number | undefined;
+    },
   ): Promise<ChangePage> {
     const limit = Math.min(query.limit ?? this.#limits.pageItemsDefault, this.#limits.pageItemsMax);
+    const since =
+      query.back === undefined
+        ? query.since
+        : await this.#feed.before(query.until ?? (await this.#feed.newest()), query.back);
     const page = await this.#feed.read({
-      since: query.since,
+      since,
       until: query.until,
       limit,
       accept: filterFor(caller, query),
@@ -61,6 +69,7 @@ export class ChangesService {
       items: page.commits.flatMap(changesOf),
       next_cursor: page.more ? page.position : null,
       position: page.position,
+      since: since ?? null,
     };
   }
 

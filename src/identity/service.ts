@@ -8,6 +8,7 @@ import { type Caller, type Scopes, defaultUser, fullScopes, operatorCaller } fro
 import { type Writer, writeOne } from '../core/write.js';
 import type { IdentityPort } from './port.js';
 import { type CreateTokenInput, type CreatedToken, type Token, tokenView } from './schemas.js';
+import { ConsoleSessions } from './console-sessions.js';
 import { IdentitySteps, onlyOperator } from './steps.js';
 import {
   hashToken,
@@ -36,7 +37,7 @@ export interface IdentityServiceOptions {
   writer: Writer;
   port: IdentityPort;
   limits: Limits;
-  /** A request with a token of one of these hashes is the operator's. Another server may replace the token. */
+  /** A request with a token of one of these hashes is the operator's; the first is the home's. Another server may replace the token. */
   operatorTokenHashes: () => readonly string[] | Promise<readonly string[]>;
   nowMs: () => number;
   /** Faults of work that no caller waits for. */
@@ -64,6 +65,8 @@ const operator: ProvenPrincipal = {
 export class IdentityService {
   /** The same writes as steps. */
   readonly steps: IdentitySteps;
+  /** How people sign in to the console. */
+  readonly console: ConsoleSessions;
   readonly #writer: Writer;
   readonly #port: IdentityPort;
   readonly #limits: Limits;
@@ -85,6 +88,7 @@ export class IdentityService {
 
   constructor(options: IdentityServiceOptions) {
     this.steps = new IdentitySteps(options);
+    this.console = new ConsoleSessions(options);
     this.#writer = options.writer;
     this.#port = options.port;
     this.#limits = options.limits;
@@ -235,7 +239,13 @@ export class IdentityService {
     const removals = this.#removals;
     const id = tokenIdOf(token);
     const record = id === undefined ? undefined : await this.#port.findToken(id);
-    if (record === undefined || !sameHash(hash, record.hash) || isExpired(record, nowMs)) {
+    if (
+      record === undefined ||
+      record.purpose === 'sign_in' ||
+      !sameHash(hash, record.hash) ||
+      isExpired(record, nowMs) ||
+      !(await this.console.isGranted(record))
+    ) {
       // The operator may have chosen a token that looks like a user's.
       if ((await this.#currentOperator()).some((known) => sameHash(hash, known))) {
         if (removals === this.#removals)
@@ -247,7 +257,7 @@ export class IdentityService {
       });
     }
     const principal: ProvenPrincipal = {
-      kind: 'user',
+      kind: record.isOperator ? 'operator' : 'user',
       user: record.user,
       agent: null,
       identity: null,

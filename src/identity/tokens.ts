@@ -4,11 +4,25 @@ import type { Scopes } from '../core/caller.js';
 import type { StoaError } from '../core/errors.js';
 import { limitError } from '../core/settings/exceeds.js';
 
+/**
+ * `api` is what `stoa token create` makes. `sign_in` is the code of a one-time link, which proves nothing except
+ * one sign-in. `console` is the session that the sign-in starts.
+ */
+export type TokenPurpose = 'api' | 'sign_in' | 'console';
+
 /** What is kept of a user's token: everything but the secret. */
 export interface TokenRecord {
   id: string;
   user: string;
   name: string;
+  purpose: TokenPurpose;
+  /** A console session of the operator, who can act for every user. */
+  isOperator: boolean;
+  /**
+   * What the session was made with: the id of a token, or a mark of the operator's token. It ends with that
+   * token. Null for tokens of the API.
+   */
+  grantedBy: string | null;
   /** SHA-256 of the whole token, in hex. */
   hash: string;
   scopes: Scopes;
@@ -63,6 +77,11 @@ export function sameToken(left: string, right: string): boolean {
   for (let index = 0; index < left.length; index += 1)
     difference |= left.charCodeAt(index) ^ right.charCodeAt(index);
   return difference === 0;
+}
+
+/** Names the operator's token without showing its hash: sessions of the operator end when the token is replaced. */
+export function operatorMark(operatorTokenHash: string): string {
+  return `operator:${hash('sha256', operatorTokenHash, 'hex').slice(0, 20)}`;
 }
 
 /** The part of a token that is not secret: `stoa_` and its id, or `stoa_operator`. */

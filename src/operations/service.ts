@@ -10,6 +10,7 @@ import type { ChangesService } from '../feed/service.js';
 import type {
   BackupKind,
   BackupSummaries,
+  BackupVerdict,
   CreatedBackup,
   Examination,
   ExaminedFinding,
@@ -165,6 +166,17 @@ export class OperationsService {
         return { items: [], unreadable: [] };
       throw error;
     }
+  }
+
+  /** Reads every byte of the backups in a directory. Before the first backup there is nothing to read. */
+  async verifyBackups(
+    directory: string | undefined,
+    onProgress: OnProgress | undefined,
+  ): Promise<BackupVerdict[]> {
+    const { items, unreadable } = await this.backups(directory);
+    return items.length + unreadable.length === 0
+      ? []
+      : this.#options.archive.verify(this.#backupDirectory(directory), onProgress);
   }
 
   /** Makes a backup while the home is in use, once for an Idempotency-Key. */

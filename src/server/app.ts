@@ -8,6 +8,7 @@ import type { Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { StoaError } from '../core/errors.js';
+import type { ConfigRow } from '../core/settings/config.js';
 import type { Stoa } from '../index.js';
 import { type Authenticator, bearerAuthenticator } from './request/authentication.js';
 import { AnswerWriter, serverHeaders } from './answer/answer-writer.js';
@@ -46,6 +47,8 @@ export interface AppOptions {
   logger?: Logger;
   /** The log destination, which counts dropped lines. */
   log?: DroppedLines;
+  /** The settings that the server was started with, for the operator. */
+  settings?: readonly ConfigRow[];
   /** Whether /metrics requires a token. */
   metricsNeedToken?: boolean;
   /** Addresses of proxies whose X-Forwarded-For is trusted. */
@@ -70,6 +73,8 @@ export interface AppServices {
   readonly metrics: Metrics;
   readonly spool: SpooledBodies;
   readonly metricsNeedToken: boolean;
+  readonly hostCheck: HostCheck;
+  readonly settings: readonly ConfigRow[];
   readonly startedAtMs: number;
   readonly openApi: () => Record<string, unknown>;
   /** True after a stop has begun. */
@@ -104,6 +109,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
   const writer = new AnswerWriter(metrics, logger, isStopping);
   const routes = groups.flatMap((group) => group.routes);
   const origins = new Origins(options.corsOrigin);
+  const hostCheck = new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts);
   // Node would answer a request without Host itself, without a reason. Node takes the first of two Host or
   // Authorization headers, and a proxy may take the second. Joined headers are invalid, so such a request is
   // refused.
@@ -152,6 +158,8 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
     metrics,
     spool: new SpooledBodies(limits),
     metricsNeedToken: options.metricsNeedToken === true,
+    hostCheck,
+    settings: options.settings ?? [],
     startedAtMs: Date.now(),
     openApi: () => (openApi ??= openApiOf(groups)),
     isStopping,
@@ -244,7 +252,7 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
       signatureAuthenticator,
       ...(options.authenticators ?? []),
     ],
-    hostCheck: new HostCheck(options.host ?? '127.0.0.1', options.allowedHosts),
+    hostCheck,
     origins,
     rateLimit:
       requestsPerMinuteMax > 0 ? new RateLimit(requestsPerMinuteMax, stoa.home.requestRates) : undefined,

@@ -41,7 +41,7 @@ async function openPage(
     if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
-  await page.goto(on.url);
+  await page.goto(`${on.url}/aicq`);
   await page.locator('#live.on').waitFor();
   return { page, complaints };
 }
@@ -128,7 +128,7 @@ describe('the page for people', () => {
       page.on('response', (response) => {
         if (response.status() === 429) refused.push(response.url());
       });
-      await page.goto(strict.url);
+      await page.goto(`${strict.url}/aicq`);
       await page.getByText('Agent 2').waitFor();
       await expect.poll(() => refused.length, { timeout: 30_000 }).toBeGreaterThan(0);
       for (const word of ['hello', 'from']) {

@@ -8,6 +8,7 @@ export const changeCommands = {
     about: 'List changes in order; "stoa watch changes" follows new changes',
     flags: [
       ['since', '--since <position>', 'Only changes after this position'],
+      ['back', '--back <n>', 'Start this many commits before the newest', 'number'],
       ['topics', '--topics <topics>', 'Domains, kinds or nouns, separated by commas'],
       ['limit', '--limit <n>', 'Changes on a page', 'number'],
     ],

@@ -22,6 +22,13 @@ export const changeSchemas = {
       until: position.meta({
         description: 'A position; changes after it are left out. Only for pages.',
       }),
+      back: queryInteger(1)
+        .optional()
+        .meta({
+          description:
+            'Instead of `since`: start this many commits before `until`, or before the newest. To read ' +
+            'older changes, send `since` of the answer as `until`. Only for pages.',
+        }),
       namespace: name.meta({ description: 'Only documents of this namespace of the user.' }),
       prefix: name.meta({ description: 'With `namespace`: only keys that begin with it.' }),
       project: z

@@ -8,6 +8,12 @@ export const server = {
     summary: 'Get the status of the server and its store',
     principals: operatorOnly,
   },
+  config: {
+    method: 'GET',
+    path: '/v1/config',
+    summary: 'List the settings of the server with the source of each value',
+    principals: operatorOnly,
+  },
   examine: {
     method: 'POST',
     path: '/v1/doctor',
@@ -63,6 +69,14 @@ export const backups = {
     summary: 'Create a backup while the server runs',
     principals: operatorOnly,
     creates: true,
+    streams: 'asked',
+  },
+  verify: {
+    method: 'POST',
+    path: '/v1/backups/verify',
+    summary: 'Read every backup of a directory on the server and check that it can be restored',
+    principals: operatorOnly,
+    repeatable: true,
     streams: 'asked',
   },
 } as const satisfies OperationTable;

@@ -149,6 +149,24 @@ const prefixCharactersMax = 2 * 1_978;
 
 export const serverSchemas = {
   status: { answers: { 200: statusSchema } },
+  config: {
+    description: 'Secrets are replaced by masks. Empty if a program opened this server without settings.',
+    answers: {
+      200: z
+        .object({
+          items: z.array(
+            z.object({
+              name: z.string(),
+              value: z.unknown(),
+              origin: z.string().describe('A flag, a variable, the path of the file, or `default`'),
+              about: z.string(),
+            }),
+          ),
+          next_cursor: z.null(),
+        })
+        .meta({ id: 'Configuration' }),
+    },
+  },
   examine: {
     description: 'Works while the store is in use. All findings are counted; only the first are listed.',
     body: z
@@ -241,6 +259,25 @@ export const backupSchemas = {
       .default({ kind: 'full', with_key: false })
       .meta({ id: 'CreateBackup' }),
     answers: { 201: createdBackupSchema },
+  },
+  verify: {
+    description: `Nothing is restored or changed. ${progressAbout}`,
+    body: z.strictObject({ directory: directorySchema }).default({}).meta({ id: 'VerifyBackups' }),
+    answers: {
+      200: z
+        .object({
+          items: z.array(
+            z.object({
+              name: z.string(),
+              kind: z.enum(['full', 'incremental']).nullable(),
+              ok: z.boolean(),
+              reason: z.string().nullable().describe('Why the backup cannot be restored'),
+            }),
+          ),
+          next_cursor: z.null(),
+        })
+        .meta({ id: 'BackupVerdicts' }),
+    },
   },
 } satisfies SchemasOf<typeof backups>;
 

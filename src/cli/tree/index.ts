@@ -86,6 +86,13 @@ export const commandTree: readonly CommandDefinition[] = [
     action: async () => (await import('../commands/server/status.js')).status,
   },
   {
+    usage: 'console',
+    about: 'Open the console in a browser with a one-time sign-in link; --user signs in as that user',
+    options: [['--print', 'Only print the link']],
+    examples: ['stoa console', 'stoa console --print', 'stoa console --user ada --print'],
+    action: async () => (await import('../commands/server/console.js')).console,
+  },
+  {
     usage: 'agents',
     about: 'The registry of agents',
     examples: ['stoa agents create scout --label team=blue --user ada', 'stoa agents ls --status running'],

@@ -43,6 +43,8 @@ export interface ReadChangesSettings extends ChangesFilter {
   since?: string | undefined;
   /** A position; changes after it are left out. */
   until?: string | undefined;
+  /** Instead of `since`: start this many commits before `until`, or before the newest. */
+  back?: number | undefined;
   limit?: number | undefined;
   signal?: AbortSignal | undefined;
 }

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { StoaError } from '../../core/errors.js';
 
 const loopbackNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
-const guarded = /^\/(v1|mcp)([/?]|$)/;
+const guarded = /^\/(v1|mcp|console)([/?]|$)/;
 
 /** Whether the Host of requests to this URL is checked. AICQ's clients may use any host name. */
 export function isGuarded(url: string): boolean {
@@ -22,13 +22,18 @@ export class HostCheck {
 
   check(request: FastifyRequest): void {
     const { host } = request.headers;
-    const name = host === undefined ? undefined : nameOfHost(host);
-    if (name === undefined || !this.#serves(name, request))
+    if (!this.serves(request))
       throw new StoaError(
         'origin_refused',
         `The Host "${(host ?? '').slice(0, 100)}" is not a name of this server.`,
         { fix: "Use localhost or the server's address, or add the host to the setting allowed_hosts." },
       );
+  }
+
+  /** For a page that has another answer for other hosts. */
+  serves(request: FastifyRequest): boolean {
+    const name = nameOfHost(request.headers.host ?? '');
+    return name !== undefined && this.#serves(name, request);
   }
 
   /** The address itself is always accepted: rebinding needs a name. */

@@ -1,5 +1,7 @@
 /** Every route group of the server. */
 import type { RouteGroup } from '../group.js';
+import { consoleFileRoutes } from './console/files.js';
+import { sessionRoutes } from './console/session.js';
 import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
 import { healthRoutes } from './health.js';
@@ -21,6 +23,8 @@ const platform: RouteGroup = {
     ...mcpRoutes,
     ...healthRoutes,
     ...referenceRoutes,
+    ...sessionRoutes,
+    ...consoleFileRoutes,
   ],
 };
 

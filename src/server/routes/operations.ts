@@ -19,6 +19,7 @@ const stateRoutes = routesOf('server', server, serverSchemas, {
       ...(await stoa.operations.status()),
     };
   },
+  config: ({ request }) => ({ items: [...request.server.stoaServer.settings], next_cursor: null }),
   examine: ({ stoa, body }) => stoa.operations.examine(body.repair),
   listFamilies: async ({ stoa }) => ({ items: await stoa.operations.families(), next_cursor: null }),
   listEntries: ({ stoa, params, query }) => stoa.operations.entries(params.family, query),
@@ -58,6 +59,11 @@ const backupRoutes = routesOf('backups', backups, backupSchemas, {
     withProgress({ stoa, request, reply, streams }, (onProgress) =>
       stoa.operations.backup(caller, idempotency, { kind, directory, withKey: with_key, onProgress }),
     ),
+  verify: ({ stoa, body, request, reply, streams }) =>
+    withProgress({ stoa, request, reply, streams }, async (onProgress) => ({
+      items: await stoa.operations.verifyBackups(body.directory, onProgress),
+      next_cursor: null,
+    })),
 });
 
 const blockRoutes = routesOf('blocks', blocks, blockSchemas, {

@@ -95,6 +95,7 @@ export const messagingRows: Record<string, Row> = {
     status: made,
   },
   'GET /': file('/'),
+  'GET /aicq': file('/aicq'),
   'GET /page/page.js': file('/page/page.js'),
   'GET /page/page.css': file('/page/page.css'),
   'GET /page/icon.svg': file('/page/icon.svg'),

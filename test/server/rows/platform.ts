@@ -1,6 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { operatorCaller } from '../../../src/core/caller.js';
 import { type Row, open, statuses } from './row.js';
 
 const operatorOnly = statuses(200, 403, 403, 403, 403, 401);
@@ -25,6 +26,37 @@ export const platformRows: Record<string, Row> = {
   'GET /v1/changes': {
     request: () => ({ path: '/v1/changes?limit=2' }),
     status: statuses(200, 200, 200, 200, 200, 401),
+  },
+  'POST /v1/console/links': {
+    request: () => ({ path: '/v1/console/links' }),
+    status: statuses(200, 200, 200, 200, 403, 401),
+  },
+  'POST /v1/console/session': {
+    request: async ({ stoa }) => ({
+      path: '/v1/console/session',
+      body: { code: (await stoa.identity.console.createCode(operatorCaller())).token },
+    }),
+    status: open,
+  },
+  'GET /v1/console/session': {
+    request: () => ({ path: '/v1/console/session' }),
+    status: statuses(200, 200, 200, 200, 403, 401),
+  },
+  'DELETE /v1/console/session': {
+    request: () => ({ path: '/v1/console/session' }),
+    status: statuses(204, 204, 204, 204, 403, 401),
+  },
+  'GET /console': { request: () => ({ path: '/console' }), status: open },
+  'GET /console/*': { request: () => ({ path: '/console/fleet' }), status: open },
+  'GET /console/assets/{file}': {
+    // The names of the files contain a hash.
+    request: () => ({ path: '/console/assets/missing.js' }),
+    status: statuses(404, 404, 404, 404, 404, 404),
+  },
+  'GET /v1/config': { request: () => ({ path: '/v1/config' }), status: operatorOnly },
+  'POST /v1/backups/verify': {
+    request: () => ({ path: '/v1/backups/verify', body: {} }),
+    status: operatorOnly,
   },
   'GET /v1/status': { request: () => ({ path: '/v1/status' }), status: operatorOnly },
   'POST /v1/backups': {

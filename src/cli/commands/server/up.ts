@@ -4,11 +4,13 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
 import { type Config, loadConfig } from '../../../core/settings/config.js';
 import { StoaError, messageOf } from '../../../core/errors.js';
 import { operatorTokenPath } from '../../../identity/operator-token.js';
-import { type Stoa, type StoaOptions, openStoa } from '../../../index.js';
+import { type Stoa, type StoaOptions, openStoa, operatorCaller } from '../../../index.js';
 import { readLock } from '../../../homes/directory/kernel/directory/lock.js';
+import { signInPath } from '../../../server/routes/console/session.js';
 import { createApp, stopApp } from '../../../server/app.js';
 import { LogDestination } from '../../../server/telemetry/log-destination.js';
 import { createLogger } from '../../../server/telemetry/log.js';
@@ -22,7 +24,7 @@ import { settingFlags } from '../../definitions/setting-flags.js';
 import { scheduleOf, stoaOptions } from '../../connection/stoa-options.js';
 
 export const up: Action = async ({ output, globals }, _args, options) => {
-  const { config, warnings } = loadConfig({
+  const { config, rows, warnings } = loadConfig({
     flags: settingFlags({ ...globals, ...options }),
     environment: process.env,
   });
@@ -48,6 +50,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       trustedProxies: config.trustedProxies,
       logger,
       log,
+      settings: rows,
       metricsNeedToken: config.metricsToken,
       ...(tls && { tls }),
       tracing,
@@ -55,6 +58,7 @@ export const up: Action = async ({ output, globals }, _args, options) => {
     const url = await listen(app, config);
     await stoa.operations.announce(url);
     const { place, tokenFile, token } = credentialsOf(stoa, config);
+    const consoleUrl = await consoleLink(stoa, url, logger);
     if (output.json)
       output.line(
         {
@@ -62,11 +66,12 @@ export const up: Action = async ({ output, globals }, _args, options) => {
           data: place,
           operator_token_file: tokenFile,
           ...(token && { operator_token: token }),
+          ...(consoleUrl && { console_url: consoleUrl }),
           pid: process.pid,
         },
         '',
       );
-    else greet(output.say.bind(output), { url, place, tokenFile, token });
+    else greet(output.say.bind(output), { url, place, tokenFile, token, consoleUrl });
     const signal = await untilSignal();
     log.write(`Stopping (${signal}) …\n`);
   } finally {
@@ -130,15 +135,27 @@ async function openWhenFree(options: StoaOptions): Promise<Stoa> {
   }
 }
 
-/** What a first-time user needs, in five lines. */
+/** A one-time link for the person who starts the server. The server runs without it too. */
+async function consoleLink(stoa: Stoa, url: string, logger: Logger): Promise<string | undefined> {
+  try {
+    const { token } = await stoa.identity.console.createCode(operatorCaller());
+    return url + signInPath(token);
+  } catch (error) {
+    logger.warn({ err: error }, 'the one-time link of the console could not be created');
+    return undefined;
+  }
+}
+
+/** What a first-time user needs, in six lines. */
 function greet(
   say: (line: string) => void,
-  { url, place, tokenFile, token }: Credentials & { url: string },
+  { url, place, tokenFile, token, consoleUrl }: Credentials & { url: string; consoleUrl: string | undefined },
 ): void {
   const bearer = tokenFile === null ? (token ?? '$STOA_OPERATOR_TOKEN') : `$(cat ${shellQuoted(tokenFile)})`;
   say(`Stoa is up at ${url}`);
   say(`  data            ${place}`);
   say(`  operator token  ${tokenFile ?? token ?? 'as it was given or shown at the first start'}`);
+  say(`  console         ${consoleUrl ?? `${url}/console/ (make a sign-in link with: stoa console)`}`);
   say(`  reference       ${url}/reference`);
   say(`  try it          curl ${url}/v1/status -H "Authorization: Bearer ${bearer}"`);
 }

@@ -14,6 +14,16 @@ export const securityLimits = {
     about: 'Seconds between writes of the time when tokens were last used.',
   },
   tokenNameCharactersMax: { default: 100, about: 'Characters in the name of a token.' },
+  consoleLinkSeconds: {
+    default: 600,
+    positive: true,
+    about: 'Seconds until a one-time sign-in link of the console expires.',
+  },
+  consoleSessionSeconds: {
+    default: 12 * 3600,
+    positive: true,
+    about: 'Seconds until a console session that began with a one-time link expires.',
+  },
   scopeNamespacesMax: { default: 1_000, about: 'Namespaces in the scope of a token or link.' },
   signatureAgeSecondsMax: { default: 30, about: 'Age in seconds at which a signature is refused.' },
   signatureAheadSecondsMax: {

@@ -83,10 +83,10 @@ export class DirectoryIdentity implements IdentityPort {
 
   revokeTokens(user: string, id: string | undefined): Step<string[]> {
     return step(this.#kernel.root, (tx) => {
-      const ids = id === undefined ? tokenIds(tx, user, Infinity, undefined) : [Buffer.from(id, 'hex')];
-      return ids.flatMap((tokenId) => {
+      return tokenIds(tx, user, Infinity, undefined).flatMap((tokenId) => {
         const record = readToken(tx, tokenId);
         if (record === undefined || record.user !== user) return [];
+        if (id !== undefined && record.id !== id && record.grantedBy !== id) return [];
         this.#remove(tx, record, 'token.revoked');
         return [record.id];
       });

@@ -115,6 +115,12 @@ export class PostgresFeed implements Feed {
     return positionOf(await this.#numbering.now());
   }
 
+  async before(position: string, commits: number): Promise<string> {
+    const extent = await this.#extent();
+    const seq = Math.max(extent.first - 1, seqOf(position, extent) - commits);
+    return positionOf({ epoch: extent.epoch, seq });
+  }
+
   distance(from: string, to: string): number {
     return newestNamedBy(to).seq - newestNamedBy(from).seq;
   }

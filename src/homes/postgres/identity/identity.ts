@@ -30,7 +30,7 @@ export interface PostgresIdentityOptions {
   readonly clock?: () => number;
 }
 
-export const tokenColumns = `token_id, user_name, name, hash, can_write, namespaces,
+export const tokenColumns = `token_id, user_name, name, purpose, is_operator, granted_by, hash, can_write, namespaces,
   ${inMs('created_at')}, ${inMs('expires_at')}, ${inMs('last_used_at')}`;
 
 /** The tables are those of the registry: open that one first. */
@@ -106,7 +106,7 @@ export class PostgresIdentity implements IdentityPort {
     return new PostgresStep([{ table: 'users', key: userId }], async (work) => {
       const gone = await work.rows<Row>(
         `DELETE FROM registry.tokens WHERE user_id = $1 AND user_name = $2
-          AND ($3::text IS NULL OR token_id = $3) RETURNING ${tokenColumns}`,
+          AND ($3::text IS NULL OR token_id = $3 OR granted_by = $3) RETURNING ${tokenColumns}`,
         [userId, user, id ?? null],
       );
       return this.#removed(work, gone, 'token.revoked');
@@ -173,14 +173,17 @@ export async function insertToken(
     userId,
   ]);
   await work.rows(
-    `INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, namespaces, created_at,
-      expires_at, last_used_at)
-      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+    `INSERT INTO registry.tokens (user_id, token_id, user_name, name, purpose, is_operator, granted_by, hash,
+      can_write, namespaces, created_at, expires_at, last_used_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
     [
       userId,
       record.id,
       record.user,
       record.name,
+      record.purpose,
+      record.isOperator,
+      record.grantedBy,
       record.hash,
       record.scopes.write,
       record.scopes.namespaces === null ? null : JSON.stringify(record.scopes.namespaces),
@@ -206,6 +209,10 @@ export function tokenOf(row: Row): TokenRecord {
     id: text(row, 'token_id'),
     user: text(row, 'user_name'),
     name: text(row, 'name'),
+    // The column holds what `insertToken` wrote.
+    purpose: text(row, 'purpose') as TokenRecord['purpose'],
+    isOperator: row['is_operator'] === true,
+    grantedBy: row['granted_by'] === null ? null : text(row, 'granted_by'),
     hash: text(row, 'hash'),
     scopes: {
       write: row['can_write'] === true,

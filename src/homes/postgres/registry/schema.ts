@@ -96,6 +96,10 @@ const tables = `
     -- The readable id of the user.
     user_name text NOT NULL,
     name text NOT NULL,
+    purpose text NOT NULL,
+    is_operator boolean NOT NULL,
+    -- The token that a console session was made with.
+    granted_by text,
     -- SHA-256 of the whole token.
     hash text NOT NULL,
     can_write boolean NOT NULL,

@@ -26,7 +26,7 @@ import { type TableAccess, TableRecords } from './records.js';
 import { updateCounters } from '../workspaces/counters.js';
 import { deleteDependencies, insertDependencies } from '../workspaces/tasks/dependants.js';
 import { idOfName } from '../workspaces/names.js';
-import { countActiveTasks, workspaceOfProject } from '../workspaces/project-verbs.js';
+import { workspaceOfProject } from '../workspaces/project-verbs.js';
 import {
   type Row,
   type Table,
@@ -271,14 +271,9 @@ async function nameObstacle(
 }
 
 async function putProject(work: WorkspacesWork, line: ProjectLine, sealer: Sealer): Promise<void> {
-  const before = await find(work, 'p', projectTable, line.id, ', p.open_tasks');
+  const before = await find(work, 'p', projectTable, line.id);
   const after = projectOf(line, before?.record, sealer);
   putRecord(work, before !== undefined, projectTable, line.user, after);
-  // Open tasks are counted only in the workspace of a project that is not removed.
-  const open = Number(before?.row['open_tasks'] ?? 0);
-  if (before !== undefined && before.record.deleted_at === null)
-    countActiveTasks(work, line.user, before.record.workspace_id, -open);
-  if (after.deleted_at === null) countActiveTasks(work, line.user, after.workspace_id, open);
   work.announce(recordImported('project', line, { workspace: line.workspace_id }));
 }
 

@@ -1,4 +1,4 @@
-/** Counters of tasks in their session, project and workspace. */
+/** Counters of tasks in their session and project. A workspace adds up its projects when it is read. */
 import type { Task } from '../../../workspaces/model.js';
 import type { WorkspacesWork } from './work.js';
 
@@ -11,9 +11,8 @@ interface CounterChange {
 }
 
 /**
- * Updates all three counters in one statement. Call it last in a transaction: many transactions need these
- * row locks. If the session was deleted in between, its open tasks are already subtracted from the project
- * and the workspace.
+ * Updates both counters in one statement. Call it last in a transaction: many transactions need these row
+ * locks. If the session was deleted in between, its open tasks are already subtracted from the project.
  */
 export function updateCounters(
   work: WorkspacesWork,
@@ -28,13 +27,9 @@ export function updateCounters(
           error_count = ${cappedSum('error_count', '$4')},
           bytes_in = ${cappedSum('bytes_in', '$5')}, bytes_out = ${cappedSum('bytes_out', '$6')},
           last_active = CASE WHEN $7 THEN GREATEST(last_active, $8) ELSE last_active END
-        WHERE owner_id = $9 AND id = $1 RETURNING project_id, removed),
-      project AS (
-        UPDATE workspaces.projects p SET open_tasks = p.open_tasks + $2 FROM session
-        WHERE p.owner_id = $9 AND p.id = session.project_id AND NOT session.removed
-        RETURNING p.workspace_id, p.deleted_at)
-      UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks + $2 FROM project
-        WHERE w.owner_id = $9 AND w.id = project.workspace_id AND project.deleted_at IS NULL`,
+        WHERE owner_id = $9 AND id = $1 RETURNING project_id, removed)
+      UPDATE workspaces.projects p SET open_tasks = p.open_tasks + $2 FROM session
+        WHERE p.owner_id = $9 AND p.id = session.project_id AND NOT session.removed`,
     [
       sessionId,
       open,

@@ -80,22 +80,13 @@ export async function updateProject(
   patch: ProjectPatch,
   ifVersion: number | undefined,
 ): Promise<Project> {
-  const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
+  const { project: before, workspace } = await findProject(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = changeProject(before, patch, work.nowMs);
   const moves = after.workspace_id !== before.workspace_id;
   if (moves) await findWorkspace(work.sql, workspace.owner_id, after.workspace_id);
   if (moves || after.name !== before.name) await checkNameFree(work, workspace.owner_id, after);
   updateRecord(work, projectTable, workspace.owner_id, after);
-  if (moves) {
-    // In the order of ids, so that two moves cannot deadlock.
-    const differences = [
-      { workspaceId: before.workspace_id, difference: -openTasks },
-      { workspaceId: after.workspace_id, difference: openTasks },
-    ].toSorted((a, b) => (a.workspaceId < b.workspaceId ? -1 : 1));
-    for (const { workspaceId, difference } of differences)
-      countActiveTasks(work, workspace.owner_id, workspaceId, difference);
-  }
   work.announce(projectChanged('updated', after, workspace.owner_id));
   return after;
 }
@@ -106,11 +97,10 @@ export async function deleteProject(
   id: string,
   ifVersion: number | undefined,
 ): Promise<Project> {
-  const { project: before, workspace, openTasks } = await findProject(work.sql, owner, id, { lock: true });
+  const { project: before, workspace } = await findProject(work.sql, owner, id, { lock: true });
   checkVersion(before, ifVersion);
   const after = softDeleted(before, work.nowMs);
   updateRecord(work, projectTable, workspace.owner_id, after);
-  countActiveTasks(work, workspace.owner_id, workspace.id, -openTasks);
   work.announce(projectChanged('deleted', after, workspace.owner_id));
   return after;
 }
@@ -132,7 +122,6 @@ export async function restoreProject(
   const after = restored(before, name, work.nowMs);
   await checkNameFree(work, workspace.owner_id, after);
   updateRecord(work, projectTable, workspace.owner_id, after);
-  countActiveTasks(work, workspace.owner_id, workspace.id, openTasks);
   if (openTasks > 0) work.becameReady(id, null, openTasks);
   work.announce(projectChanged('restored', after, workspace.owner_id));
   return after;
@@ -151,17 +140,4 @@ export async function purgeProject(
   work.send('UPDATE workspaces.projects SET removed = true WHERE owner_id = $1 AND id = $2', [ownerId, id]);
   work.addBulkWork(ownerId, 'purge', id, 'project');
   work.announce(projectChanged('purged', project, workspace.owner_id));
-}
-
-export function countActiveTasks(
-  work: WorkspacesWork,
-  owner: string,
-  workspaceId: string,
-  difference: number,
-): void {
-  if (difference !== 0)
-    work.send(
-      'UPDATE workspaces.workspaces SET active_tasks = active_tasks + $3 WHERE owner_id = $1 AND id = $2',
-      [owner, workspaceId, difference],
-    );
 }

@@ -10,6 +10,8 @@ export type Row = Record<string, unknown>;
 export interface Table<Item> {
   name: string;
   columns: Columns<Item>;
+  /** Columns that no row stores, as SQL over the alias of the table. */
+  computed?: { readonly [Name in keyof Item & string]?: (alias: string) => string };
 }
 
 const times = { created_at: 'time', updated_at: 'time', version: 'number' } as const;
@@ -26,6 +28,13 @@ export const workspaceTable: Table<Workspace> = {
     active_tasks: 'number',
     deleted_at: 'time',
     ...times,
+  },
+  // Not a counter in the row: all tasks of a workspace would wait for its lock until their commits are on disk.
+  computed: {
+    active_tasks: (alias) =>
+      `(SELECT coalesce(sum(counted.open_tasks), 0) FROM workspaces.projects counted
+        WHERE counted.owner_id = ${alias}.owner_id AND counted.workspace_id = ${alias}.id
+          AND counted.deleted_at IS NULL)`,
   },
 };
 
@@ -105,8 +114,9 @@ export const taskTable: Table<Task> = {
 
 /** `alias.column AS alias_column` for each column, so that columns of joined tables have different names. */
 export function selected<Item>(alias: string, table: Table<Item>): string {
+  const computed: Partial<Record<string, (alias: string) => string>> = table.computed ?? {};
   return Object.keys(table.columns)
-    .map((name) => `${alias}.${name} AS ${alias}_${name}`)
+    .map((name) => `${computed[name]?.(alias) ?? `${alias}.${name}`} AS ${alias}_${name}`)
     .join(', ');
 }
 
@@ -161,7 +171,7 @@ export function insertRecord<Item extends object>(
   );
 }
 
-/** Updates all columns except the counters, which only `updateCounters` and `countActiveTasks` change. */
+/** Updates all columns except the counters, which only `updateCounters` changes. */
 export function updateRecord<Item extends { id: string }>(
   work: Sender,
   table: Table<Item>,
@@ -172,7 +182,6 @@ export function updateRecord<Item extends { id: string }>(
   const {
     id: _id,
     owner_id: _owner,
-    active_tasks: _counter,
     ...columns
   } = {
     ...columnValues(table, record),
@@ -245,11 +254,14 @@ export function timeText(timeMs: number): string {
 function columnValues<Item extends object>(table: Table<Item>, record: Item): Record<string, Parameter> {
   // `Columns` makes sure that the columns are keys of the record.
   const values = record as Record<string, unknown>;
+  const computed = table.computed ?? {};
   return Object.fromEntries(
-    Object.entries<Kind>(table.columns).map(([name, kind]) => [
-      name,
-      kind === 'json' && values[name] !== null ? JSON.stringify(values[name]) : (values[name] as Parameter),
-    ]),
+    Object.entries<Kind>(table.columns)
+      .filter(([name]) => !(name in computed))
+      .map(([name, kind]) => [
+        name,
+        kind === 'json' && values[name] !== null ? JSON.stringify(values[name]) : (values[name] as Parameter),
+      ]),
   );
 }
 

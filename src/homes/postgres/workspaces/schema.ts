@@ -27,7 +27,6 @@ const initialTables = `
     project_path text NOT NULL,
     status text NOT NULL,
     claude_key text,
-    active_tasks bigint NOT NULL CHECK (active_tasks >= 0),
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     deleted_at timestamptz,

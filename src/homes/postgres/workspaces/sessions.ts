@@ -121,13 +121,9 @@ export async function deleteSession(
   work.send(
     `WITH gone AS (
         UPDATE workspaces.sessions SET removed = true WHERE owner_id = $1 AND id = $2
-        RETURNING project_id, open_tasks),
-      project AS (
-        UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone
-        WHERE p.owner_id = $1 AND p.id = gone.project_id
-        RETURNING p.workspace_id, p.deleted_at, gone.open_tasks)
-      UPDATE workspaces.workspaces w SET active_tasks = w.active_tasks - project.open_tasks FROM project
-        WHERE w.owner_id = $1 AND w.id = project.workspace_id AND project.deleted_at IS NULL`,
+        RETURNING project_id, open_tasks)
+      UPDATE workspaces.projects p SET open_tasks = p.open_tasks - gone.open_tasks FROM gone
+        WHERE p.owner_id = $1 AND p.id = gone.project_id`,
     [path.ownerId, id],
   );
   work.addBulkWork(path.ownerId, 'purge', id, 'session');

@@ -7,7 +7,8 @@ import { identityRoutes } from './identities.js';
 import { pageRoutes } from './pages.js';
 import { roomRoutes } from './rooms.js';
 
-const ownPaths = /^\/(?:$|(?:api|docs|register|who|channels|room|dm|find|stats|stream|page|health)(?:\/|$))/;
+const ownPaths =
+  /^\/(?:$|(?:aicq|api|docs|register|who|channels|room|dm|find|stats|stream|page|health)(?:\/|$))/;
 
 export const messagingGroup: RouteGroup = {
   routes: [...identityRoutes, ...roomRoutes, ...directRoutes, ...pageRoutes, ...aicqHealthRoutes],

@@ -1,10 +1,12 @@
-/** The page at `/`, the onboarding text, and the interface in YAML. */
+/** AICQ's page, the page at `/`, the onboarding text, and the interface in YAML. */
+import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { looseQuery } from '../../../api/messaging/schemas.js';
 import { type OperationTable, anyone } from '../../../api/operation.js';
 import { packageRoot, version } from '../../../version.js';
-import { routesOf } from '../../route.js';
+import { answer, routesOf } from '../../route.js';
 import { toYaml } from '../../openapi/yaml.js';
+import { consolePage } from '../console/files.js';
 import { fileRoutes } from '../files.js';
 
 const assets = new URL('assets/messaging/', packageRoot);
@@ -13,7 +15,7 @@ const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const fileNames = {
-  page: ['/', 'page.html', 'text/html; charset=utf-8'],
+  page: ['/aicq', 'page.html', 'text/html; charset=utf-8'],
   script: ['/page/page.js', 'page.js', 'text/javascript; charset=utf-8'],
   style: ['/page/page.css', 'page.css', 'text/css; charset=utf-8'],
   icon: ['/page/icon.svg', 'icon.svg', 'image/svg+xml'],
@@ -21,6 +23,14 @@ const fileNames = {
 } as const;
 
 const aicq = {
+  root: {
+    method: 'GET',
+    path: '/',
+    summary: "The console for a browser, AICQ's page for every other client",
+    principals: anyone,
+    consumes: 'raw',
+    hidden: true,
+  },
   about: {
     method: 'GET',
     path: '/api',
@@ -43,6 +53,10 @@ export const pageRoutes = [
     'aicq',
     aicq,
     {
+      root: {
+        query: looseQuery({}),
+        answers: { 200: { contentType: 'text/html; charset=utf-8', about: 'A page.' } },
+      },
       about: {
         query: looseQuery({}),
         answers: { 200: z.object({ name: z.literal('AICQ'), version: z.string(), docs: z.string() }) },
@@ -53,6 +67,18 @@ export const pageRoutes = [
       },
     },
     {
+      root: async ({ request }) => {
+        // A client that accepts anything is not a browser. A page that makes its own name resolve to this
+        // server does not get the console.
+        const wantsPage = /\btext\/html\b/i.test(request.headers.accept ?? '');
+        if (wantsPage && request.server.stoaServer.hostCheck.serves(request))
+          return consolePage(request.headers['accept-encoding']);
+        return answer(200, await readFile(new URL('page.html', assets)), {
+          'content-security-policy': pagePolicy,
+          'cache-control': 'no-cache',
+          vary: 'Accept',
+        });
+      },
       about: () => ({ name: 'AICQ' as const, version, docs: '/docs' }),
       openapi: ({ request }) => toYaml(request.server.stoaServer.openApi()),
     },

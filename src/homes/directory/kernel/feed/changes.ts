@@ -43,6 +43,13 @@ export class ChangeFeed implements Feed {
     return this.#position(this.#shards.map((shard) => shard.last));
   }
 
+  before(position: string, commits: number): string {
+    const numbers = this.#numbers(position);
+    return this.#position(
+      this.#shards.map((shard, index) => Math.max(shard.first - 1, (numbers[index] as number) - commits)),
+    );
+  }
+
   distance(from: string, to: string): number {
     const sum = (position: string): number => this.#numbers(position).reduce((total, seq) => total + seq, 0);
     return sum(to) - sum(from);

@@ -1,0 +1,124 @@
+/** Everything that stays current while somebody is signed in: the feed, and the records that several pages show. */
+import { StoaError } from '../../../src/client/index.js';
+import type { AgentAnswer } from '../../../src/client/index.js';
+import type { ListedTask, TaskStatus } from '../../../src/workspaces/model.js';
+import type { ChangeItem } from '../../../src/client/watch/changes.js';
+import { Observable } from '../observable.js';
+import { type View, view } from '../stoa.js';
+import { LiveFeed } from './feed.js';
+import { Records } from './records.js';
+
+export type { AgentAnswer, ListedTask };
+
+export interface World {
+  readonly view: View;
+  readonly feed: LiveFeed;
+  readonly agents: Records<AgentAnswer>;
+  readonly tasks: Records<ListedTask>;
+}
+
+export const world = new Observable<World | undefined>(undefined);
+
+const pageItems = 1_000;
+
+export function startWorld(): void {
+  const update = (): void => {
+    const before = world.value;
+    before?.feed.stop();
+    before?.agents.stop();
+    before?.tasks.stop();
+    const current = view.value;
+    world.set(current === undefined ? undefined : worldOf(current));
+    world.value?.feed.start();
+  };
+  view.subscribe(update);
+  update();
+}
+
+function worldOf(current: View): World {
+  const feed = new LiveFeed(current);
+  return { view: current, feed, agents: agentsOf(current, feed), tasks: tasksOf(current, feed) };
+}
+
+async function unlessGone<Item>(read: Promise<Item>): Promise<Item | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof StoaError && error.code === 'not_found') return undefined;
+    throw error;
+  }
+}
+
+function agentsOf({ stoa }: View, feed: LiveFeed): Records<AgentAnswer> {
+  return new Records(feed, {
+    idOf: ({ agent_id }) => agent_id,
+    list: (cursor, signal) => stoa.agents.list({ limit: pageItems, cursor, signal }),
+    get: (id, _known, signal) => unlessGone(stoa.agents.get(id, { signal })),
+    idOfChange: ({ id }) => id,
+    apply: (change, known) => {
+      const { kind, at, version, facts } = change;
+      if (!kind.startsWith('agent.')) return undefined;
+      if (kind === 'agent.deleted') return 'gone';
+      if (known === undefined || kind === 'agent.present') return 'read';
+      if (kind === 'agent.lost') return { ...known, presence: 'lost', lease: null };
+      if (kind === 'agent.released') return { ...known, presence: 'none', lease: null };
+      if (kind !== 'agent.transitioned' || version === null || version !== known.version + 1)
+        return version !== null && version <= known.version ? undefined : 'read';
+      // The change has the new state, which is one of the states of an agent.
+      return { ...known, status: facts?.['to'] as AgentAnswer['status'], version, updated_at: at };
+    },
+  });
+}
+
+/** The status that a task has after a change of this kind. */
+const statusAfter: Readonly<Record<string, TaskStatus>> = {
+  'task.claimed': 'running',
+  'task.returned': 'pending',
+  'task.completed': 'completed',
+  'task.failed': 'failed',
+  'task.cancelled': 'cancelled',
+  'task.input_required': 'input_required',
+};
+
+function tasksOf({ stoa }: View, feed: LiveFeed): Records<ListedTask> {
+  return new Records<ListedTask>(feed, {
+    idOf: ({ id }) => id,
+    list: async (cursor, signal) => stoa.tasks.list({ limit: pageItems, cursor, signal }),
+    get: async (id, known, signal) => {
+      const task = await unlessGone(stoa.tasks.get(id, { signal }));
+      if (task === undefined) return undefined;
+      const projectId = known?.project_id ?? projects.get(id);
+      return projectId === undefined ? undefined : { ...task, project_id: projectId };
+    },
+    idOfChange: ({ id }) => id,
+    apply: (change, known) => {
+      if (!change.kind.startsWith('task.')) return undefined;
+      if (change.kind === 'task.deleted') return 'gone';
+      const project = change.facts?.['project'];
+      if (typeof project === 'string' && known === undefined) projects.set(change.id, project);
+      return known === undefined ? 'read' : taskAfter(change, known);
+    },
+  });
+}
+
+/** The project of a task that was created while nobody had listed it. */
+const projects = new Map<string, string>();
+
+function taskAfter(
+  { kind, at, version, facts }: ChangeItem,
+  known: ListedTask,
+): ListedTask | 'read' | undefined {
+  if (version !== null && version <= known.version) return undefined;
+  const status = statusAfter[kind];
+  if (status !== 'running') return 'read';
+  const holder = facts?.['holder'];
+  const time = new Date(at).toISOString();
+  return {
+    ...known,
+    status,
+    claimed_by: typeof holder === 'string' ? holder : known.claimed_by,
+    started_at: time,
+    updated_at: time,
+    version: version ?? known.version,
+  };
+}

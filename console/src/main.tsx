@@ -1,0 +1,31 @@
+/** The console: sign-in, the frame around the pages, and the pages. */
+import { render } from 'preact';
+import { useObservable } from './observable.js';
+import { startRouter } from './router.js';
+import { sessionState, startSession } from './session.js';
+import { SignIn } from './sign-in.js';
+import { Shell } from './shell.js';
+import { startView } from './stoa.js';
+import { startTheme } from './theme.js';
+import { world, startWorld } from './live/world.js';
+import { WorldContext } from './live/use-world.js';
+
+function App() {
+  const state = useObservable(sessionState);
+  const current = useObservable(world);
+  if (state.name === 'signed out') return <SignIn reason={state.reason} />;
+  if (state.name === 'starting' || current === undefined) return <div class="starting" aria-busy="true" />;
+  return (
+    <WorldContext.Provider value={current}>
+      <Shell />
+    </WorldContext.Provider>
+  );
+}
+
+startTheme();
+startRouter();
+startView();
+startWorld();
+const place = document.querySelector('#app');
+if (place !== null) render(<App />, place);
+void startSession();

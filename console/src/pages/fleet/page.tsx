@@ -1,0 +1,195 @@
+/** The fleet: what runs where, by whom, since when, and what it waits for. */
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useObservable } from '../../observable.js';
+import { href, route, setQuery } from '../../router.js';
+import { useRecords, useWorld } from '../../live/use-world.js';
+import type { AgentAnswer } from '../../live/world.js';
+import { Chart } from '../../ui/chart.js';
+import { countText, plural } from '../../ui/format.js';
+import { Empty, Loading, Problem } from '../../ui/parts.js';
+import { useClock } from '../../ui/time.js';
+import { VirtualList } from '../../ui/virtual-list.js';
+import { useIsNarrow } from '../../ui/narrow.js';
+import { AgentDrawer } from './agent-drawer.js';
+import { AgentRow, GroupRow } from './rows.js';
+import { AttentionStrip } from './attention-strip.js';
+import { Activities, type FleetRow, fleetRows, presenceHistory, tasksByHolder } from './model.js';
+
+const chartMs = 60 * 60_000;
+/** Heartbeats are not in the feed, so leases are read again. */
+const leasesEveryMs = 10_000;
+const manyAgents = 300;
+
+export function FleetPage() {
+  const { agents: records, tasks: taskRecords, feed } = useWorld();
+  const agents = useRecords(records);
+  const tasks = useRecords(taskRecords);
+  const state = useObservable(records.state);
+  const { path, query } = useObservable(route);
+  const wanted = query.get('filter') ?? '';
+  const activities = useActivities();
+  const round = useObservable(feed.round);
+  const isNarrow = useIsNarrow();
+  const [isHeld, setHeld] = useState(false);
+  useLeases(agents.length);
+  const rows = useHeldRows(agents, wanted, isHeld);
+  const held = useMemo(() => tasksByHolder(tasks), [tasks]);
+  const chosen = path[1];
+  const agent = chosen === undefined ? undefined : records.items.get(chosen);
+  return (
+    <div class="with-drawer">
+      <section class="main-column" aria-label="Fleet">
+        <header class="page-head">
+          <h1>Fleet</h1>
+          <p class="muted page-count">{plural(agents.length, 'agent')}</p>
+          <input
+            type="search"
+            class="filter"
+            placeholder="Filter by name, user, label, state"
+            aria-label="Filter agents"
+            value={wanted}
+            onInput={(event) => setQuery({ filter: event.currentTarget.value })}
+          />
+        </header>
+        <AttentionStrip agents={agents} tasks={tasks} />
+        <PresenceChart agents={agents} round={round} />
+        {state.failure === undefined ? null : (
+          <Problem failure={state.failure} onRetry={() => void records.reload()} />
+        )}
+        {!state.isComplete && agents.length === 0 && state.failure === undefined ? (
+          <Loading />
+        ) : (
+          <div class="list-frame" onPointerEnter={() => setHeld(true)} onPointerLeave={() => setHeld(false)}>
+            <ColumnNames />
+            <VirtualList<FleetRow>
+              items={rows}
+              rowHeight={isNarrow ? 60 : 40}
+              label="Agents"
+              class="fleet"
+              shown={chosen}
+              keyOf={(row) => (row.kind === 'group' ? `group ${row.state}` : row.agent.agent_id)}
+              row={(row) =>
+                row.kind === 'group' ? (
+                  <GroupRow state={row.state} count={row.count} />
+                ) : (
+                  <AgentRow
+                    agent={row.agent}
+                    held={held}
+                    activity={activities.of(row.agent)}
+                    isChosen={row.agent.agent_id === chosen}
+                  />
+                )
+              }
+              empty={
+                wanted === '' ? (
+                  <Empty title="No agents yet" command="stoa agents create scout --user ada">
+                    An agent appears here when it is created, also by its first heartbeat through the SDK.
+                  </Empty>
+                ) : (
+                  <Empty title={`No agent matches “${wanted}”`}>Try another word, or clear the filter.</Empty>
+                )
+              }
+            />
+          </div>
+        )}
+      </section>
+      {chosen === undefined ? null : (
+        <AgentDrawer
+          key={chosen}
+          id={chosen}
+          agent={agent}
+          held={held}
+          activity={agent === undefined ? undefined : activities.of(agent)}
+          isKnown={state.isComplete}
+          closeTo={href(['fleet'], { filter: wanted })}
+        />
+      )}
+    </div>
+  );
+}
+
+function ColumnNames() {
+  return (
+    <div class="fleet-columns" aria-hidden="true">
+      <span>Agent</span>
+      <span>Presence</span>
+      <span>Working on</span>
+      <span>Last message</span>
+      <span>Last write</span>
+    </div>
+  );
+}
+
+/** While the pointer is on the list, rows change in place and do not move. */
+function useHeldRows(agents: readonly AgentAnswer[], wanted: string, isHeld: boolean): readonly FleetRow[] {
+  const shown = useRef<{ wanted: string; rows: readonly FleetRow[] }>({ wanted: '', rows: [] });
+  return useMemo(() => {
+    const rows = fleetRows(agents, wanted);
+    const before = shown.current;
+    if (!isHeld || before.wanted !== wanted || before.rows.length === 0) {
+      shown.current = { wanted, rows };
+      return rows;
+    }
+    const byId = new Map(agents.map((agent) => [agent.agent_id, agent]));
+    const counts = new Map(rows.flatMap((row) => (row.kind === 'group' ? [[row.state, row.count]] : [])));
+    return before.rows.flatMap((row): FleetRow[] => {
+      if (row.kind === 'group') return [{ ...row, count: counts.get(row.state) ?? 0 }];
+      const agent = byId.get(row.agent.agent_id);
+      return agent === undefined ? [] : [{ kind: 'agent', agent }];
+    });
+  }, [agents, wanted, isHeld]);
+}
+
+function useActivities(): Activities {
+  const { feed } = useWorld();
+  const [activities] = useState(() => new Activities());
+  const [isFilled, setFilled] = useState(false);
+  const round = useObservable(feed.round);
+  useEffect(() => {
+    if (isFilled || feed.recent.length === 0) return;
+    activities.take(feed.recent);
+    setFilled(true);
+  }, [round]);
+  useEffect(() => feed.listen((changes) => activities.take(changes)), [feed]);
+  return activities;
+}
+
+function useLeases(count: number): void {
+  const { agents } = useWorld();
+  useEffect(() => {
+    const timer = setInterval(
+      () => document.hidden || void agents.reload(),
+      count > manyAgents ? 3 * leasesEveryMs : leasesEveryMs,
+    );
+    return () => clearInterval(timer);
+  }, [agents, count > manyAgents]);
+}
+
+function PresenceChart({ agents, round }: { agents: readonly AgentAnswer[]; round: number }) {
+  const { feed } = useWorld();
+  const now = Math.floor(useClock() / 5_000) * 5_000;
+  const present = agents.filter(({ presence }) => presence === 'live').length;
+  const { points, marks, fromMs } = useMemo(() => {
+    const found = presenceHistory(feed.recent, present, Date.now()).toReversed();
+    const oldestMs = Math.max(now - chartMs, found[0]?.atMs ?? now - chartMs);
+    return {
+      points: found
+        .filter(({ atMs }) => atMs >= oldestMs)
+        .map(({ atMs, present: value }) => ({ atMs, value })),
+      marks: found.flatMap(({ atMs, lost }) => (lost && atMs >= oldestMs ? [atMs] : [])),
+      fromMs: Math.min(oldestMs, now - 60_000),
+    };
+  }, [round, present, now]);
+  return (
+    <Chart
+      title="Agents present"
+      points={points}
+      marks={marks}
+      fromMs={fromMs}
+      toMs={Math.max(now, points.at(-1)?.atMs ?? now)}
+      text={countText}
+      isStepped
+      note={marks.length === 0 ? undefined : `${plural(marks.length, 'agent')} lost`}
+    />
+  );
+}

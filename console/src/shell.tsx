@@ -1,0 +1,168 @@
+/** The frame: navigation, the chosen user, the state of the connection, and the page of the address. */
+import { useEffect, useRef } from 'preact/hooks';
+import { useObservable } from './observable.js';
+import { href, navigate, route } from './router.js';
+import { signOut } from './session.js';
+import { useLoaded } from './load.js';
+import { useWorld } from './live/use-world.js';
+import { FleetPage } from './pages/fleet/page.js';
+import { Search, openSearch } from './search.js';
+import { nextTheme, theme } from './theme.js';
+import { Dialogs } from './ui/dialog.js';
+import { Icon } from './ui/parts.js';
+
+interface PageDefinition {
+  readonly name: string;
+  readonly title: string;
+  /** After `g`. */
+  readonly letter: string;
+  readonly show: () => preact.JSX.Element;
+}
+
+export const pages: readonly PageDefinition[] = [
+  { name: 'fleet', title: 'Fleet', letter: 'f', show: () => <FleetPage /> },
+];
+
+export function Shell() {
+  const { path } = useObservable(route);
+  const page = pages.find(({ name }) => name === path[0]) ?? pages[0];
+  useShortcuts();
+  useEffect(() => {
+    document.title = `${page?.title ?? ''} · Stoa`;
+  }, [page]);
+  return (
+    <div class="shell">
+      <a class="skip" href="#page">
+        Skip to the page
+      </a>
+      <nav class="side" aria-label="Pages">
+        <a class="brand" href={href(['fleet'])}>
+          <img src="/console/assets/icon.svg" alt="" width="20" height="20" />
+          <span>Stoa</span>
+        </a>
+        <ul>
+          {pages.map(({ name, title, letter }) => (
+            <li key={name}>
+              <a
+                href={href([name])}
+                aria-current={page?.name === name ? 'page' : undefined}
+                title={`g ${letter}`}
+              >
+                <Icon name={name} />
+                <span>{title}</span>
+              </a>
+            </li>
+          ))}
+        </ul>
+        <div class="side-end">
+          <button type="button" class="search-open" onClick={openSearch}>
+            <Icon name="search" />
+            <span>Search</span>
+            <kbd>/</kbd>
+          </button>
+          <Connection />
+          <Account />
+        </div>
+      </nav>
+      <main id="page" class="page" tabIndex={-1}>
+        {page?.show()}
+      </main>
+      <Search />
+      <Dialogs />
+    </div>
+  );
+}
+
+function Connection() {
+  const { feed } = useWorld();
+  const state = useObservable(feed.state);
+  const words = { connecting: 'Connecting', live: 'Live', lost: 'No connection, trying again' }[state];
+  return (
+    <p class={`connection ${state}`} role="status">
+      <span>{words}</span>
+    </p>
+  );
+}
+
+function Account() {
+  const { view } = useWorld();
+  const chosen = useObservable(theme);
+  return (
+    <div class="account">
+      {view.isOperator ? <UserChoice /> : <p class="who">{view.session.user}</p>}
+      {view.canWrite ? null : <p class="muted">This token only reads.</p>}
+      <div class="account-buttons">
+        <button type="button" class="button quiet" onClick={nextTheme} title={`Colours: ${chosen}`}>
+          <Icon name="sun" />
+          <span>{chosen}</span>
+        </button>
+        <button type="button" class="button quiet" onClick={() => void signOut()}>
+          Sign out
+        </button>
+      </div>
+    </div>
+  );
+}
+
+const usersShownMax = 1_000;
+
+/** The operator looks at everything, or at one user as that user. */
+function UserChoice() {
+  const { view } = useWorld();
+  const { path } = useObservable(route);
+  const users = useLoaded(
+    (signal) => view.stoa.admin.users.list({ limit: usersShownMax, signal }),
+    [view.session.token],
+  );
+  const names = new Set((users.value?.items ?? []).map(({ user }) => user));
+  if (view.user !== undefined) names.add(view.user);
+  return (
+    <label class="user-choice">
+      <span class="visually-hidden">User</span>
+      <select
+        value={view.user ?? ''}
+        onChange={(event) => navigate(href(path.slice(0, 1), { user: event.currentTarget.value }))}
+      >
+        <option value="">All users</option>
+        {[...names].toSorted().map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const chordMs = 1_200;
+
+/** `/` searches; `g` and a letter goes to a page. */
+function useShortcuts(): void {
+  const chordAt = useRef(0);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (event.key === '/') {
+        event.preventDefault();
+        openSearch();
+      } else if (event.key === 'g') chordAt.current = Date.now();
+      else if (Date.now() - chordAt.current < chordMs) {
+        chordAt.current = 0;
+        const page = pages.find(({ letter }) => letter === event.key);
+        if (page === undefined) return;
+        event.preventDefault();
+        navigate(href([page.name]));
+        document.querySelector<HTMLElement>('#page')?.focus();
+      }
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, []);
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  );
+}

@@ -1,0 +1,80 @@
+/** Times relative to now, with the exact time on hover and for screen readers. */
+import { useEffect, useState } from 'preact/hooks';
+
+const units: readonly [name: string, milliseconds: number][] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+];
+
+/** `3m`, `2h 5m`; at most two units. */
+export function durationText(milliseconds: number): string {
+  const total = Math.max(0, milliseconds);
+  const at = units.findIndex(([, size]) => total >= size);
+  if (at === -1) return '0s';
+  const [name, size] = units[at] as [string, number];
+  const first = Math.floor(total / size);
+  const next = units[at + 1];
+  const rest = next === undefined || first >= 10 ? 0 : Math.floor((total - first * size) / next[1]);
+  return rest === 0 || next === undefined ? `${first}${name}` : `${first}${name} ${rest}${next[0]}`;
+}
+
+export function agoText(atMs: number, nowMs: number): string {
+  const age = nowMs - atMs;
+  if (age < -1_000) return `in ${durationText(-age)}`;
+  return age < 5_000 ? 'now' : `${durationText(age)} ago`;
+}
+
+const exactFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium', hourCycle: 'h23' });
+
+export function exactText(atMs: number): string {
+  return `${exactFormat.format(atMs)} (${new Date(atMs).toISOString()})`;
+}
+
+export function clockText(atMs: number): string {
+  return clockFormat.format(atMs);
+}
+
+/** One clock for all times on the page. */
+const listeners = new Set<() => void>();
+let clock: ReturnType<typeof setInterval> | undefined;
+
+export function useClock(): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const tell = (): void => setNow(Date.now());
+    listeners.add(tell);
+    clock ??= setInterval(() => document.hidden || listeners.forEach((listener) => listener()), 1_000);
+    return () => {
+      listeners.delete(tell);
+      if (listeners.size > 0) return;
+      clearInterval(clock);
+      clock = undefined;
+    };
+  }, []);
+  return now;
+}
+
+export function Ago({ at }: { at: number | string | null | undefined }) {
+  const now = useClock();
+  if (at === null || at === undefined) return <span class="none">–</span>;
+  const atMs = typeof at === 'string' ? Date.parse(at) : at;
+  return (
+    <time dateTime={new Date(atMs).toISOString()} title={exactText(atMs)}>
+      {agoText(atMs, now)}
+    </time>
+  );
+}
+
+/** How long something has lasted. */
+export function Since({ at }: { at: number | string }) {
+  const now = useClock();
+  const atMs = typeof at === 'string' ? Date.parse(at) : at;
+  return (
+    <time dateTime={new Date(atMs).toISOString()} title={`since ${exactText(atMs)}`}>
+      {durationText(now - atMs)}
+    </time>
+  );
+}

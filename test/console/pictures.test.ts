@@ -1,0 +1,68 @@
+/** Makes the pictures of the documentation; with SCREENSHOTS=write it replaces those in docs/pictures. */
+import { mkdirSync, mkdtempSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Running } from '../server/running.js';
+import { launch, openPage, signInLink } from './browser.js';
+import { type Demo, makeDemo } from './demo.js';
+
+const folder =
+  process.env['SCREENSHOTS'] === 'write'
+    ? fileURLToPath(new URL('../../docs/pictures/', import.meta.url))
+    : (process.env['SCREENSHOTS'] ?? mkdtempSync(join(tmpdir(), 'stoa-pictures-')));
+/** So that a clone stays small. */
+const pictureBytesMax = 150_000;
+
+let running: Running;
+let browser: Browser;
+let demo: Demo;
+
+beforeAll(async () => {
+  mkdirSync(folder, { recursive: true });
+  running = await Running.start();
+  demo = await makeDemo(running);
+  browser = await launch();
+});
+afterAll(async () => {
+  await browser.close();
+  await running.stop();
+});
+
+interface Picture {
+  name: string;
+  path: (made: Demo) => string;
+  /** Something that shows that the page is ready. */
+  wait: string;
+  click?: string;
+}
+
+const pictures: readonly Picture[] = [
+  { name: 'fleet', path: () => 'fleet', wait: '.agent-row', click: '.tile.needs' },
+  { name: 'agent', path: ({ agents }) => `fleet/${agents.get('scout-lisbon')}`, wait: '.history li' },
+];
+
+const views = [
+  { suffix: '', colorScheme: 'light', viewport: { width: 1280, height: 800 } },
+  { suffix: '-dark', colorScheme: 'dark', viewport: { width: 1280, height: 800 } },
+  { suffix: '-narrow', colorScheme: 'light', viewport: { width: 390, height: 844 } },
+] as const;
+
+test.each(views)('every page can be pictured: $colorScheme, $viewport.width px', async (view) => {
+  const { page, complaints } = await openPage(browser, view);
+  await page.goto(await signInLink(running.stoa, running.url, 'alice'));
+  await page.locator('.connection.live').waitFor();
+  for (const { name, path, wait, click } of pictures) {
+    await page.goto(`${running.url}/console/${path(demo)}`);
+    await page.locator(wait).first().waitFor();
+    if (click !== undefined) await page.locator(click).first().click();
+    await page.waitForTimeout(400);
+    const file = join(folder, `${name}${view.suffix}.png`);
+    await page.screenshot({ path: file, animations: 'disabled' });
+    expect(statSync(file).size).toBeLessThan(pictureBytesMax);
+  }
+  expect(complaints).toEqual([]);
+  await page.context().close();
+});
