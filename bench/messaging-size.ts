@@ -7,7 +7,7 @@ import {
   type DirectoryMessaging,
   openDirectoryMessaging,
 } from '../src/homes/directory/messaging/messaging.js';
-import { postMessage } from '../src/homes/directory/messaging/rooms.js';
+import { postMessage } from '../src/homes/directory/messaging/messages.js';
 import { operatorCaller } from '../src/core/caller.js';
 import { type Writer, writeOne } from '../src/core/write.js';
 import { DirectoryWriter } from '../src/homes/directory/writer.js';
@@ -49,7 +49,9 @@ async function rateByCpu(inFlight: number, work: () => Promise<unknown>): Promis
 }
 
 function search({ port }: MessageSet, words: readonly string[]): Promise<number> {
-  return rateByCpu(1, () => port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 20 }));
+  return rateByCpu(1, () =>
+    port.search({ words, roomId: null, retentionSeconds: 86_400, afterMs: 0, beforeMs: null, limit: 20 }),
+  );
 }
 
 function post({ writer, port, agent }: MessageSet): Promise<number> {

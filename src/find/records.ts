@@ -21,7 +21,7 @@ export interface FoundRecord {
 export interface RecordPorts {
   readonly data: Pick<DocumentReads, 'getMany'>;
   readonly workspaces: Pick<WorkspacesPort, 'getTask'>;
-  readonly messaging: Pick<MessagingPort, 'message'>;
+  readonly messaging: Pick<MessagingPort, 'room' | 'message'>;
 }
 
 /** In the order of the names; undefined for a record that was removed since the search. */
@@ -91,7 +91,8 @@ async function foundMessage(
   messaging: RecordPorts['messaging'],
   { collection, id }: EntryName,
 ): Promise<FoundRecord | undefined> {
-  const message = await messaging.message(collection, id);
+  const room = await messaging.room(collection);
+  const message = room === undefined ? undefined : await messaging.message(room, id);
   if (message === undefined) return undefined;
   return {
     text: messageText(message.body),

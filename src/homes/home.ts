@@ -77,8 +77,6 @@ export interface Home {
   /** False: acknowledged writes may be lost if the machine crashes. */
   readonly syncWrites: boolean;
   nowMs(): number;
-  /** The number of live leases of agents and tasks. */
-  liveLeases(): number | Promise<number>;
   /** How messages become part of a commit. */
   commits(messaging: MessagingService): CommitHome;
   /** Every kind of record except documents, for exports and imports. */

@@ -5,6 +5,9 @@ import { StoaError } from '../core/errors.js';
 import { toDocument } from '../datastore/documents/seed-document.js';
 import type { Change } from '../core/change.js';
 import { canonicalRoomId } from '../messaging/identities/uuid.js';
+import type { Room } from '../messaging/model.js';
+import { roomNameOf } from '../messaging/names.js';
+import { userOf } from '../messaging/rooms/visibility.js';
 import { decodeSegment, documentPath, encodeSegment } from '../core/text/path-segment.js';
 
 export type Target =
@@ -102,7 +105,8 @@ export async function readResource(stoa: Stoa, caller: Caller, target: Target): 
       return { namespace: target.namespace, ...(await stoa.data.listKeys(caller, target.namespace)) };
     case 'room': {
       const { rooms, limits } = stoa.messaging;
-      const room = await rooms.enter(caller, target.id, { key: undefined, address: `mcp ${caller.user}` });
+      const access = { key: undefined, address: `mcp ${caller.user}` };
+      const room = await rooms.enter(caller, { room: target.id, byName: false }, access);
       const page = await rooms.read(
         room,
         { beforeMs: null, limit: limits.messagesPageDefault },
@@ -124,7 +128,7 @@ export async function readResource(stoa: Stoa, caller: Caller, target: Target): 
 }
 
 /**
- * A page of all resources: first the rooms, then each namespace with its keys. The cursor is the last
+ * A page of all resources: first the user's rooms, then public rooms, then each namespace with its keys. The cursor is the last
  * position.
  */
 export async function listResources(
@@ -134,14 +138,21 @@ export async function listResources(
 ): Promise<{ resources: ListedResource[]; nextCursor?: string }> {
   const most = stoa.limits.mcpResourcesListed;
   const at = decodePlace(cursor);
+  if (at.section === 'own') {
+    const owner = userOf(caller);
+    const after = owner === null || at.after === null ? null : { owner, name: at.after };
+    const rooms = owner === null ? [] : await stoa.messaging.rooms.own(owner, after, most);
+    const last = rooms.length < most ? undefined : rooms.at(-1);
+    return {
+      resources: rooms.map(listedRoom),
+      nextCursor: encodePlace(
+        last === undefined ? { section: 'rooms', offset: 0 } : { section: 'own', after: last.name },
+      ),
+    };
+  }
   if (at.section === 'rooms') {
     const { rooms, total } = await stoa.messaging.rooms.channels(most, at.offset);
-    const resources = rooms.map(({ id, name }) => ({
-      uri: uriOf({ kind: 'room', id }),
-      name,
-      title: `Room ${name}`,
-      mimeType: 'application/json',
-    }));
+    const resources = rooms.map(listedRoom);
     const offset = at.offset + rooms.length;
     return {
       resources,
@@ -186,7 +197,12 @@ export async function listResources(
       };
 }
 
+function listedRoom({ id, name }: Room): ListedResource {
+  return { uri: uriOf({ kind: 'room', id }), name, title: `Room ${name}`, mimeType: 'application/json' };
+}
+
 type Place =
+  | { section: 'own'; after: string | null }
   | { section: 'rooms'; offset: number }
   | { section: 'data'; namespaces: string | null; keys: string | null };
 
@@ -195,11 +211,13 @@ function encodePlace(place: Place): string {
 }
 
 function decodePlace(cursor: string | undefined): Place {
-  if (cursor === undefined) return { section: 'rooms', offset: 0 };
+  if (cursor === undefined) return { section: 'own', after: null };
   const place = parsed(Buffer.from(cursor, 'base64url').toString()) as
-    | Partial<Record<'section' | 'offset' | 'namespaces' | 'keys', unknown>>
+    | Partial<Record<'section' | 'offset' | 'after' | 'namespaces' | 'keys', unknown>>
     | null
     | undefined;
+  if (place?.section === 'own' && typeof place.after === 'string' && roomNameOf(place.after) !== undefined)
+    return { section: 'own', after: place.after };
   if (place?.section === 'rooms' && Number.isSafeInteger(place.offset) && Number(place.offset) >= 0)
     return { section: 'rooms', offset: Number(place.offset) };
   if (place?.section !== 'data')

@@ -1,5 +1,6 @@
 /** The changes that messaging announces in the feed, the same on every home. */
 import type { Change } from '../core/change.js';
+import type { Room } from './model.js';
 
 export type IdentityEvent = 'registered' | 'updated' | 'rotated' | 'linked' | 'unlinked';
 
@@ -7,25 +8,39 @@ export function identityChanged(id: string, event: IdentityEvent): Change {
   return { ...changed(`identity.${event}`, id), audience: 'public' };
 }
 
-export function roomCreated({ id, isPrivate }: { id: string; isPrivate: boolean }): Change {
-  return { ...changed('room.created', id), audience: audienceOf(isPrivate) };
+/** What a change says about its room: who may see it. */
+export type AnnouncedRoom = Pick<Room, 'id' | 'isPrivate' | 'owner'>;
+
+export type RoomEvent = 'created' | 'updated' | 'deleted' | 'imported';
+
+export function roomChanged(room: AnnouncedRoom, event: RoomEvent): Change {
+  return { ...changed(`room.${event}`, room.id), ...audienceOf(room) };
 }
 
 export function messagePosted(
-  room: { id: string; isPrivate: boolean },
+  room: AnnouncedRoom,
   message: { id: string; from: string; tsMs: number },
 ): Change {
   return {
     ...changed('message.posted', `${room.id}/${message.id}`),
-    audience: audienceOf(room.isPrivate),
+    ...audienceOf(room),
     facts: { room: room.id, from: message.from, ts: message.tsMs },
   };
 }
 
-export function messageDeleted(room: { id: string; isPrivate: boolean }, messageId: string): Change {
+/** Readers may have passed the time of this message, so they read the room again. */
+export function messageImported(room: AnnouncedRoom, messageId: string): Change {
+  return {
+    ...changed('message.imported', `${room.id}/${messageId}`),
+    ...audienceOf(room),
+    facts: { room: room.id },
+  };
+}
+
+export function messageDeleted(room: AnnouncedRoom, messageId: string): Change {
   return {
     ...changed('message.deleted', `${room.id}/${messageId}`),
-    audience: audienceOf(room.isPrivate),
+    ...audienceOf(room),
     facts: { room: room.id, message: messageId },
   };
 }
@@ -38,6 +53,8 @@ function changed(kind: string, id: string): Pick<Change, 'domain' | 'kind' | 'id
   return { domain: 'messaging', kind, id, user: null, version: null };
 }
 
-function audienceOf(isPrivate: boolean): 'public' | 'operator' {
-  return isPrivate ? 'operator' : 'public';
+/** Changes of a user's room are that user's, whether or not the room has a key. */
+function audienceOf({ owner, isPrivate }: AnnouncedRoom): Pick<Change, 'audience' | 'user'> {
+  if (owner !== null) return { user: owner, audience: 'owner' };
+  return { user: null, audience: isPrivate ? 'operator' : 'public' };
 }

@@ -39,7 +39,12 @@ export interface IdentityKey {
 export interface Room {
   id: string;
   name: string;
+  /** Readers and authors need the room's key. */
   isPrivate: boolean;
+  /** The user whose agents, tokens and operator alone see the room; null for a room of everyone. */
+  owner: string | null;
+  /** How long messages are kept; null: as long as the settings say. */
+  retentionSeconds: number | null;
   createdBy: string | null;
   createdAtMs: number;
   lastActiveAtMs: number;
@@ -98,6 +103,7 @@ export interface Block {
   expiresAtMs: number;
 }
 
+/** Counts for everyone: rooms of users and their messages are not in them. */
 export interface Totals {
   agents: number;
   publicRooms: number;

@@ -12,6 +12,7 @@ import type {
   Totals,
 } from './model.js';
 import type { RateDecision } from './gate/sliding-windows.js';
+import type { RoomKeep } from './rooms/visibility.js';
 
 export interface MessagingCapabilities {
   /** An acknowledged message is on disk and survives a crash of the machine. */
@@ -54,6 +55,27 @@ export interface NewRoom {
   /** The bcrypt hash of a private room's key. */
   keyHash: string | null;
   createdBy: string;
+  owner: string | null;
+  retentionSeconds: number | null;
+}
+
+/** Fields that are left out stay unchanged. */
+export interface RoomUpdate {
+  name?: string;
+  /** Null: as long as the settings say. */
+  retentionSeconds?: number | null;
+}
+
+/** A message to a room that its author's user may not have yet. */
+export interface OpeningMessage {
+  room: NewRoom & { owner: string };
+  message: Omit<NewMessage, 'roomId' | 'parentId'>;
+}
+
+/** Where a message went, and whether the write created the room. */
+export interface Opened extends Delivered {
+  roomId: string;
+  created: boolean;
 }
 
 export interface NewMessage {
@@ -104,7 +126,10 @@ export interface Page<T> {
 }
 
 export interface SearchQuery {
+  /** Words of `roomWords`. */
   words: readonly string[];
+  /** Messages older than this have expired. */
+  retentionSeconds: number;
   roomId: string | null;
   afterMs: number;
   /** Exclusive; null searches from the newest. */
@@ -145,6 +170,8 @@ export interface BlockPage {
 /** A new or deleted message in a room or inbox, a changed identity, or a blocked address. */
 export type Notice =
   | { topic: 'room' | 'inbox'; id: string; kind: 'new' }
+  /** The room was deleted. */
+  | { topic: 'room'; id: string; kind: 'removed' }
   | { topic: 'room'; id: string; kind: 'deleted'; messageId: string }
   /** Messages with any times were imported into it. */
   | { topic: 'room' | 'inbox'; id: string; kind: 'imported' }
@@ -154,6 +181,12 @@ export type Notice =
   | { topic: 'block'; address: string }
   /** Notices may have been lost: read everything again. */
   | { topic: 'all' };
+
+/** A place in the list of users' rooms. */
+export interface RoomName {
+  owner: string;
+  name: string;
+}
 
 export interface HealthCheck {
   status: 'pass' | 'fail';
@@ -199,9 +232,20 @@ export interface MessagingPort {
   /** Throws `Outdated` if the key or the link of the identity differs from `before`. */
   link(before: Identity, link: IdentityLink | null): Step<Identity>;
 
+  /** Throws if the owner has a room of that name, or as many rooms as a user may have. */
   createRoom(room: NewRoom): Step<Room>;
+  /** Throws for an unknown room, and if the owner has another room of the new name. */
+  updateRoom(id: string, change: RoomUpdate): Step<Room>;
+  /** Deletes the room and everything in it. False if the room did not exist. */
+  deleteRoom(id: string): Step<boolean>;
   room(id: string): Promise<Room | undefined>;
   rooms(ids: readonly string[]): Promise<Map<string, Room>>;
+  /** The room of a user with this name. */
+  ownRoom(owner: string, name: string): Promise<Room | undefined>;
+  /** Public rooms with this name, at most `limit`. Names of public rooms are not unique. */
+  publicRoomsNamed(name: string, limit: number): Promise<Room[]>;
+  /** Rooms of a user, or of all users (null), in the order of owners and names, after a place. */
+  ownRooms(owner: string | null, after: RoomName | null, limit: number): Promise<Room[]>;
   roomKeyHash(id: string): Promise<string | null>;
   /** Public rooms, the most recently active first. */
   publicRooms(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }>;
@@ -212,13 +256,18 @@ export interface MessagingPort {
    * is too far ahead.
    */
   post(message: NewMessage, basis?: MessageBasis): Step<Delivered>;
-  messages(roomId: string, span: Span): Promise<Page<Message>>;
-  message(roomId: string, messageId: string): Promise<Message | undefined>;
+  /**
+   * Posts to a room of a user by its name, and creates the room in the same write if it does not exist. Throws
+   * `Outdated` if the room exists now and has a key.
+   */
+  postOpening(opening: OpeningMessage, basis?: MessageBasis): Step<Opened>;
+  messages(room: RoomKeep, span: Span): Promise<Page<Message>>;
+  message(room: RoomKeep, messageId: string): Promise<Message | undefined>;
   /**
    * Messages of a thread after a time, oldest first. Includes the first message of the thread until it
    * expires.
    */
-  thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>>;
+  thread(room: RoomKeep, rootId: string, afterMs: number, limit: number): Promise<Page<Message>>;
   /** False if the message did not exist. */
   deleteMessage(roomId: string, messageId: string): Step<boolean>;
   search(query: SearchQuery): Promise<SearchResult>;

@@ -46,6 +46,8 @@ const refusals = {
   acknowledgeMissing: ['invalid_request', 'ids is required'],
   acknowledgeMany: ['invalid_request', 'too many ids'],
   rotationProof: ['invalid_request', 'invalid proof: the new key must sign the rotation'],
+  roomNameTaken: ['already_exists', 'room name already taken'],
+  roomsFull: ['quota_exceeded', 'too many rooms'],
   keyTaken: ['already_exists', 'public key already registered'],
   keysMany: ['quota_exceeded', 'the identity has had too many keys'],
   keyStale: ['conflict', 'the key was rotated meanwhile'],
@@ -77,10 +79,30 @@ const refusals = {
 
 export type Refusal = keyof typeof refusals;
 
-/** The error for a refusal, ready to throw. Programs recognise it by `details.reason`. */
-export function refuse(refusal: Refusal, options?: ErrorOptions): StoaError {
+/**
+ * The error for a refusal, ready to throw. Programs recognise it by `details.reason`. With `about`, all doors but
+ * AICQ's show that text.
+ */
+export function refuse(refusal: Refusal, options: ErrorOptions & { about?: string } = {}): StoaError {
   const [code, sentence] = refusals[refusal];
-  return new StoaError(code, sentence, { ...options, details: { ...options?.details, reason: refusal } });
+  const { about = sentence, details, ...rest } = options;
+  return new StoaError(code, about, { ...rest, details: { ...details, reason: refusal } });
+}
+
+export function roomNameTaken(name: string): StoaError {
+  return refuse('roomNameTaken', {
+    about: `This user already has a room "${name}".`,
+    fix: 'Use the room, or choose another name.',
+    details: { field: 'name' },
+  });
+}
+
+export function tooManyRooms({ ownRoomsMax }: Pick<Limits, 'ownRoomsMax'>): StoaError {
+  return refuse('roomsFull', {
+    about: `This user has ${ownRoomsMax} rooms, the most that a user can have (ownRoomsMax).`,
+    fix: 'Delete rooms that are not used any more, or raise the limit.',
+    details: { ownRoomsMax },
+  });
 }
 
 export function refuseMoreKeys({ identityKeysMax }: Pick<Limits, 'identityKeysMax'>): StoaError {
@@ -90,8 +112,10 @@ export function refuseMoreKeys({ identityKeysMax }: Pick<Limits, 'identityKeysMa
   });
 }
 
-/** Whether an error comes from this table. */
-export function isRefusal({ details }: StoaError): boolean {
+/** The exact sentence for AICQ's clients, or undefined for an error that is not from this table. */
+export function refusalSentence({ details }: StoaError): string | undefined {
   const reason = details?.['reason'];
-  return typeof reason === 'string' && Object.hasOwn(refusals, reason);
+  return typeof reason === 'string' && Object.hasOwn(refusals, reason)
+    ? refusals[reason as Refusal][1]
+    : undefined;
 }

@@ -56,6 +56,8 @@ export interface Stats {
 }
 
 const recentMessages = 5;
+/** It has no owner, and its messages are kept as long as the settings say. */
+const globalRoom = { id: globalRoomId, owner: null, retentionSeconds: null };
 
 export class MessagingService {
   readonly writer: Writer;
@@ -105,7 +107,7 @@ export class MessagingService {
 
   async stats(): Promise<Stats> {
     const totals = await this.port.totals();
-    const { items } = await this.port.messages(globalRoomId, { beforeMs: null, limit: recentMessages });
+    const { items } = await this.port.messages(globalRoom, { beforeMs: null, limit: recentMessages });
     const names = await this.names(items.map(({ from }) => from));
     return {
       totals,

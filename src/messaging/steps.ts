@@ -9,15 +9,24 @@ import { decodePublicKey, decodeSignature, rotationText, verifySignature } from 
 import type { Limits } from '../core/settings/limits.js';
 import type { SignatureCheck, SignedRequest } from './identities/authentication.js';
 import type { Authors } from './identities/authors.js';
-import type { CommitDraft, CommitMessage, Drafts, RoomPlace, RoomText } from './messages/drafts.js';
+import type {
+  CommitDraft,
+  CommitMessage,
+  Drafts,
+  RoomDraft,
+  RoomPlace,
+  RoomText,
+} from './messages/drafts.js';
 import type { Identity, Room } from './model.js';
 import { agentNameOf, isEmail, roomNameOf } from './names.js';
-import type { Delivered, MessagingPort } from './port.js';
+import type { Delivered, MessagingPort, RoomUpdate } from './port.js';
 import { type CheckedSignature, proofOf } from './identities/proof.js';
 import { refuse } from './refusals.js';
-import type { RoomDoors } from './rooms/doors.js';
+import { type RoomDoors, type RoomReference, requireWrite } from './rooms/doors.js';
 import type { RoomKeys } from './rooms/keys.js';
-import { canonicalUuid } from './identities/uuid.js';
+import { canonicalRoomId, canonicalUuid, globalRoomId } from './identities/uuid.js';
+import { StoaError } from '../core/errors.js';
+import { limitError } from '../core/settings/exceeds.js';
 
 export interface MessagingStepsOptions {
   port: MessagingPort;
@@ -44,9 +53,22 @@ export interface ProfileChange {
 
 type Signature = CheckedSignature | null;
 
+/** A room to create. */
+export interface RoomInput {
+  name: string;
+  /** With a key. */
+  is_private: boolean;
+  key: string;
+  /** The user that the room is for; null: everyone. */
+  owner: string | null;
+  retentionSeconds?: number | null;
+}
+
 /** The answer to a post. It is small, because it is stored under an Idempotency-Key. */
 export interface Posted extends Delivered {
   roomId: string;
+  /** The message created the room. */
+  created: boolean;
 }
 
 /** The answer of a commit for a message; `room` only for a message in a room. */
@@ -54,6 +76,7 @@ export interface CommittedMessage {
   id: string;
   ts: number;
   room?: string;
+  room_created?: true;
 }
 
 /** A message as steps of a commit. The checks run before all steps. */
@@ -137,18 +160,68 @@ export class MessagingSteps {
 
   // Rooms
 
-  async createRoom(
-    caller: Caller | null,
-    input: { name: string; is_private: boolean; key: string },
-    signature: Signature,
-  ): Promise<Step<Room>> {
+  async createRoom(caller: Caller | null, input: RoomInput, signature: Signature): Promise<Step<Room>> {
     const { port, keys, authors } = this.#options;
-    if (input.name === '') throw refuse('nameMissing');
-    const name = roomNameOf(input.name);
-    if (name === undefined) throw refuse('roomName');
+    const { owner, retentionSeconds = null } = input;
+    const name = owner === null ? publicName(input.name) : ownName(input.name);
+    requireWrite(caller, { owner });
     const author = await authors.authorOf(caller, signature);
     const keyHash = input.is_private ? await keys.hash(input.key) : null;
-    return port.createRoom({ name, isPrivate: input.is_private, keyHash, createdBy: author.id });
+    const made = { name, isPrivate: input.is_private, keyHash, createdBy: author.id };
+    return port.createRoom({ ...made, owner, retentionSeconds });
+  }
+
+  async updateRoom(caller: Caller, room: Room, change: RoomUpdate): Promise<Step<Room>> {
+    const { port, limits } = this.#options;
+    await this.#requireManager(caller, room);
+    const { name, retentionSeconds } = change;
+    if (room.owner === null && retentionSeconds !== undefined)
+      throw new StoaError(
+        'invalid_request',
+        'Messages of public rooms are kept as long as the settings say.',
+        {
+          fix: 'Change messageRetentionSeconds, or use a room of a user.',
+          details: { field: 'retention_seconds' },
+        },
+      );
+    if (typeof retentionSeconds === 'number' && retentionSeconds > limits.roomRetentionSecondsMax)
+      throw limitError('invalid_request', {
+        subject: 'retention_seconds',
+        unit: 'seconds',
+        limit: 'roomRetentionSecondsMax',
+        limits,
+        received: retentionSeconds,
+        advice: 'Use a lower value',
+      });
+    const isOwn = room.owner !== null;
+    return port.updateRoom(room.id, {
+      ...(name !== undefined && { name: isOwn ? ownName(name) : publicName(name) }),
+      ...(retentionSeconds !== undefined && { retentionSeconds }),
+    });
+  }
+
+  async deleteRoom(caller: Caller, room: Room): Promise<Step<void>> {
+    await this.#requireManager(caller, room);
+    return this.#options.port.deleteRoom(room.id).map((deleted) => {
+      if (!deleted) throw refuse('roomUnknown');
+    });
+  }
+
+  /** The owner and the operator; of a public room, also the user whose agent created it. */
+  async #requireManager(caller: Caller, room: Room): Promise<void> {
+    if (room.id === globalRoomId)
+      throw new StoaError('forbidden', 'The global room cannot be changed or deleted.');
+    if (!caller.scopes.write)
+      throw new StoaError('forbidden', 'These credentials can only read.', {
+        fix: 'Use a token with the write scope.',
+      });
+    if (caller.kind === 'operator' || (room.owner !== null && room.owner === caller.user)) return;
+    const creator = room.createdBy === null ? undefined : await this.#options.port.identity(room.createdBy);
+    const isOwn = creator !== undefined && creator.id === caller.identity;
+    if (isOwn || (creator?.link?.user === caller.user && caller.user !== '')) return;
+    throw new StoaError('forbidden', 'The public room was created by others.', {
+      fix: 'Ask the operator, or the user whose agent created the room.',
+    });
   }
 
   /** `read` is called after the caller's access to the room was checked. */
@@ -158,17 +231,27 @@ export class MessagingSteps {
     read: () => RoomText,
     signature: Signature,
   ): Promise<Step<Posted>> {
-    const { port, drafts } = this.#options;
-    const { message, basis } = await drafts.toRoom(caller, place, read, { caller, signature });
-    return port.post(message, basis).map(({ id, tsMs }) => ({ id, tsMs, roomId: message.roomId }));
+    return this.#posting(await this.#options.drafts.toRoom(caller, place, read, { caller, signature }));
+  }
+
+  #posting({ message, basis }: RoomDraft): Step<Posted> {
+    const { port } = this.#options;
+    if ('room' in message) return port.postOpening(message, basis);
+    const { roomId } = message;
+    return port.post(message, basis).map(({ id, tsMs }) => ({ id, tsMs, roomId, created: false }));
   }
 
   /** The room's key is not needed: the author of a message may always delete it. */
-  async deleteMessage(caller: Caller | null, roomId: string, messageId: string): Promise<Step<void>> {
+  async deleteMessage(
+    caller: Caller | null,
+    reference: RoomReference,
+    messageId: string,
+  ): Promise<Step<void>> {
     const { port, authors, doors, adminAgent } = this.#options;
-    const room = await doors.find(roomId);
+    const room = await doors.find(caller, reference);
     if (caller === null) throw refuse('missingAuthHeaders');
-    const message = await port.message(room.id, messageId);
+    requireWrite(caller, room);
+    const message = await port.message(room, messageId);
     if (message === undefined) throw refuse('messageUnknown');
     const mayDelete =
       caller.kind === 'operator' || (caller.identity !== null && caller.identity === adminAgent);
@@ -203,11 +286,12 @@ export class MessagingSteps {
   /** The nonce of a signed message is used up in the commit, so a refused commit may be sent again. */
   async postInCommit(caller: Caller, operation: CommitMessage): Promise<MessageInCommit> {
     const { port } = this.#options;
-    const { message, basis, nonce } = await this.prepareMessage(caller, operation);
+    const draft = await this.prepareMessage(caller, operation);
+    const { message, basis, nonce } = draft;
     const step: Step<CommittedMessage> =
-      'roomId' in message
-        ? port.post(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs, room: message.roomId }))
-        : port.send(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs }));
+      'to' in message
+        ? port.send(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs }))
+        : this.#posting({ message, basis } as RoomDraft).map(committedMessage);
     return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
   }
 
@@ -232,6 +316,27 @@ export class MessagingSteps {
     if (!isEmail(email, this.#options.limits.emailBytesMax)) throw refuse('email');
     return email;
   }
+}
+
+function committedMessage({ id, tsMs, roomId, created }: Posted): CommittedMessage {
+  return { id, ts: tsMs, room: roomId, ...(created && { room_created: true as const }) };
+}
+
+function publicName(given: string): string {
+  if (given === '') throw refuse('nameMissing');
+  const name = roomNameOf(given);
+  if (name === undefined) throw refuse('roomName', { details: { field: 'name' } });
+  return name;
+}
+
+/** A name that could be an id would make two rooms answer to it. */
+function ownName(given: string): string {
+  const name = publicName(given);
+  if (canonicalRoomId(name) === undefined) return name;
+  throw new StoaError('invalid_request', `The name "${name}" has the form of the id of a room.`, {
+    fix: 'Choose a name that is not a UUID and not "global".',
+    details: { field: 'name' },
+  });
 }
 
 /** Prepares a step and writes it. Of callers without credentials, only a registration is written. */

@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.js';
 import type { Idempotency } from '../core/idempotency.js';
 import type { Page } from '../core/paging.js';
 import type { EngineName } from '../core/settings/store-config.js';
+import type { Census } from './census.js';
 import type {
   BackupKind,
   BackupSummaries,
@@ -47,6 +48,8 @@ export interface OperationsPort {
   check(): void | Promise<void>;
   /** Sizes of the home. If the engine only estimates a family, up to `entriesMax` of its rows are counted. */
   measure(entriesMax: number): Promise<HomeSize>;
+  /** A recent count. Counting is paced, because it reads every row of some families. */
+  census(): Promise<Census>;
   /** All findings. With `repair` each is repaired when it is found. */
   examine(repair: boolean): AsyncIterable<ExaminedFinding>;
   entries(family: string, request: EntryRequest): Page<InspectedEntry> | Promise<Page<InspectedEntry>>;

@@ -1,4 +1,5 @@
 /** The operator's operations on an open home. The server and the command line both call this. */
+import type { Census } from './census.js';
 import { isAbsolute } from 'node:path';
 import type { CommitService } from '../commit/service.js';
 import type { Caller } from '../core/caller.js';
@@ -93,6 +94,10 @@ export class OperationsService {
   /** The servers that share the home; empty where one server has it to itself. */
   servers(): Promise<LiveServer[]> {
     return this.#port.servers();
+  }
+
+  census(): Promise<Census> {
+    return this.#port.census();
   }
 
   announce(url: string): Promise<void> {

@@ -38,6 +38,10 @@ export function orphan(what: string): Conflict {
   return { kind: 'orphan', detail: `${what} does not exist, or belongs to another user.` };
 }
 
+export function roomNameObstacle(owner: string | null, name: string): Conflict {
+  return { kind: 'name_taken', detail: `The user ${owner ?? ''} has another room "${name}".` };
+}
+
 export function ofAnotherUser(id: string): Conflict {
   return { kind: 'name_taken', detail: `The id ${id} belongs to a record of another user.` };
 }

@@ -208,6 +208,8 @@ export const roomSchema = z.strictObject({
   id: uuid,
   name: z.string(),
   isPrivate: z.boolean(),
+  owner: z.string().nullable(),
+  retentionSeconds: count.nullable(),
   createdBy: uuid.nullable(),
   createdAtMs: timeMs,
   lastActiveAtMs: timeMs,

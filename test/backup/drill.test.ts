@@ -22,6 +22,7 @@ import { restore } from '../../src/homes/directory/kernel/backup/restore.js';
 import type { RestorePoint } from '../../src/operations/model.js';
 import type { DirectMessage } from '../../src/messaging/model.js';
 import { documentPath } from '../../src/core/text/path-segment.js';
+import { publicRoom } from '../messaging/public-room.js';
 
 const isLong = process.env['DRILL'] === 'full';
 const size = isLong
@@ -118,6 +119,7 @@ class Load {
           name: is_private ? 'vault' : 'square',
           is_private,
           key: is_private ? 'a key of sixteen characters' : '',
+          owner: null,
         },
         null,
       );
@@ -217,13 +219,13 @@ class Load {
   async #unsay(user: string, step: number): Promise<void> {
     const room = this.places.rooms[0] as string;
     const id = await this.#say(user, room, `unsaid ${step}`);
-    await this.#stoa.messaging.rooms.remove(operatorCaller(user), room, id);
+    await this.#stoa.messaging.rooms.remove(operatorCaller(user), { room }, id);
   }
 
   async #say(user: string, room: string, body: string): Promise<string> {
     const { rooms, port } = this.#stoa.messaging;
     const { id } = await rooms.post(operatorCaller(user), { room }, () => ({ body, pid: '' }), null);
-    this.#model.add('message', `${room}/${id}`, null, await port.message(room, id));
+    this.#model.add('message', `${room}/${id}`, null, await port.message(publicRoom(room), id));
     return id;
   }
 
@@ -293,7 +295,7 @@ async function answers(stoa: Stoa, places: Places): Promise<Map<string, unknown>
   }
   const { port } = stoa.messaging;
   for (const room of places.rooms) {
-    for await (const message of back((beforeMs) => port.messages(room, { beforeMs, limit: 100 })))
+    for await (const message of back((beforeMs) => port.messages(publicRoom(room), { beforeMs, limit: 100 })))
       found.set(`message ${room}/${message.id}`, message);
   }
   for (const inbox of places.inboxes) {

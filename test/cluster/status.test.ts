@@ -89,9 +89,12 @@ it('measures servers, connections, the outbox and the lag of the feed', async ()
     'stoa_pool_size 10',
     'stoa_pool_waiting 0',
     'stoa_commit_outbox_waiting 0',
+    String.raw`stoa_tasks\{status="failed"\} 0`,
+    String.raw`stoa_agents\{state="error"\} 0`,
   ])
     expect(text).toMatch(new RegExp(`^${line}$`, 'm'));
   for (const name of [
+    'stoa_documents',
     'stoa_pool_busy',
     'stoa_commit_outbox_oldest_seconds',
     'stoa_feed_tail_lag_commits',

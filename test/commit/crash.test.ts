@@ -3,6 +3,7 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { openStoa } from '../../src/index.js';
 import { useProgram } from '../cli/program.js';
 import { Acknowledged, commitUntilGone, resultOf } from './writers.js';
+import { publicRoom } from '../messaging/public-room.js';
 
 const program = useProgram();
 const rounds = 3;
@@ -29,9 +30,9 @@ it('a killed server leaves every acknowledged commit complete, and no partial co
     const documents = new Set<number>();
     for await (const { value } of stoa.data.getAll(ada, 'results')) documents.add(Number(value));
     const said = new Set<number>();
-    const { id } = await stoa.messaging.rooms.find('global');
+    const { id } = await stoa.messaging.rooms.find(null, 'global');
     for (let afterMs = 0; ;) {
-      const { items } = await stoa.messaging.port.messages(id, { afterMs, limit: 200 });
+      const { items } = await stoa.messaging.port.messages(publicRoom(id), { afterMs, limit: 200 });
       for (const { body } of items) said.add(Number(body.replace('result ', '')));
       if (items.length === 0) break;
       afterMs = Math.max(...items.map(({ tsMs }) => tsMs));

@@ -7,6 +7,7 @@ import type { TestServer } from '../servers/child.js';
 import { start as startRedis, startCluster } from '../servers/redis.js';
 import { noteServer, sharedPostgres } from '../servers/shared.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
+import { publicRoom } from '../messaging/public-room.js';
 
 /** Each opens messaging on a separate backend. */
 const backends: { name: string; redis?: () => Promise<TestServer> }[] = [
@@ -59,7 +60,7 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     serverSigned: false,
   });
   const bodies = async (): Promise<string[]> =>
-    (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 200 })).items.map(
+    (await stoa.messaging.port.messages(publicRoom(globalRoomId), { beforeMs: null, limit: 200 })).items.map(
       ({ body }) => body,
     );
 
@@ -72,13 +73,21 @@ describe.each(backends)('a delivery to $name', ({ redis }) => {
     ];
     expect(again).toEqual([first, first]);
     expect((await bodies()).filter((body) => body === 'said once')).toHaveLength(1);
-    expect(await port.message(globalRoomId, first?.id ?? '')).toMatchObject({
+    expect(await port.message(publicRoom(globalRoomId), first?.id ?? '')).toMatchObject({
       body: 'said once',
       tsMs: first?.tsMs,
     });
     expect(
-      (await port.search({ words: ['said', 'once'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 }))
-        .messages,
+      (
+        await port.search({
+          words: ['said', 'once'],
+          roomId: null,
+          retentionSeconds: 86_400,
+          afterMs: 0,
+          beforeMs: null,
+          limit: 10,
+        })
+      ).messages,
     ).toHaveLength(1);
   });
 

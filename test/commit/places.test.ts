@@ -9,6 +9,7 @@ import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { sharedPostgres } from '../servers/shared.js';
 import { emptyRedis, start as startRedis } from '../servers/redis.js';
 import type { TestServer } from '../servers/child.js';
+import { publicRoom } from '../messaging/public-room.js';
 
 const ada = operatorCaller('ada', 'planner');
 const domains = ['data', 'registry', 'workspaces', 'messaging'] as const;
@@ -53,7 +54,10 @@ describe.each(
 
   /** Which domains hold the word. */
   async function state(word: string): Promise<Record<Domain, boolean>> {
-    const { items } = await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 50 });
+    const { items } = await stoa.messaging.port.messages(publicRoom(globalRoomId), {
+      beforeMs: null,
+      limit: 50,
+    });
     const tasks = await stoa.workspaces.listSessionTasks(ada, sessionId, { limit: 100 });
     return {
       data: (await stoa.data.get(ada, 'default', word)) === word,

@@ -4,6 +4,7 @@ import { type Caller, operatorCaller } from '../../src/core/caller.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../src/identity/signatures.js';
 import { type Stoa, openStoa } from '../../src/index.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
+import { publicRoom } from '../messaging/public-room.js';
 
 let stoa: Stoa;
 const ada = operatorCaller('ada', 'planner');
@@ -18,8 +19,8 @@ afterEach(async () => {
 });
 
 async function roomOf(id: string) {
-  const room = await stoa.messaging.rooms.find(id);
-  const { items } = await stoa.messaging.port.messages(room.id, { beforeMs: null, limit: 10 });
+  const room = await stoa.messaging.rooms.find(null, id);
+  const { items } = await stoa.messaging.port.messages(publicRoom(room.id), { beforeMs: null, limit: 10 });
   return { messages: items };
 }
 
@@ -264,7 +265,7 @@ describe('a commit', () => {
     const token: Caller = { ...ada, kind: 'user' };
     const room = await stoa.messaging.rooms.create(
       token,
-      { name: 'secret', is_private: true, key: 'a key of sixteen characters' },
+      { name: 'secret', is_private: true, key: 'a key of sixteen characters', owner: null },
       null,
     );
     const post = (key?: string) =>

@@ -12,6 +12,7 @@ import { type Stoa, type StoaOptions, openStoa } from '../../src/index.js';
 import type { CommitMessage } from '../../src/messaging/messages/drafts.js';
 import { globalRoomId, uuidBytes } from '../../src/messaging/identities/uuid.js';
 import { writtenPort } from '../../src/messaging/conformance/kit/written-port.js';
+import { publicRoom } from './public-room.js';
 
 const ada: Caller = { ...operatorCaller('ada', 'planner'), kind: 'user' };
 const key = 'a key of sixteen characters';
@@ -27,7 +28,7 @@ async function open(options: Partial<StoaOptions> = {}): Promise<Stoa> {
 }
 
 async function said(room = globalRoomId): Promise<string[]> {
-  const { items } = await stoa.messaging.port.messages(room, { afterMs: 0, limit: 50 });
+  const { items } = await stoa.messaging.port.messages(publicRoom(room), { afterMs: 0, limit: 50 });
   return items.map(({ body }) => body);
 }
 
@@ -88,7 +89,7 @@ it.each([1, 4])('undoes the whole write when one step is refused, with %i shard(
   const written = writer.write({ caller: ada }, [
     data.steps.set(ada, 'notes', 'k', 1, {}),
     posting,
-    await steps.createRoom(ada, { name: 'den', is_private: false, key: '' }, null),
+    await steps.createRoom(ada, { name: 'den', is_private: false, key: '', owner: null }, null),
     await steps.post(ada, ...saying('an answer', unknownId)),
   ]);
   await expect(written).rejects.toThrow('parent message not found');
@@ -141,7 +142,7 @@ it('refuses X-AICQ signatures in commits where message signatures are required',
 
 it('checks the room key again if it is replaced while a message is prepared', async () => {
   const { messaging } = await open();
-  const room = await messaging.rooms.create(ada, { name: 'den', is_private: true, key }, null);
+  const room = await messaging.rooms.create(ada, { name: 'den', is_private: true, key, owner: null }, null);
   const post = (read: () => { body: string; pid: string }) =>
     messaging.rooms.post(ada, { room: room.id, key }, read, null);
   await post(() => ({ body: 'before', pid: '' }));

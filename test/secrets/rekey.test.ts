@@ -9,6 +9,7 @@ import { type Stoa, openStoa } from '../../src/index.js';
 import { limitsWith } from '../../src/core/settings/limits.js';
 import { globalRoomId } from '../../src/messaging/identities/uuid.js';
 import { createApp } from '../../src/server/app.js';
+import { publicRoom } from '../messaging/public-room.js';
 
 let directory: string;
 const opened: Stoa[] = [];
@@ -40,7 +41,7 @@ async function post(stoa: Stoa, agent: string): Promise<string> {
     () => ({ body: 'x', pid: '' }),
     null,
   );
-  return (await port.message(globalRoomId, id))?.from ?? '';
+  return (await port.message(publicRoom(globalRoomId), id))?.from ?? '';
 }
 
 /** With which key each identity that the server keeps is encrypted. */

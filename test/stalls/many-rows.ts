@@ -53,10 +53,24 @@ export async function fillWithManyRows(stoa: Stoa, documentCount: number, count:
     (await port.register({ publicKey: randomBytes(32).toString('base64'), name, email: null, proven: true }))
       .identity.id;
   const writer = await identity('writer');
-  const room = await port.createRoom({ name: 'busy', isPrivate: false, keyHash: null, createdBy: writer });
+  const room = await port.createRoom({
+    name: 'busy',
+    isPrivate: false,
+    keyHash: null,
+    createdBy: writer,
+    owner: null,
+    retentionSeconds: null,
+  });
   await each(count, (index) => identity(`identity-${index}`));
   await each(count, (index) =>
-    port.createRoom({ name: `room-${index}`, isPrivate: false, keyHash: null, createdBy: writer }),
+    port.createRoom({
+      name: `room-${index}`,
+      isPrivate: false,
+      keyHash: null,
+      createdBy: writer,
+      owner: null,
+      retentionSeconds: null,
+    }),
   );
   const written = { from: writer, proof: null, serverSigned: false };
   await each(count, (index) =>

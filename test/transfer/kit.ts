@@ -97,6 +97,8 @@ export async function fill(stoa: Stoa): Promise<void> {
     isPrivate: true,
     keyHash: '$2b$10$hash',
     createdBy: writer.id,
+    owner: null,
+    retentionSeconds: null,
   });
   const root = await port.post({
     roomId: globalRoomId,

@@ -157,6 +157,7 @@ describe.each([
         await target.messaging.port.search({
           words: ['everybody'],
           roomId: null,
+          retentionSeconds: 86_400,
           afterMs: 0,
           beforeMs: null,
           limit: 10,

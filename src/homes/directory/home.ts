@@ -17,7 +17,6 @@ import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.j
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store-options.js';
-import { LeaseCount } from './lease-count.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
@@ -108,7 +107,6 @@ export class DirectoryHome implements Home {
   readonly requestRates: OwnRequestRates;
   readonly operatorToken: string;
   readonly syncWrites: boolean;
-  readonly #leaseCount: LeaseCount;
   readonly #backups: BackupScheduler | undefined;
 
   constructor(kernel: Kernel, parts: Parts, options: DirectoryHomeOptions) {
@@ -133,7 +131,6 @@ export class DirectoryHome implements Home {
     this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.mcpSessions = new MemoryMcpSessions(limits);
-    this.#leaseCount = new LeaseCount(kernel, onError);
     this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });
   }
 
@@ -151,10 +148,6 @@ export class DirectoryHome implements Home {
 
   nowMs(): number {
     return this.kernel.nowMs();
-  }
-
-  liveLeases(): number {
-    return this.#leaseCount.live;
   }
 
   commits(messaging: MessagingService): CommitHome {
@@ -187,13 +180,11 @@ export class DirectoryHome implements Home {
 
   start(): void {
     this.kernel.start();
-    this.#leaseCount.start();
     this.#backups?.start();
   }
 
   async close(): Promise<void> {
     await this.#backups?.stop();
-    await this.#leaseCount.stop();
     await this.kernel.close();
   }
 }

@@ -13,7 +13,9 @@ import type {
   LiveServer,
   Readiness,
 } from '../../operations/model.js';
+import { type Census, PacedCensus } from '../../operations/census.js';
 import type { BackupRequest, EntryRequest, OperationsPort } from '../../operations/port.js';
+import { takeCensus } from './census.js';
 import { allChecks } from './doctor/doctor.js';
 import { hidesValues, decodeEntry } from './inspect.js';
 import { backup } from './kernel/backup/backup.js';
@@ -29,9 +31,11 @@ import { step } from './step.js';
 export class DirectoryOperations implements OperationsPort {
   readonly #kernel: Kernel;
   readonly #longWork: LongWork;
+  readonly #census: PacedCensus;
 
   constructor(kernel: Kernel, writer: Writer) {
     this.#kernel = kernel;
+    this.#census = new PacedCensus(() => takeCensus(kernel));
     this.#longWork = new LongWork(writer, (result) => step<unknown>(kernel.root, () => result));
   }
 
@@ -81,6 +85,10 @@ export class DirectoryOperations implements OperationsPort {
         ]),
       ),
     };
+  }
+
+  census(): Promise<Census> {
+    return this.#census.read();
   }
 
   examine(repair: boolean): AsyncIterable<ExaminedFinding> {

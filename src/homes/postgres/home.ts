@@ -13,7 +13,6 @@ import type { Home, HomeOptions } from '../home.js';
 import { type PostgresBase, openPostgresBase } from './base.js';
 import { clearFact, readFact, writeFact } from './cluster/facts.js';
 import { noteKeys } from './cluster/key-checks.js';
-import { query } from './database/connection.js';
 import { checkRequirements } from './cluster/requirements.js';
 import {
   type OperatorCredentials,
@@ -330,23 +329,13 @@ export class PostgresHome implements Home {
     return this.#base.clock.nowMs();
   }
 
-  async liveLeases(): Promise<number> {
-    const [row] = await query<{ live: string }>(
-      this.#base.sql,
-      `SELECT (SELECT count(*) FROM registry.agents WHERE lease_holder IS NOT NULL
-        AND lease_expires_at > clock_timestamp())
-        + (SELECT count(*) FROM workspaces.leases WHERE holder IS NOT NULL
-          AND expires_at > clock_timestamp()) AS live`,
-    );
-    return Number(row?.live ?? 0);
-  }
-
   commits(messaging: MessagingService): CommitHome {
     const { limits, onError, sweepIntervalMs } = this.#options;
     // Closed by its service, before messaging.
     this.#commit = new PostgresCommit(this.#base, {
       limits,
       messaging,
+      openRoom: (work, opening) => this.messaging.openRoom(work, opening),
       redis: this.messaging,
       onError,
       sweepIntervalMs,

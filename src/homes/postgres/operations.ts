@@ -8,9 +8,11 @@ import type { Idempotency } from '../../core/idempotency.js';
 import type { HealthCheck } from '../../messaging/port.js';
 import { LongWork } from '../../operations/long-work.js';
 import type { ExaminedFinding, HomeFacts, HomeSize, LiveServer, Readiness } from '../../operations/model.js';
+import { type Census, PacedCensus } from '../../operations/census.js';
 import type { OperationsPort } from '../../operations/port.js';
 import { type PostgresSql, query } from './database/connection.js';
 import type { Servers } from './cluster/servers.js';
+import { takeCensus } from './census.js';
 import { examine } from './doctor.js';
 import type { PostgresFeed } from './feed/feed.js';
 import { PostgresStep } from './write/step.js';
@@ -36,9 +38,11 @@ export class PostgresOperations implements OperationsPort {
   readonly backupDirectory = '';
   readonly #options: PostgresOperationsOptions;
   readonly #longWork: LongWork;
+  readonly #census: PacedCensus;
 
   constructor(options: PostgresOperationsOptions) {
     this.#options = options;
+    this.#census = new PacedCensus(() => takeCensus(options.sql));
     this.#longWork = new LongWork(options.writer, (result) => new PostgresStep([], async () => result));
   }
 
@@ -93,6 +97,10 @@ export class PostgresOperations implements OperationsPort {
         ]),
       ),
     };
+  }
+
+  census(): Promise<Census> {
+    return this.#census.read();
   }
 
   examine(repair: boolean): AsyncIterable<ExaminedFinding> {

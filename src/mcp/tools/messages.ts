@@ -4,7 +4,8 @@ import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
 import { canonicalUuid } from '../../messaging/identities/uuid.js';
-import { enterRoom, ensureRoom, takeRate } from '../rooms.js';
+import { userOf } from '../../messaging/rooms/visibility.js';
+import { enterRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const room = z.string().default('global').describe('Name or id');
@@ -24,8 +25,8 @@ const post = defineTool({
   name: 'post',
   title: 'Post to a room',
   description:
-    'Say something to every agent in a room; a new name makes a public room. Answer a message with ' +
-    'reply_to. At most 4096 bytes; messages go after 24 hours, so remember what must stay.',
+    'Say something to every agent in a room; a new name makes a room of your user. Answer with reply_to. ' +
+    'At most 4096 bytes, kept 30 days, in public rooms 24 hours.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     room,
@@ -33,17 +34,32 @@ const post = defineTool({
     reply_to: z.string().optional().describe('Id of a message'),
     key,
   }),
-  output: z.object({ id: z.string(), ts: z.int(), room_id: z.string() }),
+  output: z.object({
+    id: z.string(),
+    ts: z.int(),
+    room_id: z.string(),
+    room_created: z.literal(true).optional(),
+  }),
   run: async ({ stoa, caller }, input) => {
     await takeRate(stoa, caller, 'POST', '/room/x');
-    const id = await ensureRoom(stoa, caller, input.room);
     const posted = await stoa.messaging.rooms.post(
       caller,
-      { room: id, key: input.key, address: caller.address },
+      {
+        room: input.room,
+        byName: true,
+        key: input.key,
+        address: caller.address,
+        admitRoom: () => takeRate(stoa, caller, 'POST', '/room'),
+      },
       () => ({ body: input.text, pid: input.reply_to ?? '' }),
       null,
     );
-    return { id: posted.id, ts: posted.tsMs, room_id: posted.roomId };
+    return {
+      id: posted.id,
+      ts: posted.tsMs,
+      room_id: posted.roomId,
+      ...(posted.created && { room_created: true as const }),
+    };
   },
 });
 
@@ -106,7 +122,7 @@ const find = defineTool({
   name: 'find',
   title: 'Find messages',
   description:
-    'Search what was said in public rooms by words of three letters or more; all must occur. Newest first.',
+    "Search your user's rooms and public rooms by words of three letters or more; all must occur. Newest first.",
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     query: z.string(),
@@ -124,7 +140,8 @@ const find = defineTool({
     const { results } = await stoa.messaging.rooms.search({
       query,
       limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
-      room: within,
+      roomId: within ?? null,
+      owner: userOf(caller),
       afterMs: after ?? 0,
       from: null,
     });

@@ -67,7 +67,14 @@ export function settingsTests({ describe, expect, it }: TestRunner, backend: Bac
           );
         const rooms = await Promise.all(
           Array.from({ length: 100 }, (_, index) =>
-            port.createRoom({ name: `room${index}`, isPrivate: false, keyHash: null, createdBy: agent.id }),
+            port.createRoom({
+              name: `room${index}`,
+              isPrivate: false,
+              keyHash: null,
+              owner: null,
+              retentionSeconds: null,
+              createdBy: agent.id,
+            }),
           ),
         );
         await post(globalRoomId, 201);

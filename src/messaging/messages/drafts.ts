@@ -7,16 +7,24 @@ import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { SignatureCheck } from '../identities/authentication.js';
 import type { Authors } from '../identities/authors.js';
-import { wellFormed } from '../names.js';
-import type { MessageBasis, MessagingPort, NewDirectMessage, NewMessage } from '../port.js';
+import { roomNameOf, wellFormed } from '../names.js';
+import type { MessageBasis, MessagingPort, NewDirectMessage, NewMessage, OpeningMessage } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { refuse } from '../refusals.js';
-import type { RoomAccess, RoomDoors } from '../rooms/doors.js';
+import {
+  type RoomAccess,
+  type RoomDoors,
+  type RoomReference,
+  requireWrite,
+  unknownRoom,
+} from '../rooms/doors.js';
+import { userOf } from '../rooms/visibility.js';
 import { canonicalUuid } from '../identities/uuid.js';
 
 /** The room of a message, and the key and address of the caller. */
-export interface RoomPlace extends Partial<RoomAccess> {
-  room: string;
+export interface RoomPlace extends Partial<RoomAccess>, RoomReference {
+  /** Counts a room that the message creates against the limit of created rooms. */
+  admitRoom?: (() => Promise<void>) | undefined;
 }
 
 export interface RoomText {
@@ -51,8 +59,11 @@ export interface Draft<NewOne> {
   basis: MessageBasis;
 }
 
+/** A message to a room, or a message that creates its room in the same write. */
+export type RoomDraft = Draft<NewMessage> | Draft<OpeningMessage>;
+
 /** A message of a commit, with the nonce of its signature, which the commit uses up. */
-export type CommitDraft = Draft<NewMessage | NewDirectMessage> & {
+export type CommitDraft = (Draft<NewMessage | NewDirectMessage> | Draft<OpeningMessage>) & {
   nonce: { agentId: string; nonce: string } | null;
 };
 
@@ -86,12 +97,15 @@ export class Drafts {
    */
   async toRoom(
     caller: Caller | null,
-    { room: id, key, address }: RoomPlace,
+    place: RoomPlace,
     read: () => RoomText,
     author: Signing,
-  ): Promise<Draft<NewMessage>> {
+  ): Promise<RoomDraft> {
     const { doors, limits } = this.#options;
-    const { room, keyHash } = await doors.enterToWrite(caller, id, { key, address });
+    const { key, address } = place;
+    const found = await doors.findToPost(caller, place);
+    if (found === undefined) return this.#toNewRoom(caller, place, read(), author);
+    const { room, keyHash } = await doors.enterToWrite(caller, found, { key, address });
     const { body, pid } = read();
     const { message, basis } = await this.#sign(
       author,
@@ -99,6 +113,28 @@ export class Drafts {
     );
     const parentId = pid === '' ? null : pid;
     return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash } };
+  }
+
+  /** The room belongs to the caller's user and has no key. */
+  async #toNewRoom(
+    caller: Caller | null,
+    { room: given, admitRoom }: RoomPlace,
+    { body, pid }: RoomText,
+    author: Signing,
+  ): Promise<Draft<OpeningMessage>> {
+    const owner = userOf(caller);
+    const name = roomNameOf(given);
+    if (owner === null || name === undefined) throw unknownRoom(given);
+    requireWrite(caller, { owner });
+    if (pid !== '') throw refuse('parentUnknown');
+    const signed = await this.#sign(
+      author,
+      checkBody(body, this.#options.limits.messageBytesMax, 'messageLong'),
+    );
+    await admitRoom?.();
+    const room = { name, owner, isPrivate: false, keyHash: null, retentionSeconds: null };
+    const { message } = signed;
+    return { ...signed, message: { room: { ...room, createdBy: message.from }, message } };
   }
 
   async toAgent(recipient: string, body: string, author: Signing): Promise<Draft<NewDirectMessage>> {
@@ -117,12 +153,12 @@ export class Drafts {
       operation.op === 'room.post'
         ? await this.toRoom(
             caller,
-            { room: operation.room, key: operation.key, address: caller.address },
+            { room: operation.room, byName: true, key: operation.key, address: caller.address },
             () => ({ body: operation.body, pid: operation.pid ?? '' }),
             author,
           )
         : await this.toAgent(operation.to, operation.body, author);
-    const { from } = draft.message;
+    const { from } = 'room' in draft.message ? draft.message.message : draft.message;
     return {
       ...draft,
       nonce: author.signature === null ? null : { agentId: from, nonce: author.signature.nonce },

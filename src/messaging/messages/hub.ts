@@ -1,14 +1,17 @@
 /** Live delivery: readers of rooms and inboxes get every message after their position, once, in order. */
 import type { DirectMessage, Message } from '../model.js';
 import type { MessagingPort, Notice, Page, Span } from '../port.js';
+import type { RoomKeep } from '../rooms/visibility.js';
 
-export type Topic = { kind: 'room'; id: string } | { kind: 'inbox'; id: string };
+export type Topic = { kind: 'room'; id: string; room: RoomKeep } | { kind: 'inbox'; id: string };
 
 export interface Delivery {
   onMessage(topic: Topic, message: Message | DirectMessage): void;
   onDeleted?(topic: Topic, messageId: string): void;
   /** Messages were added before the reader's position. The reader should read the topic again. */
   onImported?(topic: Topic): void;
+  /** The room was deleted. */
+  onRemoved?(topic: Topic): void;
   /**
    * Resolves when the reader has taken the messages, so that a slow reader is not sent more than it can take.
    */
@@ -84,6 +87,7 @@ export class MessageHub {
       this.#waits.add(onEnd);
       const leave = this.follow(topic, afterMs, {
         onMessage: () => finish(() => resolve(true)),
+        onRemoved: onEnd,
         onFailure: (error) => finish(() => reject(error)),
       });
     });
@@ -109,6 +113,7 @@ export class MessageHub {
     const channel = this.#channels.get(keyOf(notice.topic, notice.id));
     if (notice.kind === 'deleted') channel?.announceDeleted(notice.messageId);
     else if (notice.kind === 'imported') channel?.announceImported();
+    else if (notice.kind === 'removed') channel?.announceRemoved();
     else channel?.wake();
   }
 }
@@ -165,6 +170,10 @@ class Channel {
     this.#imported = true;
     for (const { delivery } of this.#readers()) delivery.onImported?.(this.#topic);
     this.wake();
+  }
+
+  announceRemoved(): void {
+    for (const { delivery } of this.#readers()) delivery.onRemoved?.(this.#topic);
   }
 
   #readers(): Reader[] {
@@ -253,7 +262,7 @@ class Channel {
 
   #page(span: Span): Promise<Page<Message> | Page<DirectMessage>> {
     return this.#topic.kind === 'room'
-      ? this.#port.messages(this.#topic.id, span)
+      ? this.#port.messages(this.#topic.room, span)
       : this.#port.inbox(this.#topic.id, span);
   }
 }

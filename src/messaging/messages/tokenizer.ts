@@ -1,4 +1,6 @@
 /** The words of a text, by the same rules for messages and for queries. */
+import { userKey } from '../../identity/user-key.js';
+import type { Room } from '../model.js';
 
 const wordRun = /[\p{L}\p{M}\p{Nd}_]+/gu;
 /** Scripts written without spaces; a run of them is indexed as pairs of neighbours. */
@@ -18,6 +20,29 @@ export function indexWords(text: string): string[] {
   const words = new Set<string>();
   for (const term of termsOf(text)) for (const word of term) words.add(word);
   return [...words];
+}
+
+/**
+ * The words under which a message of a room is found. A word of a user's room begins with the user, so only a
+ * search for that user reads it. Messages of rooms with a key are not found at all.
+ */
+export function roomWords({ owner, isPrivate }: Pick<Room, 'owner' | 'isPrivate'>, text: string): string[] {
+  if (isPrivate) return [];
+  return owner === null ? indexWords(text) : ownWords(owner, indexWords(text));
+}
+
+/** Words of a query, for the rooms of a user. */
+export function ownWords(owner: string, words: readonly string[]): string[] {
+  const prefix = userKey(owner).toString('base64url', 0, ownerBytes);
+  return words.map((word) => `${prefix} ${word}`);
+}
+
+/** Enough that two users of one server never have the same words. */
+const ownerBytes = 15;
+
+/** Whether a word is of a user's room. A word of a text never contains a space. */
+export function isOwnWord(word: string): boolean {
+  return word.includes(' ');
 }
 
 /**

@@ -1,9 +1,12 @@
-/** Access to rooms: finds the room of a request and checks its key. */
+/** Access to rooms: finds the room of a request, by id or name, and checks its owner and its key. */
 import type { Caller } from '../../core/caller.js';
+import { StoaError } from '../../core/errors.js';
 import type { Room } from '../model.js';
+import { roomNameOf } from '../names.js';
 import type { MessagingPort } from '../port.js';
 import { refuse } from '../refusals.js';
 import type { RoomKeys } from './keys.js';
+import { canSeeRoom, userOf } from './visibility.js';
 import { canonicalRoomId } from '../identities/uuid.js';
 
 /** The key and the address of a caller that asks for a room. */
@@ -13,11 +16,20 @@ export interface RoomAccess {
   address: string | undefined;
 }
 
+/** A room as a request names it. AICQ's routes take an id; all other doors take an id or a name. */
+export interface RoomReference {
+  room: string;
+  byName?: boolean | undefined;
+}
+
 export interface EnteredRoom {
   room: Room;
   /** The hash of the key that opened the room. Null: the room has no key. Undefined: no key was needed. */
   keyHash: string | null | undefined;
 }
+
+/** Public rooms of one name that are compared. */
+const namesakesMax = 20;
 
 export class RoomDoors {
   readonly #port: MessagingPort;
@@ -29,8 +41,8 @@ export class RoomDoors {
   }
 
   /** The room, if the caller may enter it. The operator may enter every room. */
-  async enter(caller: Caller | null, id: string, { key, address }: RoomAccess): Promise<Room> {
-    const room = await this.find(id);
+  async enter(caller: Caller | null, reference: RoomReference, { key, address }: RoomAccess): Promise<Room> {
+    const room = await this.find(caller, reference);
     if (caller?.kind !== 'operator' || key !== undefined)
       await this.#keys.check(room, key, { caller, address });
     return room;
@@ -40,19 +52,81 @@ export class RoomDoors {
    * Like `enter`, for a write, which compares the hash again: a cached result for an earlier hash is not
    * used.
    */
-  async enterToWrite(caller: Caller | null, id: string, { key, address }: RoomAccess): Promise<EnteredRoom> {
-    const room = await this.find(id);
+  async enterToWrite(caller: Caller | null, room: Room, { key, address }: RoomAccess): Promise<EnteredRoom> {
+    requireWrite(caller, room);
     if (caller?.kind === 'operator' && key === undefined) return { room, keyHash: undefined };
     const keyHash = room.isPrivate ? await this.#port.roomKeyHash(room.id) : null;
     await this.#keys.check(room, key, { caller, address }, keyHash);
     return { room, keyHash };
   }
 
-  async find(id: string): Promise<Room> {
-    const canonical = canonicalRoomId(id);
-    if (canonical === undefined) throw refuse('roomId');
-    const room = await this.#port.room(canonical);
-    if (room === undefined) throw refuse('roomUnknown');
+  /** The room, if it exists for the caller. A room of another user does not. */
+  async find(caller: Caller | null, reference: RoomReference): Promise<Room> {
+    const { room: given, byName } = reference;
+    const id = canonicalRoomId(given);
+    if (id === undefined && byName !== true) throw refuse('roomId');
+    const room = id === undefined ? await this.#named(caller, given) : await this.#port.room(id);
+    if (room === undefined || !canSeeRoom(caller, room)) throw unknownRoom(given);
     return room;
   }
+
+  /**
+   * The room that a message by name goes to: a room of the caller's user, or a public room that an agent of this
+   * user created. Never a public room that others created, because anyone can create one with the name of a
+   * user's room. Undefined: the message creates the room.
+   */
+  async findToPost(caller: Caller | null, reference: RoomReference): Promise<Room | undefined> {
+    const { room: given, byName } = reference;
+    const user = userOf(caller);
+    if (byName !== true || user === null || canonicalRoomId(given) !== undefined)
+      return this.find(caller, reference);
+    const name = roomNameOf(given);
+    if (name === undefined) throw refuse('roomName', { details: { field: 'room' } });
+    return (await this.#port.ownRoom(user, name)) ?? (await this.#publicBy(user, name));
+  }
+
+  /** The user's own room, else the public room of that name, if there is only one. */
+  async #named(caller: Caller | null, given: string): Promise<Room | undefined> {
+    const name = roomNameOf(given);
+    if (name === undefined) return undefined;
+    const user = userOf(caller);
+    const own = user === null ? undefined : await this.#port.ownRoom(user, name);
+    if (own !== undefined) return own;
+    const made = user === null ? undefined : await this.#publicBy(user, name);
+    if (made !== undefined) return made;
+    const [first, second] = await this.#port.publicRoomsNamed(name, 2);
+    if (second !== undefined)
+      throw new StoaError('conflict', `Several public rooms have the name "${name}".`, {
+        fix: 'Use the id of the room, from "stoa rooms ls --public" or GET /v1/rooms?public=1.',
+        details: { field: 'room' },
+      });
+    return first;
+  }
+
+  /** The public room of that name that an agent of the user created; the oldest of several. */
+  async #publicBy(user: string, name: string): Promise<Room | undefined> {
+    const rooms = await this.#port.publicRoomsNamed(name, namesakesMax);
+    const creators = rooms.flatMap(({ createdBy }) => (createdBy === null ? [] : [createdBy]));
+    if (creators.length === 0) return undefined;
+    const identities = await this.#port.identities([...new Set(creators)]);
+    return rooms
+      .filter(({ createdBy }) => identities.get(createdBy ?? '')?.link?.user === user)
+      .toSorted((a, b) => a.createdAtMs - b.createdAtMs)[0];
+  }
+}
+
+/** A link can give an identity read access only. Then it may not write in the rooms of its user. */
+export function requireWrite(caller: Caller | null, { owner }: Pick<Room, 'owner'>): void {
+  if (owner === null || caller === null || caller.scopes.write) return;
+  throw new StoaError('forbidden', 'These credentials can only read the rooms of their user.', {
+    fix: 'Use a token with the write scope, or link the identity with write access.',
+  });
+}
+
+export function unknownRoom(given: string): StoaError {
+  return refuse('roomUnknown', {
+    about: `Unknown room "${given.slice(0, 100)}".`,
+    fix: 'Check the name or id with "stoa rooms ls" or GET /v1/rooms. A room of another user is not shown.',
+    details: { field: 'room' },
+  });
 }

@@ -6,14 +6,13 @@ import type { Limits } from '../../core/settings/limits.js';
 import type { RoomPlace, RoomText } from '../messages/drafts.js';
 import type { MessageHub } from '../messages/hub.js';
 import type { Message, Room } from '../model.js';
-import type { MessagePlace, MessagingPort, Page, Span } from '../port.js';
+import type { MessagingPort, Page, RoomName, RoomUpdate, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { refuse } from '../refusals.js';
-import type { RoomAccess, RoomDoors } from './doors.js';
-import { type MessagingSteps, type Posted, writePrepared } from '../steps.js';
-import { queryWords } from '../messages/tokenizer.js';
+import type { RoomAccess, RoomDoors, RoomReference } from './doors.js';
+import { type MessagingSteps, type Posted, type RoomInput, writePrepared } from '../steps.js';
+import { type SearchPage, type SearchRequest, searchRooms } from './search.js';
 import { ulidTimeMs } from '../messages/ulid.js';
-import { canonicalRoomId } from '../identities/uuid.js';
 
 export interface RoomsOptions {
   writer: Writer;
@@ -22,29 +21,6 @@ export interface RoomsOptions {
   steps: MessagingSteps;
   doors: RoomDoors;
   hub: MessageHub;
-}
-
-export interface SearchRequest {
-  query: string;
-  limit: number;
-  room: string | undefined;
-  afterMs: number;
-  /** Null begins with the newest message. */
-  from: SearchPosition | null;
-}
-
-/** Where the next page of a search begins: before a time, or after the last message shown. */
-export interface SearchPosition {
-  beforeMs: number;
-  last: MessagePlace | null;
-}
-
-export interface SearchPage {
-  results: { message: Message; room: Room }[];
-  /** Null at the end. */
-  next: SearchPosition | null;
-  /** The search stopped at its limit of steps. */
-  truncated: boolean;
 }
 
 export class Rooms {
@@ -56,7 +32,7 @@ export class Rooms {
 
   create(
     caller: Caller | null,
-    input: { name: string; is_private: boolean; key: string },
+    input: RoomInput,
     signature: CheckedSignature | null,
     idempotency: Idempotency | null = null,
   ): Promise<Room> {
@@ -64,12 +40,28 @@ export class Rooms {
   }
 
   /** The room, if the caller may enter it. The operator may enter every room. */
-  enter(caller: Caller | null, id: string, access: RoomAccess): Promise<Room> {
-    return this.#options.doors.enter(caller, id, access);
+  enter(caller: Caller | null, reference: RoomReference, access: RoomAccess): Promise<Room> {
+    return this.#options.doors.enter(caller, reference, access);
   }
 
-  find(id: string): Promise<Room> {
-    return this.#options.doors.find(id);
+  /** The room by its id or name, if it exists for the caller. Its messages may still need a key. */
+  find(caller: Caller | null, room: string): Promise<Room> {
+    return this.#options.doors.find(caller, { room, byName: true });
+  }
+
+  async update(caller: Caller, given: string, change: RoomUpdate): Promise<Room> {
+    return this.#write(caller, async (steps) =>
+      steps.updateRoom(caller, await this.find(caller, given), change),
+    );
+  }
+
+  async delete(caller: Caller, given: string): Promise<void> {
+    await this.#write(caller, async (steps) => steps.deleteRoom(caller, await this.find(caller, given)));
+  }
+
+  /** Rooms of a user by name, or with null those of all users. */
+  own(owner: string | null, after: RoomName | null, limit: number): Promise<Room[]> {
+    return this.#options.port.ownRooms(owner, after, limit);
   }
 
   channels(limit: number, offset: number): Promise<{ rooms: Room[]; total: number }> {
@@ -79,14 +71,14 @@ export class Rooms {
   /** With `waitMs`, a page that would be empty waits for the next message. */
   async read(room: Room, span: Span, waitMs: number, signal: AbortSignal): Promise<Page<Message>> {
     const { port, hub } = this.#options;
-    const page = await port.messages(room.id, span);
+    const page = await port.messages(room, span);
     if (page.items.length > 0 || waitMs === 0 || !('afterMs' in span)) return page;
-    const came = await hub.wait({ kind: 'room', id: room.id }, span.afterMs, waitMs, signal);
-    return came ? port.messages(room.id, span) : page;
+    const came = await hub.wait({ kind: 'room', id: room.id, room }, span.afterMs, waitMs, signal);
+    return came ? port.messages(room, span) : page;
   }
 
   async message(room: Room, messageId: string): Promise<Message> {
-    const message = await this.#options.port.message(room.id, messageId);
+    const message = await this.#options.port.message(room, messageId);
     if (message === undefined) throw refuse('messageUnknown');
     return message;
   }
@@ -98,10 +90,10 @@ export class Rooms {
     afterMs: number,
     limit: number,
   ): Promise<{ rootId: string; page: Page<Message> }> {
-    const message = await this.#options.port.message(room.id, messageId);
+    const message = await this.#options.port.message(room, messageId);
     const rootId = message?.rootId ?? messageId;
     if (ulidTimeMs(rootId) === undefined) throw refuse('messageUnknown');
-    const page = await this.#options.port.thread(room.id, rootId, afterMs, limit);
+    const page = await this.#options.port.thread(room, rootId, afterMs, limit);
     // The first message may be gone while its answers still exist.
     if (message === undefined && page.items.length === 0) throw refuse('messageUnknown');
     return { rootId, page };
@@ -118,41 +110,14 @@ export class Rooms {
     return this.#write(caller, (steps) => steps.post(caller, place, read, signature), idempotency);
   }
 
-  remove(caller: Caller | null, roomId: string, messageId: string): Promise<void> {
-    return this.#write(caller, (steps) => steps.deleteMessage(caller, roomId, messageId));
+  remove(caller: Caller | null, reference: RoomReference, messageId: string): Promise<void> {
+    return this.#write(caller, (steps) => steps.deleteMessage(caller, reference, messageId));
   }
 
-  /** Public rooms only, newest first. A query without a usable word finds nothing. */
-  async search({ query, limit, room, afterMs, from }: SearchRequest): Promise<SearchPage> {
+  /** Messages of public rooms, and with `owner` of that user's rooms, newest first. */
+  search(request: SearchRequest): Promise<SearchPage> {
     const { port, limits } = this.#options;
-    if (query === '') throw refuse('queryMissing');
-    if ([...query].length > limits.searchQueryCharactersMax) throw refuse('queryLong');
-    const roomId = room === undefined ? null : canonicalRoomId(room);
-    if (roomId === undefined) throw refuse('roomId');
-    const words = queryWords(query);
-    if (words.length === 0) return { results: [], next: null, truncated: false };
-    // One more than is shown, to know whether there are more.
-    const { messages: found, restBeforeMs } = await port.search({
-      words,
-      roomId,
-      afterMs,
-      beforeMs: from?.beforeMs ?? null,
-      last: from?.last ?? null,
-      limit: limit + 1,
-    });
-    const messages = found.slice(0, limit);
-    const rooms = await port.rooms([...new Set(messages.map((message) => message.roomId))]);
-    const results = messages.flatMap((message) => {
-      const itsRoom = rooms.get(message.roomId);
-      return itsRoom === undefined || itsRoom.isPrivate ? [] : [{ message, room: itsRoom }];
-    });
-    const last = messages.at(-1);
-    if (found.length > limit && last !== undefined) {
-      const { roomId: lastRoom, id: messageId, tsMs } = last;
-      return { results, next: { beforeMs: tsMs, last: { roomId: lastRoom, messageId } }, truncated: false };
-    }
-    const next = restBeforeMs === null ? null : { beforeMs: restBeforeMs, last: null };
-    return { results, next, truncated: next !== null };
+    return searchRooms(port, limits, request);
   }
 
   #write<Result>(

@@ -6,6 +6,7 @@ import type { Stoa } from '../../index.js';
 import type { ServerLoad } from '../../operations/model.js';
 import { DurationHistogram } from './duration-histogram.js';
 import type { EventStreams } from '../answer/event-stream.js';
+import { measureCensus } from './census-metrics.js';
 import { measureProcess } from './process-metrics.js';
 import { measureTogether } from './shared-gauges.js';
 
@@ -235,13 +236,7 @@ export class Metrics {
       () => operations.facts().expiryBacklogMs / 1_000,
     );
     const onError = (error: unknown): void => stoa.onError(error, 'counting for /metrics');
-    measureTogether(this.registry, {
-      read: async () => stoa.home.liveLeases(),
-      onError,
-      gauges: [
-        { name: 'stoa_leases', help: 'Leases of agents and tasks that are live.', of: (leases) => leases },
-      ],
-    });
+    measureCensus(this.registry, stoa);
     measureTogether(this.registry, {
       read: () => stoa.changes.lagCommits(),
       onError,

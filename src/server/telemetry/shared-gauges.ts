@@ -9,7 +9,22 @@ export interface SharedGauges<T> {
    */
   read: () => Promise<T>;
   onError: (error: unknown) => void;
-  gauges: readonly { name: string; help: string; of: (read: T) => number }[];
+  gauges: readonly (PlainGauge<T> | LabelledGauge<T>)[];
+}
+
+interface PlainGauge<T> {
+  name: string;
+  help: string;
+  label?: undefined;
+  of: (read: T) => number;
+}
+
+/** A number for each value of a label. */
+interface LabelledGauge<T> {
+  name: string;
+  help: string;
+  label: string;
+  of: (read: T) => Readonly<Record<string, number>>;
 }
 
 export function measureTogether<T>(registry: Registry, { read, onError, gauges }: SharedGauges<T>): void {
@@ -22,14 +37,18 @@ export function measureTogether<T>(registry: Registry, { read, onError, gauges }
         return undefined;
       })
       .finally(() => (reading = undefined)));
-  for (const { name, help, of } of gauges) {
+  for (const { name, help, label, of } of gauges) {
     const gauge: Gauge = new Gauge({
       name,
       help,
+      labelNames: label === undefined ? [] : [label],
       registers: [registry],
       collect: async () => {
         const facts = await look();
-        if (facts !== undefined) gauge.set(of(facts));
+        if (facts === undefined) return;
+        const shown = of(facts);
+        if (typeof shown === 'number') gauge.set(shown);
+        else for (const [value, number] of Object.entries(shown)) gauge.set({ [label ?? '']: value }, number);
       },
     });
   }

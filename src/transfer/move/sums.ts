@@ -4,6 +4,8 @@
 import type { Limits } from '../../core/settings/limits.js';
 import { Slices } from '../../core/waiting/yielding.js';
 import { SideSum } from '../../datastore/transfer/move.js';
+import { retentionOf } from '../../messaging/rooms/visibility.js';
+import type { MessageLine, RoomLine } from '../record-schemas.js';
 import type { TransferRecord } from '../model.js';
 import type { RecordPage } from '../port.js';
 import type { MoveSide, MoveStore, MovedType } from './stores.js';
@@ -20,15 +22,28 @@ export const pageRecordsMax = 200;
 const pageRecordsFirst = 20;
 const pageBytes = 1024 * 1024;
 
-/** Whether a message is alive at a time; every other record is. */
+/**
+ * Whether a message is alive at a time; every other record is. The retention of a room is in its record, which
+ * comes before its messages.
+ */
 export function livesOn(limits: Limits, atMs: number): (record: TransferRecord) => boolean {
-  const retentionMs: Record<string, number> = {
-    'messaging.message': limits.messageRetentionSeconds * 1000,
-    'messaging.direct': limits.directRetentionSeconds * 1000,
-  };
+  /** Only of rooms that differ from public rooms. */
+  const roomSeconds = new Map<unknown, number>();
   return (record) => {
-    const lifeMs = retentionMs[record.type];
-    return lifeMs === undefined || ('tsMs' in record && Number(record.tsMs) + lifeMs > atMs);
+    const { type, id, roomId, tsMs, owner, retentionSeconds } = record as Partial<RoomLine & MessageLine>;
+    if (record.type === 'messaging.room') {
+      const seconds = retentionOf(
+        { owner: owner ?? null, retentionSeconds: retentionSeconds ?? null },
+        limits,
+      );
+      if (seconds !== limits.messageRetentionSeconds) roomSeconds.set(id, seconds);
+    }
+    if (record.type !== 'messaging.message' && record.type !== 'messaging.direct') return true;
+    const seconds =
+      type === 'messaging.message'
+        ? (roomSeconds.get(roomId) ?? limits.messageRetentionSeconds)
+        : limits.directRetentionSeconds;
+    return Number(tsMs) + seconds * 1000 > atMs;
   };
 }
 

@@ -1,6 +1,7 @@
 /** A store with something in every family. */
 import { kernelOf } from '../../kernel-of.js';
-import { readRoom, restoreMessage } from '../../../src/homes/directory/messaging/rooms.js';
+import { restoreMessage } from '../../../src/homes/directory/messaging/messages.js';
+import { readRoom } from '../../../src/homes/directory/messaging/rooms.js';
 import { countImportedMessage } from '../../../src/homes/directory/messaging/totals.js';
 import { families as messaging } from '../../../src/homes/directory/messaging/rows.js';
 import { fileWords, readWaiting } from '../../../src/homes/directory/messaging/search/words.js';
@@ -74,12 +75,21 @@ export async function populate(stoa: Stoa): Promise<void> {
     proven: true,
     sealedSeed: 'sealed',
   });
-  const room = await port.createRoom({ name: 'open', isPrivate: false, keyHash: null, createdBy: author.id });
+  const room = await port.createRoom({
+    name: 'open',
+    isPrivate: false,
+    keyHash: null,
+    createdBy: author.id,
+    owner: null,
+    retentionSeconds: null,
+  });
   const closed = await port.createRoom({
     name: 'closed',
     isPrivate: true,
     keyHash: 'hash',
     createdBy: author.id,
+    owner: null,
+    retentionSeconds: null,
   });
   const post = (roomId: string, body: string, parentId: string | null = null) =>
     port.post({ roomId, from: author.id, body, parentId, proof: null, serverSigned: false });
@@ -103,8 +113,9 @@ export async function populate(stoa: Stoa): Promise<void> {
   };
   await opened.root.transact((tx) => {
     const row = readRoom(tx, uuidBytes(closed.id));
-    countImportedMessage(tx);
-    if (row !== undefined) restoreMessage(tx, stoa.limits, { ...row, messageCount: 2 }, imported);
+    if (row === undefined) return;
+    countImportedMessage(tx, row);
+    restoreMessage(tx, stoa.limits, { ...row, messageCount: 2 }, imported);
   });
   const direct = { from: author.id, to: reader.id, body: 'sealed', proof: null, serverSigned: false };
   const { id } = await port.send(direct);

@@ -17,6 +17,7 @@ import { type PostgresServer, start as startPostgres } from '../../servers/postg
 import { start as startRedis } from '../../servers/redis.js';
 import type { HaltingServer } from '../../servers/child.js';
 import { noteServer, sharedKeys } from '../../servers/shared.js';
+import { publicRoom } from '../../messaging/public-room.js';
 
 const ada = operatorCaller('ada', 'writer');
 const writersCount = 6;
@@ -141,7 +142,7 @@ async function said(): Promise<Map<string, number>> {
   const counts = new Map<string, number>();
   let afterMs = 0;
   for (;;) {
-    const { items } = await stoa.messaging.port.messages(globalRoomId, { afterMs, limit: 100 });
+    const { items } = await stoa.messaging.port.messages(publicRoom(globalRoomId), { afterMs, limit: 100 });
     for (const { body, tsMs } of items) {
       counts.set(body, (counts.get(body) ?? 0) + 1);
       afterMs = tsMs;

@@ -372,7 +372,7 @@ test('a post checks a lease in another shard', async () => {
     const { lease } = await sharded.stoa.registry.heartbeat(alice, agent_id, { holder: 'first' });
     const caller = { ...alice, kind: 'user' as const, agentId: agent_id, fence: lease.fence };
     const { messaging, commit } = sharded.stoa;
-    const room = await messaging.rooms.find('global');
+    const room = await messaging.rooms.find(null, 'global');
     const post = () =>
       messaging.rooms.post(caller, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null);
     const commitPost = () =>

@@ -56,6 +56,41 @@ test('metrics describe the process, the build, the disk and the messages', async
   expect((await running.ask('GET', '/metrics')).text).not.toContain('stoa_disk_free_bytes');
 });
 
+test('metrics count documents, agents by state, tasks by status and leases of all users', async () => {
+  const counted = await Running.start();
+  for (const [user, as] of [
+    ['alice', counted.alice],
+    ['bob', counted.bob],
+  ] as const) {
+    await counted.ask('PUT', '/v1/data/notes/plan', { as, body: { value: user } });
+    const { json: agent } = await counted.ask('POST', '/v1/agents', { as, body: { name: `scout-${user}` } });
+    await counted.ask('POST', `/v1/agents/${agent.agent_id}/heartbeat`, { as, body: {} });
+    const path = `/v1/workspaces`;
+    const workspace = await counted.ask('POST', path, { as, body: { name: 'w', project_path: '/srv' } });
+    const project = await counted.ask('POST', `${path}/${workspace.json.id}/projects`, {
+      as,
+      body: { name: 'p' },
+    });
+    const session = await counted.ask('POST', `/v1/projects/${project.json.id}/sessions`, { as, body: {} });
+    const tasks = `/v1/sessions/${session.json.id}/tasks`;
+    const { json: task } = await counted.ask('POST', tasks, { as, body: { command: 'one' } });
+    await counted.ask('POST', tasks, { as, body: { command: 'two' } });
+    await counted.ask('POST', `/v1/tasks/${task.id}/cancel`, { as, body: {} });
+  }
+  const { text } = await counted.ask('GET', '/metrics');
+  await counted.stop();
+  for (const line of [
+    'stoa_documents 2',
+    'stoa_agents{state="provisioning"} 2',
+    'stoa_agents{state="error"} 0',
+    'stoa_tasks{status="pending"} 2',
+    'stoa_tasks{status="cancelled"} 2',
+    'stoa_tasks{status="running"} 0',
+    'stoa_leases 2',
+  ])
+    expect(text.split('\n')).toContain(line);
+});
+
 test('metrics can be for callers with a token only', async () => {
   const guarded = await Running.start({}, { metricsNeedToken: true });
   const statuses = [];

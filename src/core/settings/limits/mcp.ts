@@ -33,9 +33,5 @@ export const mcpLimits = {
     default: 2 * 1024 * 1024,
     about: 'Bytes of values in one tool result. Lists end early there; too many keys are refused.',
   },
-  mcpRoomsScannedMax: {
-    default: 1_000,
-    about: 'Most recently active rooms that are searched for a room name.',
-  },
   mcpResourcesListed: { default: 100, positive: true, about: 'Resources on a page of a list.' },
 } as const satisfies LimitGroup;

@@ -6,7 +6,25 @@ export const messagingLimits = {
     default: 24 * 3600,
     setting: true,
     positive: true,
-    about: 'Seconds that a message stays in a room and in the search.',
+    about: 'Seconds that a message stays in a public room and in the search.',
+  },
+  ownRoomRetentionSeconds: {
+    default: 30 * 24 * 3600,
+    setting: true,
+    positive: true,
+    about: 'Seconds that a message stays in a room of a user, unless the room has its own value.',
+  },
+  roomRetentionSecondsMax: {
+    default: 10 * 365 * 24 * 3600,
+    setting: true,
+    positive: true,
+    about: 'The highest value that one room can have for how long its messages are kept, in seconds.',
+  },
+  ownRoomsMax: {
+    default: 1_000,
+    setting: true,
+    positive: true,
+    about: 'Rooms of one user.',
   },
   directRetentionSeconds: {
     default: 7 * 24 * 3600,

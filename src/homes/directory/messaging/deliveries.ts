@@ -4,7 +4,7 @@ import type { Delivered, Delivery } from '../../../messaging/port.js';
 import type { Transaction } from '../kernel/transaction.js';
 import { deliveryOwner, findAnswer, keepAnswer } from '../kept-answers.js';
 import { sendDirect } from './inboxes.js';
-import { postMessage } from './rooms.js';
+import { postMessage } from './messages.js';
 
 /** Posts the message, or returns what an earlier attempt of the same delivery posted. */
 export function deliver(tx: Transaction, limits: Limits, { id: key, message }: Delivery): Delivered {

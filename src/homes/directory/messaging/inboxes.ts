@@ -11,7 +11,7 @@ import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { directRecords } from './indexes.js';
 import { placesOf } from './places.js';
 import { scheduleExpiry } from './retention-timers.js';
-import { oldestLivingMs, readSpan } from './rooms.js';
+import { oldestLivingMs, readSpan } from './messages.js';
 import { decodeDirect, families, nothing, timeOfKey, timedKey } from './rows.js';
 
 export function sendDirect(tx: Transaction, limits: Limits, input: NewDirectMessage): DirectMessage {

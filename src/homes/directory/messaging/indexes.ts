@@ -6,6 +6,7 @@ import { type Index, IndexedFamily } from '../indexed-family.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
+import { isPublic } from '../../../messaging/rooms/visibility.js';
 import { placeKey } from './places.js';
 import {
   type RoomRow,
@@ -14,6 +15,7 @@ import {
   encodeDirect,
   encodeMessage,
   families,
+  namePrefix,
   nothing,
   timedKey,
 } from './rows.js';
@@ -52,9 +54,16 @@ export const roomRecords = new IndexedFamily<RoomRow>({
   indexes: [
     {
       family: families.roomsByActivity,
-      keysOf: (room) => (room.isPrivate ? undefined : activityKey(room, uuidBytes(room.id))),
-      basisOf: ({ isPrivate, lastActiveAtMs, listedAtMs = lastActiveAtMs }) =>
-        isPrivate ? undefined : listedAtMs,
+      keysOf: (room) => (isPublic(room) ? activityKey(room, uuidBytes(room.id)) : undefined),
+      basisOf: (room) => (isPublic(room) ? (room.listedAtMs ?? room.lastActiveAtMs) : undefined),
+    },
+    {
+      family: families.roomNames,
+      keysOf: (room) =>
+        room.owner === null && room.isPrivate
+          ? undefined
+          : Buffer.concat([namePrefix(room.owner, room.name), uuidBytes(room.id)]),
+      basisOf: ({ owner, isPrivate, name }) => (owner === null && isPrivate ? undefined : name),
     },
   ],
 });

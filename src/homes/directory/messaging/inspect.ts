@@ -2,8 +2,19 @@
 import { ulidOfBytes } from '../../../messaging/messages/ulid.js';
 import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
 import { nonceBucketOf, nonceOfKey } from './guards/nonces.js';
-import { decode, decodeDirect, decodeMessage, families, roomOfActivityKey, timeOfKey } from './rows.js';
+import {
+  decode,
+  decodeDirect,
+  decodeMessage,
+  families,
+  roomOfActivityKey,
+  roomOfNameKey,
+  timeOfKey,
+} from './rows.js';
 import { batchedLists, entryBytes, idBytes, segmentBytes, timeOf, WaitingWords } from './search/words.js';
+
+/** The hash of the owner at the beginning of a name; zeros for a public room. */
+const ownerBytes = 32;
 
 type EntryDecoder = (key: Buffer, value: Buffer) => unknown;
 
@@ -35,6 +46,11 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.roomsByActivity]: (key) => ({
     last_active_at: isoTime(timeOf(key)),
     room_id: uuidOfBytes(roomOfActivityKey(key)),
+  }),
+  [families.roomNames]: (key) => ({
+    owner_hash: key.toString('hex', 0, ownerBytes),
+    name: key.toString('utf8', ownerBytes, key.length - idBytes - 1),
+    room_id: uuidOfBytes(roomOfNameKey(key)),
   }),
   [families.totals]: (key, value) => ({ row: key.toString(), ...json(key, value) }),
   [families.messages]: (key, value) => decodeMessage(key, value),

@@ -30,15 +30,21 @@ import type {
   BlockPage,
   NonceClaim,
   Notice,
+  OpeningMessage,
+  Opened,
   Page,
   ProfileUpdate,
   RateKey,
+  RoomName,
+  RoomUpdate,
   SealedIdentity,
   SearchQuery,
   SearchResult,
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
+import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
+import { Outdated } from '../../../core/write.js';
 import { type RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/identities/uuid.js';
 import { requireBasis } from './basis.js';
@@ -50,6 +56,7 @@ import { Nonces } from './guards/nonces.js';
 import * as identities from './identities.js';
 import * as inboxes from './inboxes.js';
 import { handleExpiry } from './retention.js';
+import * as messages from './messages.js';
 import * as rooms from './rooms.js';
 import { type RoomRow, decode, families } from './rows.js';
 import { searchMessages } from './search/search.js';
@@ -69,11 +76,8 @@ export async function openDirectoryMessaging(
 ): Promise<DirectoryMessaging> {
   await kernel.root.transact((tx) => {
     if (rooms.readRoom(tx, uuidBytes(globalRoomId)) !== undefined) return;
-    rooms.createRoom(
-      tx,
-      { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null },
-      globalRoomId,
-    );
+    const room = { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null };
+    rooms.createRoom(tx, kernel.limits, { ...room, owner: null, retentionSeconds: null }, globalRoomId);
   });
   const messaging = new DirectoryMessaging(kernel, onError);
   await messaging.takeUp();
@@ -177,7 +181,15 @@ export class DirectoryMessaging implements MessagingPort {
   // Rooms
 
   createRoom(room: NewRoom): DirectoryStep<Room> {
-    return this.#step((tx) => rooms.createRoom(tx, room));
+    return this.#step((tx) => rooms.createRoom(tx, this.#kernel.limits, room));
+  }
+
+  updateRoom(id: string, change: RoomUpdate): DirectoryStep<Room> {
+    return this.#step((tx) => rooms.updateRoom(tx, id, change));
+  }
+
+  deleteRoom(id: string): DirectoryStep<boolean> {
+    return this.#step((tx) => rooms.deleteRoom(tx, id));
   }
 
   async room(id: string): Promise<Room | undefined> {
@@ -191,6 +203,18 @@ export class DirectoryMessaging implements MessagingPort {
         .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]))
         .map((room) => [room.id, room]),
     );
+  }
+
+  async ownRoom(owner: string, name: string): Promise<Room | undefined> {
+    return rooms.ownRoom(this.#kernel.root, owner, name);
+  }
+
+  async publicRoomsNamed(name: string, limit: number): Promise<Room[]> {
+    return rooms.publicRoomsNamed(this.#kernel.root, name, limit);
+  }
+
+  async ownRooms(owner: string | null, after: RoomName | null, limit: number): Promise<Room[]> {
+    return rooms.ownRooms(this.#kernel.root, owner, after, limit);
   }
 
   async roomKeyHash(id: string): Promise<string | null> {
@@ -213,23 +237,36 @@ export class DirectoryMessaging implements MessagingPort {
   post(message: NewMessage, basis?: MessageBasis): DirectoryStep<Message> {
     return this.#step((tx) => {
       if (basis !== undefined) requireBasis(tx, message, basis);
-      return rooms.postMessage(tx, this.#kernel.limits, message);
+      return messages.postMessage(tx, this.#kernel.limits, message);
     });
   }
 
-  async messages(roomId: string, span: Span): Promise<Page<Message>> {
-    return rooms.readMessages(this.#kernel.root, this.#kernel.limits, roomId, span, this.nowMs());
+  postOpening({ room, message }: OpeningMessage, basis?: MessageBasis): DirectoryStep<Opened> {
+    const { limits } = this.#kernel;
+    return this.#step((tx) => {
+      const known = rooms.ownRoom(tx, room.owner, room.name);
+      if (known?.isPrivate === true) throw new Outdated(`The room "${room.name}"`);
+      const { id: roomId } = known ?? rooms.createRoom(tx, limits, room);
+      const input = { ...message, roomId, parentId: null };
+      if (basis !== undefined) requireBasis(tx, input, basis);
+      const { id, tsMs } = messages.postMessage(tx, limits, input);
+      return { id, tsMs, roomId, created: known === undefined };
+    });
   }
 
-  async message(roomId: string, messageId: string): Promise<Message | undefined> {
-    return rooms.findMessage(this.#kernel.root, this.#kernel.limits, roomId, messageId, this.nowMs());
+  async messages(room: RoomKeep, span: Span): Promise<Page<Message>> {
+    return messages.readMessages(this.#kernel.root, this.#kernel.limits, room, span, this.nowMs());
   }
 
-  async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
-    return rooms.readThread(
+  async message(room: RoomKeep, messageId: string): Promise<Message | undefined> {
+    return messages.findMessage(this.#kernel.root, this.#kernel.limits, room, messageId, this.nowMs());
+  }
+
+  async thread(room: RoomKeep, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+    return messages.readThread(
       this.#kernel.root,
       this.#kernel.limits,
-      roomId,
+      room,
       rootId,
       afterMs,
       limit,
@@ -238,7 +275,7 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   deleteMessage(roomId: string, messageId: string): DirectoryStep<boolean> {
-    return this.#step((tx) => rooms.deleteMessage(tx, this.#kernel.limits, roomId, messageId));
+    return this.#step((tx) => messages.deleteMessage(tx, this.#kernel.limits, roomId, messageId));
   }
 
   search(query: SearchQuery): Promise<SearchResult> {

@@ -26,6 +26,11 @@ export function noticesOf(commits: readonly Commit[], onRoom: (room: string) => 
         });
       if (kind === 'direct.received' && recipient !== undefined)
         fresh.set(`inbox ${recipient}`, { topic: 'inbox', id: recipient, kind: 'new' });
+      if (kind === 'room.deleted') {
+        fresh.set(`removed ${change.id}`, { topic: 'room', id: change.id, kind: 'removed' });
+        onRoom(change.id);
+      }
+      if (kind === 'room.updated') onRoom(change.id);
       if (kind.startsWith('message.')) onRoom(room);
     }
   }

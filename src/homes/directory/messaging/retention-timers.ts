@@ -25,6 +25,11 @@ export function scheduleExpiry(
   if (tx.get(kernelFamilies.timers, timerKey(timer)) === undefined) tx.schedule(timer);
 }
 
+/** The sweeper looks at the room at once. */
+export function sweepSoon(tx: Transaction, room: Buffer): void {
+  tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.room, reference: room });
+}
+
 export function roundedExpiryMs(expiresAtMs: number): number {
   return Math.ceil(expiresAtMs / expiryStepMs) * expiryStepMs;
 }

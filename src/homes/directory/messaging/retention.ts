@@ -4,10 +4,12 @@ import type { Transaction } from '../kernel/transaction.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Block } from '../../../messaging/model.js';
 import { dropNonces } from './guards/nonces.js';
-import { expiryTimers } from './retention-timers.js';
-import { oldestLivingMs, removeMessage } from './rooms.js';
+import { retentionOf } from '../../../messaging/rooms/visibility.js';
+import { expiryTimers, scheduleExpiry, sweepSoon } from './retention-timers.js';
+import { oldestLivingMs, removeMessage } from './messages.js';
+import { readRoom } from './rooms.js';
 import { directRecords } from './indexes.js';
-import { decode, decodeDirect, decodeMessage, families, timedKey } from './rows.js';
+import { decode, decodeDirect, decodeMessage, endOfTimeMs, families, timeOfKey, timedKey } from './rows.js';
 import { expireLists } from './search/words.js';
 
 /** One step of the sweeper. */
@@ -17,9 +19,7 @@ export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => v
   const { limits } = kernel;
   kernel.handleTimer(expiryTimers.room, (tx, room) => expireMessages(tx, limits, room));
   kernel.handleTimer(expiryTimers.inbox, (tx, agent) => expireDirects(tx, limits, agent));
-  kernel.handleTimer(expiryTimers.words, (tx, batch) =>
-    expireLists(tx, batch, limits.messageRetentionSeconds),
-  );
+  kernel.handleTimer(expiryTimers.words, (tx, batch) => expireLists(tx, batch, limits));
   kernel.handleTimer(expiryTimers.nonces, (tx, bucket) => dropNonces(tx, bucket));
   kernel.handleTimer(expiryTimers.block, (tx, address) => {
     const value = tx.get(families.blocks, address);
@@ -29,14 +29,21 @@ export function handleExpiry(kernel: Kernel, onUnblocked: (address: string) => v
   });
 }
 
-function expireMessages(tx: Transaction, limits: Limits, room: Buffer): void {
-  const before = timedKey(room, oldestLivingMs(tx.nowMs, limits.messageRetentionSeconds));
-  const due = [
-    ...tx.range(families.messages, { gte: timedKey(room, 0), lt: before, limit: messagesPerStep }),
-  ];
+/** All messages, if the room was deleted. */
+function expireMessages(tx: Transaction, limits: Limits, roomKey: Buffer): void {
+  const room = readRoom(tx, roomKey);
+  const retentionSeconds = room === undefined ? 0 : retentionOf(room, limits);
+  const before = room === undefined ? endOfTimeMs : oldestLivingMs(tx.nowMs, retentionSeconds);
+  const bounds = { gte: timedKey(roomKey, 0), limit: messagesPerStep };
+  const due = [...tx.range(families.messages, { ...bounds, lt: timedKey(roomKey, before) })];
   for (const { key, value } of due) removeMessage(tx, decodeMessage(key, value));
-  if (due.length === messagesPerStep)
-    tx.schedule({ atMs: tx.nowMs, kind: expiryTimers.room, reference: room });
+  if (due.length === messagesPerStep) {
+    sweepSoon(tx, roomKey);
+    return;
+  }
+  // If the room keeps messages longer than when they were posted, their own timers came too early.
+  const left = tx.range(families.messages, { ...bounds, lt: timedKey(roomKey, endOfTimeMs), limit: 1 });
+  for (const { key } of left) scheduleExpiry(tx, 'room', roomKey, timeOfKey(key) + retentionSeconds * 1000);
 }
 
 function expireDirects(tx: Transaction, limits: Limits, agent: Buffer): void {

@@ -1,33 +1,26 @@
-/** Rooms and their messages in the directory: a post is one commit with its index and its counters. */
-import { messageDeleted, messagePosted, roomCreated } from '../../../messaging/changes.js';
+/** Rooms in the directory, with their names, owners and keys. */
 import { randomUUID } from 'node:crypto';
-import type { Entry, RangeOptions } from '../kernel/engine.js';
+import { roomChanged } from '../../../messaging/changes.js';
+import { type RangeOptions, keyAfterPrefix, prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
-import { StoaError } from '../../../core/errors.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import { type Message, type Room, isExpired } from '../../../messaging/model.js';
-import type { NewMessage, NewRoom, Page, Span } from '../../../messaging/port.js';
-import { refuse } from '../../../messaging/refusals.js';
-import { type ByteWindow, nextTsMs, spendBytes } from '../../../messaging/rooms/clock.js';
-import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
+import type { Room } from '../../../messaging/model.js';
+import type { NewRoom, RoomName, RoomUpdate } from '../../../messaging/port.js';
+import { refuse, roomNameTaken, tooManyRooms } from '../../../messaging/refusals.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { Slices } from '../../../core/waiting/yielding.js';
-import { scheduleExpiry } from './retention-timers.js';
-import { messageRecords, roomRecords } from './indexes.js';
+import { roomRecords } from './indexes.js';
+import { sweepSoon } from './retention-timers.js';
 import {
   type RoomRow,
   decode,
-  decodeMessage,
-  encode,
-  endOfTimeMs,
   families,
+  namePrefix,
+  namesPrefix,
   roomOfActivityKey,
-  timeOfKey,
-  timedKey,
+  roomOfNameKey,
 } from './rows.js';
-import { forgetMessage, indexMessage, indexedId } from './search/words.js';
-import { placesOf } from './places.js';
-import { countMessage, countRoom, newestRoom, rankRoom } from './totals.js';
+import { countRoom, forgetRoom, rankRoom } from './totals.js';
 
 export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
   const value = reader.get(families.rooms, id);
@@ -36,14 +29,18 @@ export function readRoom(reader: Reader, id: Buffer): RoomRow | undefined {
 
 export function createRoom(
   tx: Transaction,
+  limits: Limits,
   input: Omit<NewRoom, 'createdBy'> & { createdBy: string | null },
   id: string = randomUUID(),
-): Room {
-  const { name, isPrivate, createdBy, keyHash } = input;
+): RoomRow {
+  const { name, isPrivate, owner, retentionSeconds, createdBy, keyHash } = input;
+  if (owner !== null) requireFreeName(tx, limits, owner, name);
   const room: RoomRow = {
     id,
     name,
     isPrivate,
+    owner,
+    retentionSeconds,
     createdBy,
     createdAtMs: tx.nowMs,
     lastActiveAtMs: tx.nowMs,
@@ -53,8 +50,87 @@ export function createRoom(
   roomRecords.put(tx, undefined, room);
   if (keyHash !== null) tx.put(families.roomKeys, uuidBytes(id), Buffer.from(keyHash));
   countRoom(tx, room);
-  tx.change(roomCreated(room));
+  tx.change(roomChanged(room, 'created'));
   return room;
+}
+
+function requireFreeName(tx: Transaction, limits: Limits, owner: string, name: string): void {
+  if (ownRoom(tx, owner, name) !== undefined) throw roomNameTaken(name);
+  const bounds = { ...prefixRange(namesPrefix(owner)), limit: limits.ownRoomsMax };
+  const owned = [...tx.range(families.roomNames, bounds)].length;
+  if (owned >= limits.ownRoomsMax) throw tooManyRooms(limits);
+}
+
+export function updateRoom(tx: Transaction, id: string, { name, retentionSeconds }: RoomUpdate): Room {
+  const roomKey = uuidBytes(id);
+  const room = readRoom(tx, roomKey);
+  if (room === undefined) throw refuse('roomUnknown');
+  if (name !== undefined && name !== room.name && room.owner !== null) {
+    if (ownRoom(tx, room.owner, name) !== undefined) throw roomNameTaken(name);
+  }
+  const next: RoomRow = {
+    ...room,
+    ...(name !== undefined && { name }),
+    ...(retentionSeconds !== undefined && { retentionSeconds }),
+  };
+  roomRecords.put(tx, room, next);
+  // Messages that have expired by the new time are removed now; the sweep also sets the next timer.
+  if (next.retentionSeconds !== room.retentionSeconds) sweepSoon(tx, roomKey);
+  tx.change(roomChanged(next, 'updated'));
+  return next;
+}
+
+/** The messages are removed in steps afterwards: nobody finds them without the room. */
+export function deleteRoom(tx: Transaction, id: string): boolean {
+  const roomKey = uuidBytes(id);
+  const room = readRoom(tx, roomKey);
+  if (room === undefined) return false;
+  roomRecords.remove(tx, room);
+  tx.delete(families.roomKeys, roomKey);
+  forgetRoom(tx, room);
+  sweepSoon(tx, roomKey);
+  tx.change(roomChanged(room, 'deleted'));
+  return true;
+}
+
+export function ownRoom(reader: Reader, owner: string, name: string): RoomRow | undefined {
+  return roomsAt(reader, { ...prefixRange(namePrefix(owner, name)), limit: 1 })[0];
+}
+
+export function publicRoomsNamed(reader: Reader, name: string, limit: number): RoomRow[] {
+  return roomsAt(reader, { ...prefixRange(namePrefix(null, name)), limit });
+}
+
+/** Rooms of one user, or of all users. */
+export function ownRooms(
+  reader: Reader,
+  owner: string | null,
+  after: RoomName | null,
+  limit: number,
+): RoomRow[] {
+  const { lt } = owner === null ? {} : prefixRange(namesPrefix(owner));
+  // Names of public rooms come first.
+  const start =
+    after !== null
+      ? keyAfterPrefix(namePrefix(after.owner, after.name))
+      : owner === null
+        ? keyAfterPrefix(namesPrefix(null))
+        : namesPrefix(owner);
+  const bounds = { ...(start !== undefined && { gte: start }), ...(lt !== undefined && { lt }) };
+  return roomsAt(reader, { ...bounds, limit });
+}
+
+function roomsAt(reader: Reader, bounds: RangeOptions): RoomRow[] {
+  const keys = Array.from(reader.range(families.roomNames, bounds), ({ key }) =>
+    Buffer.from(roomOfNameKey(key)),
+  );
+  return rowsOf(reader, keys);
+}
+
+function rowsOf(reader: Reader, keys: readonly Buffer[]): RoomRow[] {
+  return reader
+    .getMany(families.rooms, keys)
+    .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
 }
 
 /** Rooms before an offset are skipped one by one, because the index has no counts. */
@@ -78,79 +154,10 @@ export async function publicRooms(reader: Reader, limit: number, offset: number)
     bounds = { lt: last.key };
     await slices.pause();
   }
-  return reader
-    .getMany(families.rooms, keys)
-    .flatMap((value) => (value === undefined ? [] : [decode<RoomRow>(value)]));
+  return rowsOf(reader, keys);
 }
 
 const roomsPerStep = 1_000;
-
-export function postMessage(tx: Transaction, limits: Limits, input: NewMessage): Message {
-  const roomKey = uuidBytes(input.roomId);
-  const room = readRoom(tx, roomKey);
-  if (room === undefined) throw refuse('roomUnknown');
-  const parent =
-    input.parentId === null ? undefined : findMessage(tx, limits, input.roomId, input.parentId, tx.nowMs);
-  if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
-  spend(tx, limits, input.from, Buffer.byteLength(input.body));
-
-  const tsMs = nextTsMs(room.lastTsMs, tx.nowMs);
-  const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
-  const { id, bytes: idBytes } = newUlidBytes(tsMs);
-  const message: Message = { ...input, id, rootId, tsMs };
-  storeMessage(tx, limits, room, message, idBytes);
-  moveRoom(tx, room, tsMs);
-  tx.change(messagePosted(room, message));
-  return message;
-}
-
-/** Writes a message, its index rows, and the timer that expires it. */
-function storeMessage(
-  tx: Transaction,
-  limits: Limits,
-  { isPrivate }: Room,
-  message: Message,
-  id: Buffer,
-): void {
-  const { roomId, tsMs, body } = message;
-  const roomKey = uuidBytes(roomId);
-  messageRecords.put(tx, undefined, { message, id });
-  if (!isPrivate) indexMessage(tx, roomKey, indexedId(id, tsMs), body);
-  scheduleExpiry(tx, 'room', roomKey, tsMs + limits.messageRetentionSeconds * 1000);
-}
-
-/** Writes a message of an import. The room of the import brings its own counters. */
-export function restoreMessage(tx: Transaction, limits: Limits, room: RoomRow, message: Message): void {
-  storeMessage(tx, limits, room, message, idBytesOf(message));
-  // The room's clock only goes forward.
-  if (room.lastTsMs < message.tsMs) roomRecords.rewrite(tx, { ...room, lastTsMs: message.tsMs });
-}
-
-/** Gives a message another time. Its id and its order among the others stay. */
-export function moveMessage(
-  tx: Transaction,
-  limits: Limits,
-  room: RoomRow,
-  message: Message,
-  tsMs: number,
-): void {
-  removeMessage(tx, message);
-  storeMessage(tx, limits, room, { ...message, tsMs }, idBytesOf(message));
-  announceImported(tx, room, message.id);
-}
-
-/** Readers may have passed the time of this message, so they read the room again. */
-export function announceImported(tx: Transaction, room: Room, messageId: string): void {
-  tx.change({
-    domain: 'messaging',
-    kind: 'message.imported',
-    id: `${room.id}/${messageId}`,
-    user: null,
-    version: null,
-    audience: room.isPrivate ? 'operator' : 'public',
-    facts: { room: room.id },
-  });
-}
 
 /** Writes an imported room over an existing one. */
 export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | null | undefined): void {
@@ -161,158 +168,4 @@ export function restoreRoom(tx: Transaction, room: RoomRow, keyHash: string | nu
   if (keyHash !== null && keyHash !== undefined) tx.put(families.roomKeys, roomKey, Buffer.from(keyHash));
   if (before === undefined) countRoom(tx, room);
   else rankRoom(tx, room);
-}
-
-/**
- * A post in the first room of the list does not change the order, so the room's time in the list is updated
- * only sometimes.
- */
-const listedMs = 1_000;
-
-/** Writes the room's counters and its position among the active rooms. */
-function moveRoom(tx: Transaction, room: RoomRow, tsMs: number): void {
-  const { nowMs } = tx;
-  const listedAtMs = room.listedAtMs ?? room.lastActiveAtMs;
-  // A time ahead of the clock is from before the clock was set back.
-  const isListedNow = listedAtMs <= nowMs && nowMs - listedAtMs < listedMs;
-  const staysFirst = room.isPrivate || (newestRoom(tx) === room.id && isListedNow);
-  const next: RoomRow = {
-    ...room,
-    messageCount: room.messageCount + 1,
-    lastActiveAtMs: nowMs,
-    lastTsMs: tsMs,
-    listedAtMs: staysFirst ? listedAtMs : nowMs,
-  };
-  roomRecords.put(tx, room, next);
-  countMessage(tx, next);
-}
-
-function spend(tx: Transaction, limits: Limits, agentId: string, bytes: number): void {
-  const key = uuidBytes(agentId);
-  const value = tx.get(families.bytes, key);
-  const window = spendBytes(
-    value === undefined ? undefined : decode<ByteWindow>(value),
-    bytes,
-    tx.nowMs,
-    limits,
-  );
-  tx.put(families.bytes, key, encode(window));
-}
-
-function idBytesOf({ id }: Message): Buffer {
-  const bytes = ulidBytes(id);
-  if (bytes === undefined)
-    throw new StoaError('internal', `The id "${id}" of a stored message is not a ULID.`);
-  return bytes;
-}
-
-export function findMessage(
-  reader: Reader,
-  limits: Limits,
-  roomId: string,
-  messageId: string,
-  nowMs: number,
-): Message | undefined {
-  const id = ulidBytes(messageId);
-  if (id === undefined) return undefined;
-  const roomKey = uuidBytes(roomId);
-  for (const tsMs of placesOf(reader, roomKey, id)) {
-    if (isExpired(tsMs, limits.messageRetentionSeconds, nowMs)) continue;
-    const key = timedKey(roomKey, tsMs);
-    const value = reader.get(families.messages, key);
-    const message = value === undefined ? undefined : decodeMessage(key, value);
-    if (message?.id === messageId) return message;
-  }
-  return undefined;
-}
-
-/** Removes a message and its index rows. The total of the room stays. */
-export function removeMessage(tx: Transaction, message: Message): void {
-  const id = idBytesOf(message);
-  messageRecords.remove(tx, { message, id });
-  forgetMessage(tx, indexedId(id, message.tsMs));
-}
-
-export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, messageId: string): boolean {
-  const message = findMessage(tx, limits, roomId, messageId, tx.nowMs);
-  const room = readRoom(tx, uuidBytes(roomId));
-  if (message === undefined || room === undefined) return false;
-  removeMessage(tx, message);
-  tx.change(messageDeleted(room, messageId));
-  return true;
-}
-
-/** A page of the rows under `id`, in a family that is ordered by time. */
-export function readSpan(
-  reader: Reader,
-  family: string,
-  id: Buffer,
-  span: Span,
-  oldestMs: number,
-): { entries: Entry[]; hasMore: boolean } {
-  const forward = 'afterMs' in span;
-  const from = forward ? Math.max(span.afterMs + 1, oldestMs) : oldestMs;
-  const until = forward ? endOfTimeMs : (span.beforeMs ?? endOfTimeMs);
-  if (from >= until) return { entries: [], hasMore: false };
-  const bounds = {
-    gte: timedKey(id, from),
-    lt: timedKey(id, until),
-    reverse: !forward,
-    limit: span.limit + 1,
-  };
-  const entries = [...reader.range(family, bounds)];
-  return { entries: entries.slice(0, span.limit), hasMore: entries.length > span.limit };
-}
-
-/** The first time that is not expired. */
-export function oldestLivingMs(nowMs: number, retentionSeconds: number): number {
-  return nowMs - retentionSeconds * 1000 + 1;
-}
-
-export function readMessages(
-  reader: Reader,
-  limits: Limits,
-  roomId: string,
-  span: Span,
-  nowMs: number,
-): Page<Message> {
-  const { entries, hasMore } = readSpan(
-    reader,
-    families.messages,
-    uuidBytes(roomId),
-    span,
-    oldestLivingMs(nowMs, limits.messageRetentionSeconds),
-  );
-  return { items: entries.map(({ key, value }) => decodeMessage(key, value)), hasMore };
-}
-
-export function readThread(
-  reader: Reader,
-  limits: Limits,
-  roomId: string,
-  rootId: string,
-  afterMs: number,
-  limit: number,
-  nowMs: number,
-): Page<Message> {
-  const roomKey = uuidBytes(roomId);
-  const rootTsMs = ulidTimeMs(rootId) ?? 0;
-  const items: Message[] = [];
-  const root = findMessage(reader, limits, roomId, rootId, nowMs);
-  if (root !== undefined && afterMs < root.tsMs) items.push(root);
-  const span: Span = { afterMs, limit: limit - items.length };
-  const { entries, hasMore } = readSpan(
-    reader,
-    families.threads,
-    timedKey(roomKey, rootTsMs),
-    span,
-    oldestLivingMs(nowMs, limits.messageRetentionSeconds),
-  );
-  const keys = entries.map(({ key }) => timedKey(roomKey, timeOfKey(key)));
-  for (const [index, value] of reader.getMany(families.messages, keys).entries()) {
-    const message = value === undefined ? undefined : decodeMessage(keys[index] as Buffer, value);
-    // Two first messages whose ids contain the same time share these rows.
-    if (message?.rootId === rootId) items.push(message);
-  }
-  return { items, hasMore };
 }

@@ -1,6 +1,7 @@
 /** The families of messaging in the directory home, and the bytes of their keys and values. */
 import type { DirectMessage, Identity, IdentityKey, Message, Room } from '../../../messaging/model.js';
 import { latestTimeMs } from '../../../messaging/messages/ulid.js';
+import { userKey } from '../../../identity/user-key.js';
 import { uuidOfBytes } from '../../../messaging/identities/uuid.js';
 
 export const families = {
@@ -18,6 +19,10 @@ export const families = {
   roomKeys: 'messaging/room_keys',
   /** Time of activity, room id → nothing; public rooms only, and in the order of their last activity. */
   roomsByActivity: 'messaging/rooms_by_activity',
+  /**
+   * User or zeros, name, zero, room id → nothing: rooms of users, and public rooms, whose names are not unique.
+   */
+  roomNames: 'messaging/room_names',
   /** One row: the totals of `/stats`. */
   totals: 'messaging/totals',
   /** Room id, time → message. A time is unique in its room, and nearly always the one in the message's id. */
@@ -117,6 +122,25 @@ export function activityKey(
 export function roomOfActivityKey(key: Buffer): Buffer {
   return key.subarray(timeBytes);
 }
+
+/** The beginning of the names of one owner. Public rooms come under zeros. */
+export function namesPrefix(owner: string | null): Buffer {
+  return owner === null ? everyone : userKey(owner);
+}
+
+const everyone = Buffer.alloc(32);
+
+/** The beginning of the keys of all rooms with this name. */
+export function namePrefix(owner: string | null, name: string): Buffer {
+  return Buffer.concat([namesPrefix(owner), Buffer.from(`${name}\0`)]);
+}
+
+/** The room of a key of `roomNames`. */
+export function roomOfNameKey(key: Buffer): Buffer {
+  return key.subarray(key.length - roomIdBytes);
+}
+
+const roomIdBytes = 16;
 
 type StoredMessage = Omit<Message, 'roomId' | 'tsMs'>;
 

@@ -1,16 +1,18 @@
-/** The totals of `/stats`, changed in the same commit as the rows that they count. */
+/** The totals of `/stats`, without the rooms of users, changed in the same commit as the rows that they count. */
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { Room, Totals } from '../../../messaging/model.js';
 import { byRank, topRoomsMax } from '../../../messaging/rooms/totals.js';
-import { uuidBytes } from '../../../messaging/identities/uuid.js';
-import { type RoomRow, decode, encode, families } from './rows.js';
+import { isPublic } from '../../../messaging/rooms/visibility.js';
+import { uuidBytes, uuidOfBytes } from '../../../messaging/identities/uuid.js';
+import { type RoomRow, decode, encode, families, roomOfActivityKey } from './rows.js';
 
 export type CountsRow = Omit<Totals, 'top'> & { newestRoom?: string | undefined };
 
 /**
  * The busiest rooms, without their counts. The counts are read on request, so that a post in one of these
- * rooms writes nothing here. Counts only grow and rooms are never deleted, so each of these rooms has at
- * least `floor` messages, and a room with fewer is not in the list.
+ * rooms writes nothing here. Counts only grow, so each of these rooms has at
+ * least `floor` messages, and a room with fewer is not in the list. After a room of the list was deleted, the
+ * others of the list and the most recently active rooms are compared again.
  */
 export interface TopRow {
   ids: string[];
@@ -49,6 +51,7 @@ export function countAgent(tx: Transaction): void {
 }
 
 export function countRoom(tx: Transaction, room: Room): void {
+  if (room.owner !== null) return;
   change(tx, ({ publicRooms, lastActivityAtMs, newestRoom: before }) => ({
     publicRooms: publicRooms + (room.isPrivate ? 0 : 1),
     lastActivityAtMs: Math.max(room.lastActiveAtMs, lastActivityAtMs ?? 0),
@@ -57,7 +60,25 @@ export function countRoom(tx: Transaction, room: Room): void {
   rankRoom(tx, room);
 }
 
+/** Called after the room is removed. The number of messages ever posted stays. */
+export function forgetRoom(tx: Transaction, room: Room): void {
+  if (!isPublic(room)) return;
+  change(tx, ({ publicRooms, newestRoom: newest }) => ({
+    publicRooms: publicRooms - 1,
+    ...(newest === room.id && { newestRoom: undefined }),
+  }));
+  const { ids } = readTop(tx);
+  if (!ids.includes(room.id)) return;
+  const active = tx.range(families.roomsByActivity, { reverse: true, limit: activeRoomsCompared });
+  const others = Array.from(active, ({ key }) => uuidOfBytes(roomOfActivityKey(key)));
+  putTop(tx, [...new Set([...ids.filter((id) => id !== room.id), ...others])]);
+}
+
+/** Comparing more would take too long in one transaction. A room that is missing then comes back with its next message. */
+const activeRoomsCompared = 500;
+
 export function countMessage(tx: Transaction, room: Room): void {
+  if (room.owner !== null) return;
   change(tx, ({ messages }) => ({
     messages: messages + 1,
     lastActivityAtMs: room.lastActiveAtMs,
@@ -67,8 +88,8 @@ export function countMessage(tx: Transaction, room: Room): void {
 }
 
 /** An imported message: its room brings its own counts. */
-export function countImportedMessage(tx: Transaction): void {
-  change(tx, ({ messages }) => ({ messages: messages + 1 }));
+export function countImportedMessage(tx: Transaction, room: Room): void {
+  if (room.owner === null) change(tx, ({ messages }) => ({ messages: messages + 1 }));
 }
 
 function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>): void {
@@ -78,7 +99,7 @@ function change(tx: Transaction, next: (counts: CountsRow) => Partial<CountsRow>
 
 /** Called after the room is written. Adds the room to the busiest rooms if it belongs there. */
 export function rankRoom(tx: Transaction, room: Room): void {
-  if (room.isPrivate) return;
+  if (!isPublic(room)) return;
   const { ids, floor } = readTop(tx);
   if (ids.includes(room.id) || (ids.length === topRoomsMax && room.messageCount < floor)) return;
   putTop(tx, [...ids, room.id]);

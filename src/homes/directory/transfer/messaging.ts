@@ -7,18 +7,14 @@ import type { Reader, Transaction } from '../kernel/transaction.js';
 import type { DirectMessage, Message } from '../../../messaging/model.js';
 import { globalRoomId, uuidBytes, uuidOfBytes } from '../../../messaging/identities/uuid.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
-import { erased, orphan } from '../../../transfer/compare-records.js';
+import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { readIdentity } from '../messaging/identities.js';
 import { announceDirectImported, storeDirect } from '../messaging/inboxes.js';
 import { identityKeyRecords, keyBytes } from '../messaging/indexes.js';
-import {
-  announceImported,
-  readRoom,
-  removeMessage,
-  restoreMessage,
-  restoreRoom,
-} from '../messaging/rooms.js';
+import { removeMessage, restoreMessage } from '../messaging/messages.js';
+import { ownRoom, readRoom, restoreRoom } from '../messaging/rooms.js';
+import { messageImported, roomChanged } from '../../../messaging/changes.js';
 import {
   type IdentityKeyRow,
   decode,
@@ -72,6 +68,10 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
           stored: (reader, { id }) =>
             id === globalRoomId ? undefined : roomLine(reader, uuidBytes(id), false),
           essence: ({ key_hash: _key_hash, ...rest }) => rest,
+          obstacle: (reader, { id, owner, name }) => {
+            const holder = owner === null ? undefined : ownRoom(reader, owner, name);
+            return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
+          },
           put: (tx, line) => putRoom(tx, line),
         }),
       ),
@@ -92,10 +92,10 @@ export function messagingRecords(kernel: Kernel): [type: string, store: RecordSt
             const room = readRoom(tx, uuidBytes(line.roomId));
             if (room === undefined) return;
             const before = storedMessage(tx, line.roomId, line.tsMs);
-            if (before === undefined) countImportedMessage(tx);
+            if (before === undefined) countImportedMessage(tx, room);
             else removeMessage(tx, messageOf(before));
             restoreMessage(tx, limits, room, messageOf(line));
-            announceImported(tx, room, line.id);
+            tx.change(messageImported(room, line.id));
           },
         }),
       ),
@@ -160,14 +160,7 @@ function putRoom(tx: Transaction, { type: _type, key_hash, ...room }: RoomLine):
           lastActiveAtMs: Math.max(room.lastActiveAtMs, before.lastActiveAtMs),
         };
   restoreRoom(tx, merged, key_hash);
-  tx.change({
-    domain: 'messaging',
-    kind: 'room.imported',
-    id: room.id,
-    user: null,
-    version: null,
-    audience: room.isPrivate ? 'operator' : 'public',
-  });
+  tx.change(roomChanged(room, 'imported'));
 }
 
 function identityLine(reader: Reader, id: string): IdentityLine | undefined {

@@ -9,7 +9,8 @@ import type { PostgresBase } from '../base.js';
 import { StoaError } from '../../../core/errors.js';
 import type { PostgresWriter } from '../write/writer.js';
 import type { Limits } from '../../../core/settings/limits.js';
-import type { NewMessage } from '../../../messaging/port.js';
+import type { NewDirectMessage, NewMessage, OpeningMessage } from '../../../messaging/port.js';
+import type { PostgresMessaging } from '../messaging/messaging.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { MessagingService } from '../../../messaging/service.js';
 import type { Work } from '../write/work.js';
@@ -20,6 +21,7 @@ import { within } from '../../../core/waiting/within.js';
 export interface PostgresCommitOptions {
   limits: Limits;
   messaging: MessagingService;
+  openRoom: PostgresMessaging['openRoom'];
   /** Where messages are delivered to, and where the bytes of all authors are counted. */
   redis: CountingPort;
   onError: (error: unknown, about: string) => void;
@@ -40,6 +42,7 @@ interface Queued {
   delivery: string;
   queued: true;
   room?: string;
+  room_created?: true;
 }
 
 export class PostgresCommit implements CommitHome {
@@ -75,23 +78,42 @@ export class PostgresCommit implements CommitHome {
     const { messaging } = this.#options;
     return async (operation) => {
       const { message, nonce } = await messaging.steps.prepareMessage(caller, operation);
-      if ('roomId' in message) {
-        const { roomId, parentId } = message;
-        if (parentId !== null && (await messaging.port.message(roomId, parentId)) === undefined)
-          throw refuse('parentUnknown');
-      }
-      const queued: QueuedMessage = { delivery: randomUUID(), message };
+      const said = 'room' in message ? message.message : message;
+      if ('roomId' in message) await this.#checkParent(message);
+      const delivery = randomUUID();
+      const destination =
+        'room' in message ? `name ${message.room.owner} ${message.room.name}` : destinationOf(message);
       const locks = [
-        { table: 'rooms', key: destinationOf(message) },
-        { table: 'agents', key: message.from },
+        { table: 'rooms', key: destination },
+        { table: 'agents', key: said.from },
       ] as const;
       const step = new PostgresStep(locks, async (work) => {
-        const isCounted = 'roomId' in message && (await this.#countBytes(work, message));
+        const { placed, created } = await this.#placed(work, message);
+        const queued: QueuedMessage = { delivery, message: placed };
+        const isCounted = 'roomId' in placed && (await this.#countBytes(work, placed));
         await this.#outbox.add(work.sql, caller.user, queued, isCounted);
-        return queuedAnswer(queued);
+        return queuedAnswer(queued, created);
       });
       return { checks: nonce === null ? [] : [this.#useNonce(nonce)], step };
     };
+  }
+
+  async #checkParent({ roomId, parentId }: NewMessage): Promise<void> {
+    if (parentId === null) return;
+    const { port } = this.#options.messaging;
+    const room = await port.room(roomId);
+    if (room === undefined || (await port.message(room, parentId)) === undefined)
+      throw refuse('parentUnknown');
+  }
+
+  /** A room that the message creates is written in the transaction of the commit. */
+  async #placed(
+    work: Work,
+    message: NewMessage | NewDirectMessage | OpeningMessage,
+  ): Promise<{ placed: NewMessage | NewDirectMessage; created: boolean }> {
+    if (!('room' in message)) return { placed: message, created: false };
+    const { room, created } = await this.#options.openRoom(work, message);
+    return { placed: { ...message.message, roomId: room.id, parentId: null }, created };
   }
 
   /** False if Redis does not answer in time. */
@@ -168,8 +190,13 @@ function isRedisAway(error: unknown): false {
   throw error;
 }
 
-function queuedAnswer({ delivery, message }: QueuedMessage): Queued {
-  return { delivery, queued: true, ...('roomId' in message && { room: message.roomId }) };
+function queuedAnswer({ delivery, message }: QueuedMessage, created: boolean): Queued {
+  return {
+    delivery,
+    queued: true,
+    ...('roomId' in message && { room: message.roomId }),
+    ...(created && { room_created: true as const }),
+  };
 }
 
 function isQueued(result: unknown): result is Queued {
@@ -178,8 +205,7 @@ function isQueued(result: unknown): result is Queued {
 
 /** The answer for a message in its current state: delivered, undeliverable or still queued. */
 function shownAnswer(queued: Queued, state: DeliveryState | undefined): unknown {
-  const { delivery, room } = queued;
-  const where = room === undefined ? {} : { room };
+  const { delivery, queued: _, ...where } = queued;
   if (state?.state === 'delivered') return { id: state.id, ts: state.tsMs, ...where };
   if (state?.state === 'undeliverable') return { delivery, undeliverable: state.reason, ...where };
   return queued;

@@ -33,7 +33,9 @@ const seeds = {
   /** The owner of an identity whose key the server keeps. */
   keptIdentity: 9,
   /** The owner of entries of the search: filing and joining them. */
-  findOwner: 10,
+  findOwner: 11,
+  /** A user id: the names and the number of its rooms. */
+  userRooms: 10,
 } as const;
 
 /** The lock as an argument of PostgreSQL's lock functions. */

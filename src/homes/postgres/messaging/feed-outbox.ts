@@ -158,13 +158,19 @@ export class FeedOutbox {
         INSERT INTO feed.added_entries (entry)
           SELECT DISTINCT entry FROM unnest($1::text[]) AS entry ORDER BY entry
         ON CONFLICT DO NOTHING RETURNING entry
+      ), newest AS (
+        SELECT room, max(total) AS total, max(active_ms) AS active_ms, facts.owner
+          FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS posted (room, total, active_ms)
+          LEFT JOIN messaging.room_facts facts ON facts.room_id = room
+          GROUP BY room, facts.owner
       ), counted AS (
         UPDATE rooms SET message_count = greatest(message_count, newest.total),
             last_active_at = greatest(last_active_at, to_timestamp(newest.active_ms / 1000.0))
-          FROM (SELECT room, max(total) AS total, max(active_ms) AS active_ms
-            FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS posted (room, total, active_ms)
-            GROUP BY room) AS newest
-          WHERE rooms.id = newest.room
+          FROM newest WHERE rooms.id = newest.room AND newest.owner IS NULL
+      ), counted_own AS (
+        UPDATE messaging.room_facts own SET message_count = greatest(own.message_count, newest.total),
+            last_active_at = greatest(own.last_active_at, to_timestamp(newest.active_ms / 1000.0))
+          FROM newest WHERE own.room_id = newest.room AND newest.owner IS NOT NULL
       ), marked AS (
         INSERT INTO find.marks (owner, kind, collection, id)
           SELECT '${messagesOwner}', 'messages', split_part(entry, ' ', 2), split_part(entry, ' ', 3)

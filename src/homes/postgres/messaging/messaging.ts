@@ -25,15 +25,22 @@ import type {
   BlockPage,
   NonceClaim,
   Notice,
+  OpeningMessage,
+  Opened,
   Page,
   ProfileUpdate,
   RateKey,
+  RoomName,
+  RoomUpdate,
   SealedIdentity,
   SearchQuery,
   SearchResult,
   Span,
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
+import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
+import { Outdated } from '../../../core/write.js';
+import type { Work } from '../write/work.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RequestRates } from '../../../core/request-rates.js';
 import type { RecordStore } from '../../../transfer/port.js';
@@ -128,12 +135,32 @@ export class PostgresMessaging implements MessagingPort {
     return this.#parts.rooms.create(room);
   }
 
+  updateRoom(id: string, change: RoomUpdate): PostgresStep<Room> {
+    return this.#parts.rooms.update(id, change);
+  }
+
+  deleteRoom(id: string): PostgresStep<boolean> {
+    return this.#parts.rooms.delete(id);
+  }
+
   room(id: string): Promise<Room | undefined> {
     return this.#parts.rooms.get(id);
   }
 
   rooms(ids: readonly string[]): Promise<Map<string, Room>> {
     return this.#parts.rooms.many(ids);
+  }
+
+  ownRoom(owner: string, name: string): Promise<Room | undefined> {
+    return this.#parts.rooms.own(owner, name);
+  }
+
+  publicRoomsNamed(name: string, limit: number): Promise<Room[]> {
+    return this.#parts.rooms.publicNamed(name, limit);
+  }
+
+  ownRooms(owner: string | null, after: RoomName | null, limit: number): Promise<Room[]> {
+    return this.#parts.rooms.listOwned(owner, after, limit);
   }
 
   roomKeyHash(id: string): Promise<string | null> {
@@ -158,9 +185,33 @@ export class PostgresMessaging implements MessagingPort {
     return this.#inRedis((place) => this.#once(place, input, () => this.#post(input, place)));
   }
 
+  /** The room is written in the transaction in which Redis gets the message; no other server sees it before. */
+  postOpening(opening: OpeningMessage): PostgresStep<Opened> {
+    return new PostgresStep([], async (work) => {
+      await work.checkBeforeEffect();
+      const { room, created } = await this.openRoom(work, opening);
+      await work.awaitSent();
+      const input = { ...opening.message, roomId: room.id, parentId: null };
+      const place = this.#inTransaction(work);
+      const { id, tsMs } = await this.#once(place, input, () => this.#postTo(room, input, place));
+      return { id, tsMs, roomId: room.id, created };
+    });
+  }
+
+  /** The room of a message that may be the first, in the transaction of the message. */
+  async openRoom(work: Work, { room: wanted }: OpeningMessage): Promise<{ room: Room; created: boolean }> {
+    const opened = await this.#parts.rooms.open(work, wanted);
+    if (opened.room.isPrivate) throw new Outdated(`The room "${wanted.name}"`);
+    return opened;
+  }
+
   async #post(input: NewMessage, place: RedisStep): Promise<Delivered> {
     const room = await this.#parts.rooms.get(input.roomId, place.sql);
     if (room === undefined) throw refuse('roomUnknown');
+    return this.#postTo(room, input, place);
+  }
+
+  async #postTo(room: Room, input: NewMessage, place: RedisStep): Promise<Delivered> {
     const { keys, messages } = this.#parts;
     const message = await messages.post(input, room, place);
     await place.announce(keys.roomFeedOutbox(room.id));
@@ -179,16 +230,16 @@ export class PostgresMessaging implements MessagingPort {
     return { id, tsMs };
   }
 
-  messages(roomId: string, span: Span): Promise<Page<Message>> {
-    return this.#parts.messages.read(roomId, span);
+  messages(room: RoomKeep, span: Span): Promise<Page<Message>> {
+    return this.#parts.messages.read(room, span);
   }
 
-  message(roomId: string, messageId: string): Promise<Message | undefined> {
-    return this.#parts.messages.find(roomId, messageId);
+  message(room: RoomKeep, messageId: string): Promise<Message | undefined> {
+    return this.#parts.messages.find(room, messageId);
   }
 
-  thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
-    return this.#parts.messages.thread(roomId, rootId, afterMs, limit);
+  thread(room: RoomKeep, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+    return this.#parts.messages.thread(room, rootId, afterMs, limit);
   }
 
   deleteMessage(roomId: string, messageId: string): PostgresStep<boolean> {
@@ -355,6 +406,15 @@ export class PostgresMessaging implements MessagingPort {
     };
   }
 
+  #inTransaction(work: Work): RedisStep {
+    return {
+      sql: work.sql,
+      delivery: work.effectName(),
+      bytes: 'limited',
+      announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
+    };
+  }
+
   /**
    * A step that writes to Redis, which is not part of the transaction in PostgreSQL. The token is checked
    * right before. With a fence, the lease stays locked until Redis has answered. Inside a transaction, the
@@ -367,12 +427,7 @@ export class PostgresMessaging implements MessagingPort {
       [],
       async (work) => {
         await work.checkBeforeEffect();
-        return run({
-          sql: work.sql,
-          delivery: work.effectName(),
-          bytes: 'limited',
-          announce: async (list) => work.afterCommit(() => this.#parts.feedOutbox.move(list)),
-        });
+        return run(this.#inTransaction(work));
       },
       async (caller) => {
         await checkCallerToken(sql, caller, nowMs());

@@ -62,6 +62,18 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
   const scores = new MessageScores(stored);
   const words = new WordIndex({ ...stored, onError });
   const messages = new RedisMessages({ ...stored, scores, words, origin });
+  /** For work after a commit: the write has succeeded. */
+  const reported = (work: Promise<void>, about: string): Promise<void> =>
+    work.catch((error: unknown) => onError(error, about));
+  const rooms = new PostgresRooms(sql, {
+    nowMs,
+    limits,
+    onUpdated: (room) => reported(messages.keepAsLong(room), 'keeping messages of a room longer'),
+    onDeleted: async (id) => {
+      await reported(messages.forget(id), 'removing the messages of a deleted room; they expire');
+      await notices.roomRemoved(id);
+    },
+  });
   const guards = new RedisGuards(redis, keys, limits, nowMs);
   return {
     redis,
@@ -71,7 +83,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
       limits,
       onChanged: (id) => notices.identityChanged(id),
     }),
-    rooms: new PostgresRooms(sql, nowMs),
+    rooms,
     messages,
     inboxes: new RedisInboxes({ ...stored, scores, origin }),
     guards,
@@ -84,7 +96,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
       scan: (pattern) => guards.scan(pattern),
       onError,
     }),
-    searchRepair: new SearchRepair({ sql, limits, messages, words, guards, onError }),
+    searchRepair: new SearchRepair({ sql, limits, rooms, messages, words, guards, onError }),
     probes: {
       postgres: new HealthProbe({
         database: 'PostgreSQL',

@@ -63,14 +63,20 @@ const ownTables = `
   );
   CREATE TABLE messaging.room_facts (
     room_id UUID PRIMARY KEY REFERENCES rooms(id) ON DELETE CASCADE,
-    -- The user that owns the room; null for a room of all users.
+    -- The user that owns the room; null for a room of all users. A room of a user is private in the table rooms,
+    -- with or without a key, so that another AICQ server on these tables does not show it. For the same reason
+    -- its number of messages and its last activity are here and not there.
     owner TEXT,
+    -- The name in the table rooms, here for the index.
+    name TEXT COLLATE "C",
+    message_count BIGINT NOT NULL DEFAULT 0,
+    last_active_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
     -- Null: messages are kept as long as the settings say.
     retention_seconds BIGINT,
     -- The time of the newest message when the room was imported.
     last_ts_ms BIGINT
   );
-  CREATE UNIQUE INDEX room_owner ON messaging.room_facts (owner, room_id) WHERE owner IS NOT NULL`;
+  CREATE UNIQUE INDEX room_owner ON messaging.room_facts (owner, name) WHERE owner IS NOT NULL`;
 
 export const messagingMigrations: readonly Migration[] = [`${seedTables}; ${ownTables}; ${totalsTables}`];
 

@@ -1,7 +1,7 @@
 /** Messages as the search reads them: their text is in Redis, the marks of their places in PostgreSQL. */
 import type { Limits } from '../../../core/settings/limits.js';
 import type { EntryName } from '../../../find/model.js';
-import type { Message } from '../../../messaging/model.js';
+import { retentionOf } from '../../../messaging/rooms/visibility.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import type { ReadMessage, SearchedMessages } from '../find/messages.js';
 import type { MessagingParts } from './parts.js';
@@ -21,12 +21,17 @@ export class PostgresSearchedMessages implements SearchedMessages {
   }
 
   async read(names: readonly EntryName[]): Promise<ReadMessage[]> {
-    const wanted = names.map(({ collection, id }) => ({ roomId: collection, messageId: id }));
-    const [found, kept] = await Promise.all([
-      this.#parts.messages.findMany(wanted),
-      this.#retention([...new Set(names.map(({ collection }) => collection))]),
-    ]);
-    return found.map((message) => ({ message, expiresAtMs: message.tsMs + this.#keptMs(message, kept) }));
+    const kept = await this.#parts.rooms.many([...new Set(names.map(({ collection }) => collection))]);
+    const messages: ReadMessage[] = [];
+    for (const room of kept.values()) {
+      const seconds = retentionOf(room, this.#limits);
+      const wanted = names
+        .filter(({ collection }) => collection === room.id)
+        .map(({ id }) => ({ roomId: room.id, messageId: id }));
+      for (const message of await this.#parts.messages.findMany(wanted, seconds))
+        messages.push({ message, expiresAtMs: message.tsMs + seconds * 1_000 });
+    }
+    return messages;
   }
 
   /**
@@ -39,42 +44,30 @@ export class PostgresSearchedMessages implements SearchedMessages {
     for (const room of rooms) await feedOutbox.move(keys.roomFeedOutbox(room));
   }
 
+  /** Messages of a room with a key need the key, also for the owner. */
   async readableRooms(owner: string | null): Promise<ReadonlySet<string>> {
     const rows = await query<{ id: string }>(
       this.#sql,
       `SELECT id FROM rooms WHERE NOT is_private
-        UNION SELECT room_id FROM messaging.room_facts WHERE owner = $1`,
+        UNION SELECT r.id FROM messaging.room_facts f JOIN rooms r ON r.id = f.room_id
+          WHERE f.owner = $1 AND r.key_hash IS NULL`,
       [owner],
     );
     return new Set(rows.map(({ id }) => id));
   }
 
   async *all(): AsyncGenerator<EntryName> {
-    const rooms = await query<{ id: string }>(this.#sql, 'SELECT id FROM rooms ORDER BY id');
-    for (const { id: room } of rooms) {
-      let afterMs = 0;
-      for (;;) {
+    const ids = await query<{ id: string }>(this.#sql, 'SELECT id FROM rooms ORDER BY id');
+    for (const { id } of ids) {
+      const room = await this.#parts.rooms.get(id);
+      if (room === undefined) continue;
+      for (let afterMs = 0; ;) {
         const { items, hasMore } = await this.#parts.messages.read(room, { afterMs, limit: pageMessages });
-        for (const { id } of items) yield { kind: 'messages', collection: room, id };
+        for (const message of items) yield { kind: 'messages', collection: id, id: message.id };
         const last = items.at(-1);
         if (!hasMore || last === undefined) break;
         afterMs = last.tsMs;
       }
     }
-  }
-
-  /** The rooms that keep their messages for another time than the settings say. */
-  async #retention(rooms: readonly string[]): Promise<ReadonlyMap<string, number>> {
-    const rows = await query<{ room_id: string; seconds: string }>(
-      this.#sql,
-      `SELECT room_id, retention_seconds AS seconds FROM messaging.room_facts
-        WHERE room_id = ANY($1::uuid[]) AND retention_seconds IS NOT NULL`,
-      [rooms],
-    );
-    return new Map(rows.map(({ room_id: room, seconds }) => [room, Number(seconds) * 1_000]));
-  }
-
-  #keptMs({ roomId }: Message, kept: ReadonlyMap<string, number>): number {
-    return kept.get(roomId) ?? this.#limits.messageRetentionSeconds * 1_000;
   }
 }

@@ -101,6 +101,7 @@ export const publicRoomsStatement = 'SELECT sum(public_rooms) AS total FROM mess
 
 const byRank = 'ORDER BY message_count DESC, last_active_at DESC';
 
-/** Selects the rooms with the most messages. Put it after the columns. */
-export const topRoomsClause = `FROM rooms
-  WHERE id IN (SELECT room_id FROM messaging.room_ranks ${byRank} LIMIT ${topRoomsMax}) ${byRank}`;
+/** Selects the rooms with the most messages, which are public. */
+export const topRoomsClause = `WHERE r.id IN
+    (SELECT room_id FROM messaging.room_ranks ${byRank} LIMIT ${topRoomsMax})
+  ORDER BY r.message_count DESC, r.last_active_at DESC`;

@@ -3,9 +3,10 @@
  * export.
  */
 import type { Change } from '../../../core/change.js';
+import { messageImported, roomChanged } from '../../../messaging/changes.js';
 import type { DirectMessage, Identity, Message, Proof, Room } from '../../../messaging/model.js';
 import { globalRoomId } from '../../../messaging/identities/uuid.js';
-import { erased, orphan } from '../../../transfer/compare-records.js';
+import { erased, orphan, roomNameObstacle } from '../../../transfer/compare-records.js';
 import type { DirectLine, IdentityLine, MessageLine, RoomLine } from '../../../transfer/record-schemas.js';
 import type { RecordPage, RecordStore } from '../../../transfer/port.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
@@ -41,7 +42,7 @@ interface Reads {
 }
 
 interface Writes extends Reads {
-  tell(kind: string, id: string, more: Partial<Change>): void;
+  announce(change: Change): void;
 }
 
 const firstId = '00000000-0000-0000-0000-000000000000';
@@ -54,8 +55,7 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
       transact((work) =>
         body({
           sql: work.sql,
-          tell: (kind, id, more) => {
-            const change: Change = { domain: 'messaging', kind, id, user: null, version: null, ...more };
+          announce: (change) => {
             work.announce(change);
             work.afterCommit(() => onImported(change));
           },
@@ -91,9 +91,9 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
               ? null
               : { kind: 'name_taken', detail: `A key of the identity ${id} belongs to ${taken.agent_id}.` };
           },
-          put: async ({ sql: on, tell }, line) => {
+          put: async ({ sql: on, announce }, line) => {
             await putIdentity(on, line);
-            tell('identity.imported', line.id, { audience: 'public' });
+            announce(imported('identity', line.id, { audience: 'public' }));
           },
         }),
       ),
@@ -118,10 +118,14 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
             return room === undefined ? undefined : roomLine(options, on, room, false);
           },
           essence: ({ key_hash: _key_hash, ...rest }) => rest,
-          put: async ({ sql: on, tell }, line) => {
+          obstacle: async ({ sql: on }, { id, owner, name }) => {
+            const holder = owner === null ? undefined : await rooms.own(owner, name, on);
+            return holder === undefined || holder.id === id ? null : roomNameObstacle(owner, name);
+          },
+          put: async ({ sql: on, announce }, line) => {
             await putRoom(on, line);
-            await restoreRoomCounters(restore, line.id, line.lastTsMs, line.messageCount);
-            tell('room.imported', line.id, { audience: line.isPrivate ? 'operator' : 'public' });
+            await restoreRoomCounters(restore, line, line.lastTsMs, line.messageCount);
+            announce(roomChanged(line, 'imported'));
           },
         }),
       ),
@@ -136,7 +140,10 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
               'rooms',
               after,
               limit,
-              async (roomId, afterMs) => (await messages.read(roomId, { afterMs, limit })).items,
+              async (roomId, afterMs) => {
+                const room = await rooms.get(roomId);
+                return room === undefined ? [] : (await messages.read(room, { afterMs, limit })).items;
+              },
               (message) => lineOf<MessageLine>({ type: 'messaging.message', ...message }),
             ),
           stored: async (_on, { roomId, tsMs }) => {
@@ -149,7 +156,7 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
             coming?.references === true || (await rooms.get(roomId, on)) !== undefined
               ? null
               : orphan(`The room ${roomId}`),
-          put: async ({ sql: on, tell }, line) => {
+          put: async ({ sql: on, announce }, line) => {
             const room = await rooms.get(line.roomId, on);
             if (room === undefined) return;
             await restoreMessage(
@@ -158,10 +165,7 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
               withoutType<Message>(line),
               await messages.at(line.roomId, line.tsMs),
             );
-            tell('message.imported', `${line.roomId}/${line.id}`, {
-              audience: room.isPrivate ? 'operator' : 'public',
-              facts: { room: line.roomId },
-            });
+            announce(messageImported(room, line.id));
           },
         }),
       ),
@@ -189,14 +193,18 @@ export function messagingRecords(options: MessagingRecordsOptions): [type: strin
             coming?.references === true || (await identities.get(to, on)) !== undefined
               ? null
               : orphan(`The identity ${to}`),
-          put: async ({ tell }, line) => {
+          put: async ({ announce }, line) => {
             await restoreDirect(restore, withoutType<DirectMessage>(line));
-            tell('direct.imported', line.id, { audience: 'recipient', recipient: line.to });
+            announce(imported('direct', line.id, { audience: 'recipient', recipient: line.to }));
           },
         }),
       ),
     ],
   ];
+}
+
+function imported(noun: string, id: string, more: Partial<Change>): Change {
+  return { domain: 'messaging', kind: `${noun}.imported`, id, user: null, version: null, ...more };
 }
 
 async function idsAfter(
@@ -305,11 +313,13 @@ async function roomLine(
   };
 }
 
-/** Keeps the stored key hash if the line has none. Counts of the global room never decrease. */
-async function putRoom(
-  on: Queryable,
-  { id, name, isPrivate, createdBy, createdAtMs, lastActiveAtMs, messageCount, lastTsMs, key_hash }: RoomLine,
-): Promise<void> {
+/**
+ * Keeps the stored key hash if the line has none. Counts of the global room never decrease. A room of a user is
+ * private in the seed's table, and its counts are in ours.
+ */
+async function putRoom(on: Queryable, line: RoomLine): Promise<void> {
+  const { id, name, isPrivate, owner, createdBy, createdAtMs, lastTsMs, key_hash } = line;
+  const { lastActiveAtMs, messageCount, retentionSeconds } = line;
   // A global room without messages was never used, so the values of the line replace its own.
   const merged = (column: string, merge: 'least' | 'greatest'): string =>
     id === globalRoomId
@@ -331,19 +341,23 @@ async function putRoom(
     [
       id,
       name,
-      isPrivate,
+      isPrivate || owner !== null,
       key_hash ?? null,
       createdBy,
       String(createdAtMs),
-      String(lastActiveAtMs),
-      messageCount,
+      owner === null ? String(lastActiveAtMs) : '0',
+      owner === null ? messageCount : 0,
     ],
   );
   await query(
     on,
-    `INSERT INTO messaging.room_facts AS f (room_id, last_ts_ms) VALUES ($1, $2)
-      ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms)`,
-    [id, String(lastTsMs)],
+    `INSERT INTO messaging.room_facts AS f
+        (room_id, last_ts_ms, owner, name, retention_seconds, message_count, last_active_at)
+      VALUES ($1, $2, $3, $4, $5, $6, to_timestamp($7::double precision / 1000))
+      ON CONFLICT (room_id) DO UPDATE SET last_ts_ms = greatest(f.last_ts_ms, excluded.last_ts_ms),
+        owner = excluded.owner, name = excluded.name, retention_seconds = excluded.retention_seconds,
+        message_count = excluded.message_count, last_active_at = excluded.last_active_at`,
+    [id, String(lastTsMs), owner, name, retentionSeconds, messageCount, String(lastActiveAtMs)],
   );
 }
 

@@ -61,7 +61,7 @@ export function directTests(
       await repeated(() => server.ask('POST', `/dm/${eve.id}`, bearer('direct', { body: 'once' })));
       expect((await eve.ask('GET', '/dm')).json.messages).toHaveLength(1);
       await repeated(() => server.ask('POST', '/room', bearer('room', { name: 'made-once' })));
-      const room = (await server.ask('POST', '/room', bearer('room', { name: 'made-once' }))).json.id;
+      const { id: room } = (await ann.ask('POST', '/room', { body: { name: 'for-everyone' } })).json;
       await repeated(() => server.ask('POST', `/room/${room}`, bearer('post', { body: 'once' })));
       // A new signature under the same key is a repeat too.
       const headers = { 'idempotency-key': 'signed' };

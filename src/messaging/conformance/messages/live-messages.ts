@@ -129,7 +129,7 @@ export function liveMessageTests(
       // A caller that has disconnected is not waited for.
       expect(
         await server.stoa.messaging.hub.wait(
-          { kind: 'room', id: room },
+          { kind: 'room', id: room, room: { id: room, owner: null, retentionSeconds: null } },
           Date.now() + 50_000,
           3_600_000,
           AbortSignal.abort(),

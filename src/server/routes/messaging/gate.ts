@@ -4,9 +4,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { StoaError } from '../../../core/errors.js';
 import type { Signer, SignedRequest } from '../../../messaging/identities/authentication.js';
-import type { RoomAccess } from '../../../messaging/rooms/doors.js';
+import type { RoomAccess, RoomReference } from '../../../messaging/rooms/doors.js';
 import type { Identity } from '../../../messaging/model.js';
-import { isRefusal, refuse } from '../../../messaging/refusals.js';
+import { refusalSentence, refuse } from '../../../messaging/refusals.js';
 import { type MessagingService, principalOf } from '../../../messaging/service.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import { serverHeaders } from '../../answer/answer-writer.js';
@@ -56,7 +56,7 @@ export const signatureAuthenticator: Authenticator = {
     const isMessaging = isMessagingRoute(request);
     const signer = await verified(request, messaging, isMessaging);
     request.signer = signer;
-    if (isMessaging) return principalOf(signer.identity);
+    if (isMessaging) return principalOf(await withLiveLink(request, signer.identity));
     await signer.durable;
     await requireLink(request, signer.identity);
     return principalOf(signer.identity);
@@ -78,6 +78,14 @@ function hasLargeBody({ headers, server }: FastifyRequest): boolean {
 
 async function screened(request: FastifyRequest): Promise<void> {
   await requireLink(request, await messagingOf(request).signatures.screen(signedRequestOf(request)));
+}
+
+/** Messaging needs no link; one whose agent was deleted does not open the rooms of its user. */
+async function withLiveLink(request: FastifyRequest, identity: Identity): Promise<Identity> {
+  const { id, link } = identity;
+  if (link === null) return identity;
+  const { registry } = request.server.stoaServer.stoa;
+  return (await registry.speaksFor(id, link.user, link.agentId)) ? identity : { ...identity, link: null };
 }
 
 async function requireLink(request: FastifyRequest, { id, link }: Identity): Promise<void> {
@@ -155,6 +163,11 @@ export function limited<Params, Body, Answer>(
   };
 }
 
+/** AICQ's routes take the id of a room, not its name. */
+export function byId(room: string): RoomReference {
+  return { room, byName: false };
+}
+
 export function accessOf(request: FastifyRequest): RoomAccess {
   const key = request.headers['x-aicq-room-key'];
   return { key: typeof key === 'string' ? headerText(key) : undefined, address: addressOf(request) };
@@ -210,7 +223,8 @@ async function onTooMany(error: StoaError, request: FastifyRequest, reply: Fasti
 }
 
 function sentenceOf(error: StoaError): string {
-  if (isRefusal(error)) return error.message;
+  const sentence = refusalSentence(error);
+  if (sentence !== undefined) return sentence;
   switch (error.code) {
     case 'unauthenticated':
       return error.details?.['reason'] === noCredentials

@@ -1,6 +1,7 @@
 /** Caches the newest page of each room: rooms are read far more often than written. */
 import { LRUCache } from 'lru-cache';
 import type { Room } from '../../../messaging/model.js';
+import { retentionOf } from '../../../messaging/rooms/visibility.js';
 import type { MessagingPort, Span } from '../../../messaging/port.js';
 import type { MessagingService } from '../../../messaging/service.js';
 
@@ -50,7 +51,7 @@ export class RoomPages {
     const lastMs = page.messages.at(-1)?.ts;
     this.#pagesOf(port).set(keyOf(room, span), {
       revision,
-      validUntilMs: lastMs === undefined ? Infinity : lastMs + limits.messageRetentionSeconds * 1000,
+      validUntilMs: lastMs === undefined ? Infinity : lastMs + retentionOf(room, limits) * 1000,
       json: JSON.stringify(page),
     });
   }

@@ -8,7 +8,12 @@ import type { MessagingService } from '../../../messaging/service.js';
 import { addressOf } from '../../request/caller-address.js';
 import { goneSignal } from '../../request/gone.js';
 import { JsonText, answer, routesOf } from '../../route.js';
-import { accessOf, limited, signatureOf } from './gate.js';
+import type { Caller } from '../../../core/caller.js';
+import type { CheckedSignature } from '../../../messaging/identities/proof.js';
+import { canonicalRoomId } from '../../../messaging/identities/uuid.js';
+import { refuse } from '../../../messaging/refusals.js';
+import { userOf } from '../../../messaging/rooms/visibility.js';
+import { accessOf, byId, limited, signatureOf } from './gate.js';
 import { RoomPages } from './room-pages.js';
 import { streamRoom, streamRooms } from './streams.js';
 import {
@@ -75,6 +80,17 @@ function shownPage(
   };
 }
 
+/** A room belongs to the user of a token or of a linked agent, except if AICQ's own signature made it. */
+function ownerOf(caller: Caller | null, signature: CheckedSignature | null): string | null {
+  return signature?.scheme === 'aicq' ? null : userOf(caller);
+}
+
+function searchedRoom(given: string | undefined): string | null {
+  const id = given === undefined ? null : canonicalRoomId(given);
+  if (id === undefined) throw refuse('roomId');
+  return id;
+}
+
 const newestPages = new RoomPages();
 
 export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
@@ -88,11 +104,13 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
   }),
   create: limited(async ({ caller, request, rawBody, idempotency }, messaging) => {
     const input = readFields(request, rawBody, { name: 'text', is_private: 'flag', key: 'text' });
-    const room = await messaging.rooms.create(caller, input, signatureOf(request), idempotency);
+    const signature = signatureOf(request);
+    const owner = ownerOf(caller, signature);
+    const room = await messaging.rooms.create(caller, { ...input, owner }, signature, idempotency);
     return { id: room.id, name: room.name, is_private: room.isPrivate };
   }),
   read: limited(async ({ caller, params, query, request, reply }, messaging) => {
-    const room = await messaging.rooms.enter(caller, params.room, accessOf(request));
+    const room = await messaging.rooms.enter(caller, byId(params.room), accessOf(request));
     const { messagesPageDefault, messagesPageMax } = messaging.limits;
     const span = spanOf(query, messagesPageDefault, messagesPageMax);
     const verify = isSet(query, 'verify');
@@ -109,7 +127,7 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
   post: limited(async ({ caller, params, request, rawBody, idempotency }, messaging) => {
     const message = await messaging.rooms.post(
       caller,
-      { room: params.room, ...accessOf(request) },
+      { ...byId(params.room), ...accessOf(request) },
       () => readFields(request, rawBody, { body: 'text', pid: 'text' }),
       signatureOf(request),
       idempotency,
@@ -117,11 +135,11 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
     return { id: message.id, ts: message.tsMs };
   }),
   getMessage: limited(async ({ caller, params, query, request }, messaging) => {
-    const room = await messaging.rooms.enter(caller, params.room, accessOf(request));
+    const room = await messaging.rooms.enter(caller, byId(params.room), accessOf(request));
     return shownMessage(await messaging.rooms.message(room, params.message), isSet(query, 'verify'));
   }),
   thread: limited(async ({ caller, params, query, request }, messaging) => {
-    const room = await messaging.rooms.enter(caller, params.room, accessOf(request));
+    const room = await messaging.rooms.enter(caller, byId(params.room), accessOf(request));
     const { messagesPageDefault, threadMessagesMax } = messaging.limits;
     const given = spanOf(query, messagesPageDefault, threadMessagesMax);
     const span = 'afterMs' in given ? given : { afterMs: 0, limit: given.limit };
@@ -136,7 +154,7 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
     };
   }),
   deleteMessage: limited(async ({ caller, params }, messaging) => {
-    await messaging.rooms.remove(caller, params.room, params.message);
+    await messaging.rooms.remove(caller, byId(params.room), params.message);
     return answer(204);
   }),
   find: limited(async ({ query }, messaging) => {
@@ -147,7 +165,8 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
     const { results, next, truncated } = await messaging.rooms.search({
       query: text,
       limit,
-      room: textOf(query, 'room'),
+      roomId: searchedRoom(textOf(query, 'room')),
+      owner: null,
       afterMs: numberOf(query, 'after') ?? 0,
       from: cursor === undefined ? null : decodeSearchCursor(cursor),
     });

@@ -8,7 +8,9 @@ import { canonicalUuid } from '../../../messaging/identities/uuid.js';
 import { addressOf } from '../../request/caller-address.js';
 import { type EventStreams, type StreamEvent, eventText } from '../../answer/event-stream.js';
 import { streaming } from '../../route.js';
-import { accessOf, limited } from './gate.js';
+import { accessOf, byId, limited } from './gate.js';
+import type { Caller } from '../../../core/caller.js';
+import { canSeeRoom } from '../../../messaging/rooms/visibility.js';
 import { type Query, isSet, shownDirect, shownMessage, textOf, timeOf } from './wire.js';
 
 /** The reader's position in each topic of the stream. */
@@ -105,6 +107,7 @@ async function follow(
       onDeleted: (_topic, messageId) =>
         stream.send({ event: 'deleted', data: { room_id: topic.id, id: messageId } }),
       onImported: () => stream.send({ event: 'imported', data: { room_id: topic.id } }),
+      onRemoved: () => stream.end(),
       onFailure: () => stream.end(),
       drained: () => stream.drained(),
     });
@@ -131,16 +134,33 @@ function sharedBytes({ message, show, verify }: Shown, make: () => StreamEvent):
   return bytes;
 }
 
-async function newestMs({ port }: MessagingService, { kind, id }: Topic): Promise<number> {
+async function newestMs({ port }: MessagingService, topic: Topic): Promise<number> {
   const span = { beforeMs: null, limit: 1 };
-  const { items } = kind === 'room' ? await port.messages(id, span) : await port.inbox(id, span);
+  const { items } =
+    topic.kind === 'room' ? await port.messages(topic.room, span) : await port.inbox(topic.id, span);
   return items[0]?.tsMs ?? 0;
+}
+
+/** Whether a room of the stream was deleted, or is not the caller's any more. */
+async function isHidden(
+  { port }: MessagingService,
+  caller: Caller | null,
+  topics: readonly Topic[],
+): Promise<boolean> {
+  const rooms = await port.rooms(topics.map(({ id }) => id));
+  return topics.some(({ id }) => {
+    const room = rooms.get(id);
+    return room === undefined || !canSeeRoom(caller, room);
+  });
 }
 
 export const streamRoom = limited<{ room: string }, undefined, typeof streaming>(
   async ({ caller, params, query, request, reply, streams }, messaging) => {
-    const room = await messaging.rooms.enter(caller, params.room, accessOf(request));
-    return follow({ request, reply, streams, query }, messaging, [{ kind: 'room', id: room.id }], showInRoom);
+    const room = await messaging.rooms.enter(caller, byId(params.room), accessOf(request));
+    const topics: Topic[] = [{ kind: 'room', id: room.id, room }];
+    return follow({ request, reply, streams, query }, messaging, topics, showInRoom, () =>
+      isHidden(messaging, caller, topics),
+    );
   },
 );
 
@@ -151,10 +171,12 @@ export const streamRooms = limited<undefined, undefined, typeof streaming>(
     if (named.length > messaging.limits.roomsPerStreamMax) throw refuse('roomsMany');
     const topics: Topic[] = [];
     for (const id of named) {
-      const room = await messaging.rooms.enter(caller, canonicalUuid(id) ?? id, accessOf(request));
-      if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id });
+      const room = await messaging.rooms.enter(caller, byId(canonicalUuid(id) ?? id), accessOf(request));
+      if (!topics.some((topic) => topic.id === room.id)) topics.push({ kind: 'room', id: room.id, room });
     }
-    return follow({ request, reply, streams, query }, messaging, topics, showInRooms);
+    return follow({ request, reply, streams, query }, messaging, topics, showInRooms, () =>
+      isHidden(messaging, caller, topics),
+    );
   },
 );
 

@@ -14,7 +14,7 @@ import type { EventStreams } from '../../answer/event-stream.js';
 import type { DirectMessage, Identity, Message, Room } from '../../../messaging/model.js';
 import { shownProof } from '../../../messaging/identities/proof.js';
 import { refuse } from '../../../messaging/refusals.js';
-import type { SearchPosition } from '../../../messaging/rooms/rooms.js';
+import type { SearchPosition } from '../../../messaging/rooms/search.js';
 import { latestTimeMs } from '../../../messaging/messages/ulid.js';
 
 /** The type of a field. A missing field and null become the empty value of the type. */

@@ -65,7 +65,7 @@ beforeEach(async () => {
   await stoa.messaging.rooms.post(ada, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null);
   await stoa.messaging.rooms.create(
     ada,
-    { name: 'den', is_private: true, key: 'a key of sixteen or more' },
+    { name: 'den', is_private: true, key: 'a key of sixteen or more', owner: null },
     null,
   );
 });

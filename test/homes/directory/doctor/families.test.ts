@@ -109,6 +109,7 @@ const derived: Readonly<Record<string, Rule>> = {
     extra: [[stranger.subarray(0, 32), stranger.subarray(0, 16)]],
   },
   'messaging/identity_keys': { lost: 'same', extra: [[stranger.subarray(0, 22), text('{"publicKey":""}')]] },
+  'messaging/room_names': { lost: 'same', extra: [[stranger.subarray(0, 70), none]] },
   'messaging/rooms_by_activity': { lost: 'same', extra: [[stranger.subarray(0, 22), none]] },
   'messaging/totals': { lost: 'otherwise', spoiled: 'otherwise', extra: [[text('bottom'), text('{}')]] },
   'messaging/message_places': {
@@ -324,7 +325,14 @@ describe.each(['lmdb', 'rocksdb'] as const)('the doctor on %s', (engine) => {
 
   const search = async (...words: string[]) =>
     (
-      await stoa.messaging.port.search({ words, roomId: null, afterMs: 0, beforeMs: null, limit: 10 })
+      await stoa.messaging.port.search({
+        words,
+        roomId: null,
+        retentionSeconds: 86_400,
+        afterMs: 0,
+        beforeMs: null,
+        limit: 10,
+      })
     ).messages.map(({ body }) => body);
 
   it('finds nothing in an undamaged store with rows in every family', async () => {

@@ -24,7 +24,14 @@ async function keepBusy(stoa: Stoa): Promise<void> {
     email: null,
     proven: true,
   });
-  const room = await port.createRoom({ name: 'busy', isPrivate: false, keyHash: null, createdBy: author.id });
+  const room = await port.createRoom({
+    name: 'busy',
+    isPrivate: false,
+    keyHash: null,
+    createdBy: author.id,
+    owner: null,
+    retentionSeconds: null,
+  });
   const workspace = await workspaces.createWorkspace(ada, { name: 'busy' });
   const project = await workspaces.createProject(ada, workspace.id, { name: 'busy' });
   const session = await workspaces.createSession(ada, project.id, { status: 'active', max_idle_time: 600 });

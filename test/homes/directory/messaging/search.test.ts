@@ -76,8 +76,16 @@ class Library {
     library.agent = identity.id;
     for (const name of ['one', 'two', 'three'])
       library.rooms.push(
-        (await library.port.createRoom({ name, isPrivate: false, keyHash: null, createdBy: library.agent }))
-          .id,
+        (
+          await library.port.createRoom({
+            name,
+            isPrivate: false,
+            keyHash: null,
+            createdBy: library.agent,
+            owner: null,
+            retentionSeconds: null,
+          })
+        ).id,
       );
     open.push(library);
     return library;
@@ -133,9 +141,15 @@ class Library {
 
   async find(words: readonly string[], limit = 10_000, room?: number): Promise<string[]> {
     const roomId = room === undefined ? null : (this.rooms[room] as string);
-    return (await this.port.search({ words, roomId, afterMs: 0, beforeMs: null, limit })).messages.map(
-      ({ id }) => id,
-    );
+    const query = {
+      words,
+      roomId,
+      retentionSeconds: this.kernel.limits.messageRetentionSeconds,
+      afterMs: 0,
+      beforeMs: null,
+      limit,
+    };
+    return (await this.port.search(query)).messages.map(({ id }) => id);
   }
 
   /** What a search must find, from the messages themselves. */
@@ -267,6 +281,7 @@ it('stops at its limit and continues from there without losing or repeating a me
     const page = await library.port.search({
       words: ['odd', 'even'],
       roomId: null,
+      retentionSeconds: 86_400,
       afterMs: 0,
       beforeMs,
       limit: 100,
@@ -308,6 +323,7 @@ it('takes bounded steps for a rare word in very many segments, and lets other re
     const page = await library.port.search({
       words: ['needle'],
       roomId: null,
+      retentionSeconds: 86_400,
       afterMs: 0,
       beforeMs,
       limit: 10,

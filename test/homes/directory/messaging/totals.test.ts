@@ -50,6 +50,8 @@ it('names the five public rooms with the most messages, the more recently active
         isPrivate: index % 6 === 5,
         keyHash: null,
         createdBy: identity.id,
+        owner: null,
+        retentionSeconds: null,
       }),
     );
   }
@@ -84,8 +86,16 @@ it('lists rooms in the order of their last activity, also under fast alternation
     const isPrivate = randomInt(5) === 0;
     if (ids.length < 3 || randomInt(100) === 0)
       ids.push(
-        (await port.createRoom({ name: `room-${step}`, isPrivate, keyHash: null, createdBy: identity.id }))
-          .id,
+        (
+          await port.createRoom({
+            name: `room-${step}`,
+            isPrivate,
+            keyHash: null,
+            createdBy: identity.id,
+            owner: null,
+            retentionSeconds: null,
+          })
+        ).id,
       );
     // The same room again and again, now and then another.
     const roomId = ids[randomInt(4) === 0 ? randomInt(ids.length) : ids.length - 1] as string;

@@ -25,6 +25,7 @@ import { startGate } from '../../../servers/gate.js';
 import { emptyRedis, start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
+import { publicRoom } from '../../../messaging/public-room.js';
 
 const ada = operatorCaller('ada', 'planner');
 const bob = operatorCaller('bob');
@@ -59,7 +60,9 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
 }
 
 async function saidIn(stoa: Stoa, room = globalRoomId): Promise<string[]> {
-  return (await stoa.messaging.port.messages(room, { afterMs: 0, limit: 200 })).items.map(({ body }) => body);
+  return (await stoa.messaging.port.messages(publicRoom(room), { afterMs: 0, limit: 200 })).items.map(
+    ({ body }) => body,
+  );
 }
 
 async function project(
@@ -135,7 +138,7 @@ describe('a commit in PostgreSQL', () => {
       Array.from({ length: 40 }, async (_, at) => {
         const { id } = await stoa.messaging.rooms.create(
           ada,
-          { name: `room-${at}`, is_private: false, key: '' },
+          { name: `room-${at}`, is_private: false, key: '', owner: null },
           null,
         );
         return id;
@@ -470,7 +473,7 @@ describe('a commit in PostgreSQL', () => {
     const token: Caller = { ...ada, kind: 'user' };
     const room = await stoa.messaging.rooms.create(
       token,
-      { name: 'secret', is_private: true, key: 'a key of sixteen characters' },
+      { name: 'secret', is_private: true, key: 'a key of sixteen characters', owner: null },
       null,
     );
     const post = (key?: string) =>
@@ -505,7 +508,7 @@ describe('a commit in PostgreSQL', () => {
     };
     expect((await commit({ operations: [operation, { op: 'data.increment', key: 'n' }] })).ok).toBe(true);
     expect(
-      (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 1 })).items,
+      (await stoa.messaging.port.messages(publicRoom(globalRoomId), { beforeMs: null, limit: 1 })).items,
     ).toMatchObject([{ from: identity.id, serverSigned: false, proof: { signature } }]);
     await expect(commit({ operations: [operation, { op: 'data.increment', key: 'n' }] })).rejects.toThrow(
       'nonce already used',
@@ -704,7 +707,8 @@ describe('the outbox', () => {
     await until(async () => (await stoa.commit.outbox()).waiting === 0);
     expect(await saidIn(stoa)).toEqual(['later', 'second', 'third']);
     // The repeat shows the state of the message.
-    const [message] = (await stoa.messaging.port.messages(globalRoomId, { afterMs: 0, limit: 1 })).items;
+    const [message] = (await stoa.messaging.port.messages(publicRoom(globalRoomId), { afterMs: 0, limit: 1 }))
+      .items;
     await vi.waitFor(
       async () =>
         expect(await stoa.commit.commit(ada, both, idempotency)).toMatchObject({
@@ -1034,7 +1038,9 @@ describe('the outbox', () => {
     const [row] = await query<{ message: string }>(sql, 'SELECT message FROM commit_outbox');
     // The text of a delivered message is only in its room.
     expect(row?.message).toBe('{}');
-    const [said] = (await stoa.messaging.port.messages(globalRoomId, { beforeMs: null, limit: 1 })).items;
+    const [said] = (
+      await stoa.messaging.port.messages(publicRoom(globalRoomId), { beforeMs: null, limit: 1 })
+    ).items;
     const message = { from: said?.from, parentId: null, proof: null, serverSigned: false };
     const insert = (roomId: string, destination: string, body: string) =>
       query(

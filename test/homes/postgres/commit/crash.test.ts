@@ -7,6 +7,7 @@ import type { TestServer } from '../../../servers/child.js';
 import { start as startRedis } from '../../../servers/redis.js';
 import { noteServer, sharedPostgres } from '../../../servers/shared.js';
 import { Acknowledged, type Writing, commitUntilGone, resultOf } from '../../../commit/writers.js';
+import { publicRoom } from '../../../messaging/public-room.js';
 
 const program = useProgram();
 const rounds = 2;
@@ -27,7 +28,7 @@ afterAll(() => redis.stop());
 async function bodiesIn(stoa: Stoa): Promise<number[]> {
   const bodies: number[] = [];
   for (let afterMs = 0; ;) {
-    const { items } = await stoa.messaging.port.messages(globalRoomId, { afterMs, limit: 200 });
+    const { items } = await stoa.messaging.port.messages(publicRoom(globalRoomId), { afterMs, limit: 200 });
     bodies.push(...items.map(({ body }) => Number(body.replace('result ', ''))));
     if (items.length === 0) return bodies;
     afterMs = Math.max(...items.map(({ tsMs }) => tsMs));

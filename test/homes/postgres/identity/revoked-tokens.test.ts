@@ -61,7 +61,11 @@ async function makePlace({ workspaces, messaging }: Stoa): Promise<typeof place>
   await workspaces.createTask(operator, session, { command: 'x' });
   const claimed = await workspaces.claimTask(operator, project);
   if (claimed === null) throw new Error('There is a task to claim.');
-  const room = await messaging.rooms.create(operator, { name: 'room', is_private: false, key: '' }, null);
+  const room = await messaging.rooms.create(
+    operator,
+    { name: 'room', is_private: false, key: '', owner: null },
+    null,
+  );
   return { project, session, task: claimed.task.id, fence: claimed.lease.fence, room: room.id };
 }
 
@@ -91,7 +95,7 @@ describe('a write whose token was revoked after its request came in', () => {
     'a message': ({ messaging }, caller) =>
       messaging.rooms.post(caller, { room: place.room }, () => ({ body: 'late', pid: '' }), null),
     'a room': ({ messaging }, caller) =>
-      messaging.rooms.create(caller, { name: 'late', is_private: false, key: '' }, null),
+      messaging.rooms.create(caller, { name: 'late', is_private: false, key: '', owner: null }, null),
     'a commit': ({ commit }, caller) =>
       commit.commit(caller, {
         operations: [

@@ -11,6 +11,7 @@ import { emptyRedis, start as startRedis, startCluster } from '../../../servers/
 import { noteServer, sharedPostgres, sharedKeys } from '../../../servers/shared.js';
 import { ada, comparable, configSecret, fill, linesOf, secret } from '../../../transfer/kit.js';
 import { writtenPort } from '../../../../src/messaging/conformance/kit/written-port.js';
+import { publicRoom } from '../../../messaging/public-room.js';
 
 let directory: string;
 let redis: TestServer;
@@ -111,6 +112,7 @@ describe('an import into PostgreSQL and Redis', () => {
           await stoa.messaging.port.search({
             words: ['everybody'],
             roomId: null,
+            retentionSeconds: 86_400,
             afterMs: 0,
             beforeMs: null,
             limit: 10,
@@ -145,14 +147,21 @@ describe('an import into PostgreSQL and Redis', () => {
     });
     const port = writtenPort(target.messaging);
     expect(
-      (await port.search({ words: ['everybody'], roomId: null, afterMs: 0, beforeMs: null, limit: 10 }))
-        .messages,
+      (
+        await port.search({
+          words: ['everybody'],
+          roomId: null,
+          retentionSeconds: 86_400,
+          afterMs: 0,
+          beforeMs: null,
+          limit: 10,
+        })
+      ).messages,
     ).toHaveLength(1);
-    const [root, answer] = (await port.messages(globalRoomId, { afterMs: 0, limit: 10 })).items;
-    expect((await port.thread(globalRoomId, root?.id ?? '', 0, 10)).items.map(({ body }) => body)).toEqual([
-      'hello everybody',
-      'an answer',
-    ]);
+    const [root, answer] = (await port.messages(publicRoom(globalRoomId), { afterMs: 0, limit: 10 })).items;
+    expect(
+      (await port.thread(publicRoom(globalRoomId), root?.id ?? '', 0, 10)).items.map(({ body }) => body),
+    ).toEqual(['hello everybody', 'an answer']);
     const posted = await port.post({
       roomId: globalRoomId,
       from: answer?.from ?? '',

@@ -11,10 +11,13 @@ import {
   wrongRow,
 } from '../../kernel/inspect/doctor.js';
 import { type Entry, prefixRange } from '../../kernel/engine.js';
+import { kernelFamilies } from '../../kernel/families.js';
 import type { Store } from '../../kernel/store.js';
+import { timerOf } from '../../kernel/timers.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { type DirectMessage, type Message, isExpired } from '../../../../messaging/model.js';
+import { retentionOf, searchedSeconds } from '../../../../messaging/rooms/visibility.js';
 import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { inspectDirectTime, inspectMessageTime, latestTsMs, newestTsMs } from './times.js';
@@ -24,7 +27,15 @@ import type { SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
 import { directRecords, messageRecords } from '../../messaging/indexes.js';
 import { readRoom } from '../../messaging/rooms.js';
-import { decodeDirect, decodeMessage, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
+import {
+  type RoomRow,
+  decodeDirect,
+  decodeMessage,
+  families,
+  nothing,
+  timeOfKey,
+  timedKey,
+} from '../../messaging/rows.js';
 import { indexedId } from '../../messaging/search/words.js';
 
 const idBytes = 16;
@@ -76,7 +87,8 @@ export function* inspectExpiry(
   };
   // Expired messages are removed in steps, each with its own timer.
   yield* timers.inspect(reader, store, timer, 'The timer that deletes expired messages is missing.', {
-    orAny: timer.atMs <= store.nowMs(),
+    // Each look at a room sets the timer of the next one, also after the room's retention was changed.
+    orAny: kind === 'room' || timer.atMs <= store.nowMs(),
   });
 }
 
@@ -86,7 +98,9 @@ function* inspectMessage(
   { key, value }: Entry,
   store: Store,
 ): Generator<Damage> {
-  totals.sawMessage(key);
+  const roomKey = Buffer.from(key.subarray(0, idBytes));
+  const room = readRoom(reader, roomKey);
+  totals.sawMessage(key, room);
   const message =
     key.length === idBytes + timeBytes ? readable<Message>(() => decodeMessage(key, value)) : undefined;
   const id = ulidBytes(message?.id ?? '');
@@ -94,8 +108,6 @@ function* inspectMessage(
     yield beyondRepair(families.messages, key, 'unreadable', 'The message cannot be read.');
     return;
   }
-  const roomKey = Buffer.from(key.subarray(0, idBytes));
-  const room = readRoom(reader, roomKey);
   if (room !== undefined) {
     const ahead = [...inspectMessageTime(limits, key, message, store.nowMs())];
     yield* ahead;
@@ -103,7 +115,7 @@ function* inspectMessage(
     if (ahead.length > 0) return;
   }
   yield* inspectRows(reader, messageRecords.rowsOf({ message, id }), `the message ${message.id}`);
-  if (room === undefined)
+  if (room === undefined && !isBeingRemoved(reader, store, roomKey))
     yield beyondRepair(
       families.messages,
       key,
@@ -111,9 +123,27 @@ function* inspectMessage(
       `The room of the message ${message.id} does not exist.`,
     );
   // The word lists of an expired message may be removed before the message.
-  if (room?.isPrivate === false && !isExpired(message.tsMs, limits.messageRetentionSeconds, store.nowMs()))
-    yield* words.findable(reader, message, indexedId(id, message.tsMs), roomKey);
+  if (room !== undefined && !isExpired(message.tsMs, wordsRetention(room, limits), store.nowMs()))
+    yield* words.findable(reader, room, message, indexedId(id, message.tsMs));
 }
+
+/** Words expire by the settings, whatever the room says. */
+function wordsRetention(room: RoomRow, limits: Limits): number {
+  return Math.min(retentionOf(room, limits), searchedSeconds(room, limits));
+}
+
+/** The room was deleted, and the sweeper is removing its messages. */
+function isBeingRemoved(reader: Reader, store: Store, roomKey: Buffer): boolean {
+  const end = Buffer.alloc(timerTimeBytes);
+  end.writeBigUInt64BE(BigInt(store.nowMs() + 1));
+  for (const { key } of reader.range(kernelFamilies.timers, { lt: end })) {
+    const { kind, reference } = timerOf(key);
+    if (kind === expiryTimers.room && reference.equals(roomKey)) return true;
+  }
+  return false;
+}
+
+const timerTimeBytes = 8;
 
 /** The message may be in a room or in an inbox. */
 function* inspectPlaceRow(reader: Reader, { key, value }: Entry): Generator<Damage> {

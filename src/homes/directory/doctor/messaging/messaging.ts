@@ -16,6 +16,7 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { uuidBytes, uuidOfBytes } from '../../../../messaging/identities/uuid.js';
+import { retentionOf } from '../../../../messaging/rooms/visibility.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
 import { guardChecks } from './guards.js';
 import { type MessageDoctors, inspectExpiry, messageChecks } from './messages.js';
@@ -35,6 +36,7 @@ import {
   decodeOrUndefined,
   families,
   roomOfActivityKey,
+  roomOfNameKey,
   timedKey,
 } from '../../messaging/rows.js';
 
@@ -56,6 +58,7 @@ export function messagingChecks({ root, limits }: Pick<Kernel, 'root' | 'limits'
     },
     { family: families.roomKeys, inspect: inspectRoomKey },
     { family: families.roomsByActivity, inspect: inspectActivity },
+    { family: families.roomNames, inspect: inspectName },
     ...words.checks(),
     ...messageChecks({ limits, timers, words, totals }),
     totals.check((store) => store === root),
@@ -139,7 +142,7 @@ function* inspectRoom(
     'room',
     key,
     newestTsMs(reader, families.messages, key),
-    limits.messageRetentionSeconds,
+    retentionOf(room, limits),
   );
   const ahead = [...inspectActivityTime(limits, key, room, store.nowMs())];
   yield* ahead;
@@ -177,6 +180,12 @@ function* inspectActivity(reader: Reader, entry: Entry): Generator<Damage> {
   const room = readRoom(reader, roomOfActivityKey(entry.key));
   const rows = room === undefined ? undefined : roomRecords.rowsOf(room);
   yield* inspectIndexRow(families.roomsByActivity, entry, rows, 'room');
+}
+
+function* inspectName(reader: Reader, entry: Entry): Generator<Damage> {
+  const room = readRoom(reader, roomOfNameKey(entry.key));
+  const rows = room === undefined ? undefined : roomRecords.rowsOf(room);
+  yield* inspectIndexRow(families.roomNames, entry, rows, 'room');
 }
 
 /** The content of a row, or the reason why it cannot be read. */

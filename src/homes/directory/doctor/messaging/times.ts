@@ -12,7 +12,8 @@ import { nextTsMs } from '../../../../messaging/rooms/clock.js';
 import { uuidBytes } from '../../../../messaging/identities/uuid.js';
 import { moveDirect } from '../../messaging/inboxes.js';
 import { roomRecords } from '../../messaging/indexes.js';
-import { moveMessage, readRoom } from '../../messaging/rooms.js';
+import { moveMessage } from '../../messaging/messages.js';
+import { readRoom } from '../../messaging/rooms.js';
 import { type RoomRow, families, nothing, timeOfKey, timedKey } from '../../messaging/rows.js';
 
 /** The latest time that a message may have now. */

@@ -12,9 +12,12 @@ import {
 import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import { byRank, topRoomsMax } from '../../../../messaging/rooms/totals.js';
+import { isPublic } from '../../../../messaging/rooms/visibility.js';
 import { uuidBytes } from '../../../../messaging/identities/uuid.js';
 import { type RoomRow, decodeOrUndefined, encode, families } from '../../messaging/rows.js';
 import { type CountsRow, type TopRow, countsKey, topKey } from '../../messaging/totals.js';
+
+const idBytes = 16;
 
 /** The totals of the rows. Unreadable rows are left out; their own family reports them. */
 interface Counted {
@@ -54,8 +57,9 @@ export class TotalsDoctor {
     if (this.#isNew(families.rooms, key)) this.#walked = withRoom(this.#walked, room);
   }
 
-  sawMessage(key: Buffer): void {
-    if (this.#isNew(families.messages, key)) this.#walked.stored += 1;
+  /** Messages of users' rooms are not counted. */
+  sawMessage(key: Buffer, room: RoomRow | undefined): void {
+    if (this.#isNew(families.messages, key) && room?.owner === null) this.#walked.stored += 1;
   }
 
   check(isHere: (store: Store) => boolean): Check {
@@ -101,6 +105,7 @@ function damageOf(reader: Reader, key: Buffer, problem: string, row: CountsRow |
 }
 
 function withRoom(counted: Counted, room: RoomRow): Counted {
+  if (room.owner !== null) return counted;
   return {
     ...counted,
     publicRooms: counted.publicRooms + (room.isPrivate ? 0 : 1),
@@ -118,7 +123,13 @@ function* countAll(reader: Reader): Generator<typeof turn, Counted> {
   });
   let [agents, stored] = [0, 0];
   yield* eachRow(reader, families.agents, {}, () => (agents += 1));
-  yield* eachRow(reader, families.messages, {}, () => (stored += 1));
+  const owned = new Set<string>();
+  yield* eachRow(reader, families.rooms, {}, ({ key, value }) => {
+    if (roomOf(value)?.owner !== null) owned.add(key.toString('latin1'));
+  });
+  yield* eachRow(reader, families.messages, {}, ({ key }) => {
+    if (!owned.has(key.toString('latin1', 0, idBytes))) stored += 1;
+  });
   return { ...counted, agents, stored };
 }
 
@@ -159,9 +170,7 @@ function isTop(reader: Reader, row: TopRow | undefined, { top }: Counted): boole
     return false;
   const rooms = row.ids.flatMap((id) => roomOf(reader.get(families.rooms, uuidBytes(String(id)))) ?? []);
   return (
-    rooms.every(({ isPrivate }) => !isPrivate) &&
-    countsOf(rooms) === countsOf(top) &&
-    row.floor <= (top.at(-1)?.messageCount ?? 0)
+    rooms.every(isPublic) && countsOf(rooms) === countsOf(top) && row.floor <= (top.at(-1)?.messageCount ?? 0)
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * What `stoa doctor` checks in the search index: every message of a public room is found by each of its
- * words, and by no others; every list is removed when its messages have expired. A wrong list is removed as a
+ * What `stoa doctor` checks in the search index: every message of a room without a key is found by
+ * each of its words, and by no others; every list is removed when its messages have expired. A wrong list is removed as a
  * whole, and its messages are indexed again.
  */
 import { LRUCache } from 'lru-cache';
@@ -11,13 +11,14 @@ import type { Store } from '../../kernel/store.js';
 import type { Reader } from '../../kernel/transaction.js';
 import type { Limits } from '../../../../core/settings/limits.js';
 import { type Message, isExpired } from '../../../../messaging/model.js';
-import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import { uuidBytes } from '../../../../messaging/identities/uuid.js';
+import { roomWords } from '../../../../messaging/messages/tokenizer.js';
 import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { latestTsMs } from './times.js';
 import type { SharedTimers } from '../timers.js';
 import { expiryTimers, roundedExpiryMs } from '../../messaging/retention-timers.js';
 import { readRoom } from '../../messaging/rooms.js';
-import { decodeMessage, families, nothing, timedKey } from '../../messaging/rows.js';
+import { type RoomRow, decodeMessage, families, nothing, timedKey } from '../../messaging/rows.js';
 import {
   batchedLists,
   entryBytes,
@@ -26,6 +27,7 @@ import {
   indexedId,
   lastNotAbove,
   listAt,
+  listRetention,
   newestFiled,
   readSegments,
   rememberLists,
@@ -81,18 +83,18 @@ export class WordDoctor {
   }
 
   /** Whether a search finds this message by each of its words. */
-  *findable(reader: Reader, message: Message, id: Buffer, room: Buffer): Generator<Damage> {
+  *findable(reader: Reader, room: RoomRow, message: Message, id: Buffer): Generator<Damage> {
+    const roomKey = uuidBytes(room.id);
+    const words = roomWords(room, message.body);
     const waiting = reader.get(families.waitingWords, id);
     const waits = new Set(waiting === undefined ? [] : new WaitingWords(id, waiting).words);
-    const lost = indexWords(message.body).filter(
-      (word) => !waits.has(word) && !this.#isFiled(reader, word, id, room),
-    );
+    const lost = words.filter((word) => !waits.has(word) && !this.#isFiled(reader, word, id, roomKey));
     if (lost.length === 0) return;
     yield missingRow(
       families.waitingWords,
       id,
       `${lost.length} words of the message ${message.id} are missing in the search index.`,
-      (tx) => indexMessage(tx, room, id, message.body),
+      (tx) => indexMessage(tx, roomKey, id, words),
     );
   }
 
@@ -131,6 +133,7 @@ export class WordDoctor {
     }
     const { room, words } = new WaitingWords(key, value);
     const message = readMessage(reader, key, room);
+    const right = wordsIn(readRoom(reader, room), message?.body ?? '');
     if (message === undefined)
       yield surplusRow(
         families.waitingWords,
@@ -138,21 +141,21 @@ export class WordDoctor {
         'dangling',
         'The words belong to a message that does not exist.',
       );
-    else if (readRoom(reader, room)?.isPrivate !== false)
+    else if (right === undefined)
       yield surplusRow(
         families.waitingWords,
         key,
         'wrong',
         'A message of a private room is in the search index.',
       );
-    else if (words.join('\0') !== indexWords(message.body).join('\0')) {
+    else if (words.join('\0') !== right.join('\0')) {
       yield wrongRow(
         families.waitingWords,
         key,
         `The stored words differ from the words of the message ${message.id}.`,
         (tx) => {
           tx.delete(families.waitingWords, key);
-          indexMessage(tx, Buffer.from(room), key, message.body);
+          indexMessage(tx, Buffer.from(room), key, right);
         },
       );
     }
@@ -197,7 +200,7 @@ export class WordDoctor {
       return;
     }
     const newestId = value.subarray(value.length - entryBytes, value.length - entryBytes + idBytes);
-    const { messageRetentionSeconds: seconds } = this.#limits;
+    const seconds = listRetention(key, this.#limits);
     const segment = timeOf(key);
     if (
       !isExpired(timeOf(newestId), seconds, store.nowMs()) &&
@@ -256,10 +259,7 @@ export class WordDoctor {
     if (known !== undefined) return known;
     const message = readMessage(reader, id, room);
     // A search must not find messages of private rooms.
-    const words =
-      message === undefined
-        ? 'gone'
-        : new Set(readRoom(reader, room)?.isPrivate === false ? indexWords(message.body) : []);
+    const words = message === undefined ? 'gone' : new Set(wordsIn(readRoom(reader, room), message.body));
     this.#wordsOf.set(name, words);
     return words;
   }
@@ -315,6 +315,11 @@ function lateLists(reader: Reader): Set<string> {
     for (const list of batchedLists(value) ?? []) if (timeOf(list) !== own) late.add(list.toString('latin1'));
   }
   return late;
+}
+
+/** The words of a message, or undefined if its room is not searched. */
+function wordsIn(room: RoomRow | undefined, body: string): string[] | undefined {
+  return room === undefined || room.isPrivate ? undefined : roomWords(room, body);
 }
 
 /** The message with this id, or undefined if another message, or none, is at its key. */

@@ -8,7 +8,7 @@ import type { Message } from '../../../../messaging/model.js';
 import type { SearchQuery, SearchResult } from '../../../../messaging/port.js';
 import { ulidBytes } from '../../../../messaging/messages/ulid.js';
 import { uuidBytes } from '../../../../messaging/identities/uuid.js';
-import { oldestLivingMs } from '../rooms.js';
+import { oldestLivingMs } from '../messages.js';
 import { decodeMessage, families, timedKey } from '../rows.js';
 import { nextTurn } from '../../../../core/waiting/yielding.js';
 import type { WaitingIndex } from './waiting-words.js';
@@ -33,7 +33,7 @@ export async function searchMessages(
   limits: Limits,
   query: SearchQuery,
 ): Promise<SearchResult> {
-  const oldestMs = Math.max(oldestLivingMs(store.nowMs(), limits.messageRetentionSeconds), query.afterMs + 1);
+  const oldestMs = Math.max(oldestLivingMs(store.nowMs(), query.retentionSeconds), query.afterMs + 1);
   const messages: Message[] = [];
   let upper = firstId(query);
   for (let steps = 0; steps < limits.searchStepsMax; steps += stepsPerTurn) {

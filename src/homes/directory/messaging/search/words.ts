@@ -8,9 +8,11 @@
  * overlap, and the key of a list ends with its oldest message. So the list that can contain a message is the
  * newest one that begins at or before that message.
  */
+import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Transaction } from '../../kernel/transaction.js';
 import { isExpired } from '../../../../messaging/model.js';
-import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import { isOwnWord } from '../../../../messaging/messages/tokenizer.js';
+import type { Limits } from '../../../../core/settings/limits.js';
 import { newUlidBytes } from '../../../../messaging/messages/ulid.js';
 import { families, nothing } from '../rows.js';
 import { expiryTimers, roundedExpiryMs } from '../retention-timers.js';
@@ -58,8 +60,7 @@ export function indexedId(id: Buffer, tsMs: number): Buffer {
 }
 
 /** Makes a message findable, in the commit that stores it. */
-export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, body: string): void {
-  const words = indexWords(body);
+export function indexMessage(tx: Transaction, room: Buffer, id: Buffer, words: readonly string[]): void {
   if (words.length > 0)
     tx.put(families.waitingWords, id, Buffer.concat([room, Buffer.from(words.join('\0'))]));
 }
@@ -229,33 +230,46 @@ export function batchedLists(value: Buffer): Buffer[] | undefined {
 }
 
 /** Removes the lists of a batch whose messages have all expired. Late messages may keep some of them. */
-export function expireLists(tx: Transaction, batch: Buffer, retentionSeconds: number): void {
+export function expireLists(tx: Transaction, batch: Buffer, limits: Limits): void {
   const value = tx.get(families.wordBatches, batch);
   if (value === undefined) return;
   const alive: Buffer[] = [];
-  let newestMs = 0;
+  let nextMs = 0;
   for (const key of batchedLists(value) ?? []) {
     const entries = tx.get(families.wordLists, key);
     if (entries === undefined) continue;
     const lastMs = timeOf(entries.subarray(entries.length - entryBytes));
+    const retentionSeconds = listRetention(key, limits);
     if (isExpired(lastMs, retentionSeconds, tx.nowMs)) {
       tx.delete(families.wordLists, key);
     } else {
       alive.push(key);
-      newestMs = Math.max(newestMs, lastMs);
+      nextMs = Math.max(nextMs, lastMs + retentionSeconds * 1000);
     }
   }
   tx.delete(families.wordBatches, batch);
+  const { messageRetentionSeconds, ownRoomRetentionSeconds } = limits;
+  const shorterSeconds = Math.min(messageRetentionSeconds, ownRoomRetentionSeconds);
   // A segment ends where the next one begins. The last segment stays, so that the next one begins after it.
   const segments = readSegments(tx);
-  for (
-    let at = 0;
-    at + 1 < segments.length && isExpired(segments[at + 1] as number, retentionSeconds, tx.nowMs);
-    at += 1
-  )
-    tx.delete(families.wordSegments, segmentKey(segments[at] as number));
-  if (alive.length > 0)
-    rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(newestMs + retentionSeconds * 1000));
+  for (const [at, segment] of segments.slice(0, -1).entries()) {
+    if (!isExpired(segments[at + 1] as number, shorterSeconds, tx.nowMs)) break;
+    if (!hasLists(tx, segment)) tx.delete(families.wordSegments, segmentKey(segment));
+  }
+  if (alive.length > 0) rememberLists(tx, batch.subarray(0, idBytes), alive, roundedExpiryMs(nextMs));
+}
+
+/** How long a list is kept: as long as the messages of public rooms, or of users' rooms. */
+export function listRetention(key: Buffer, limits: Limits): number {
+  const word = key.toString('utf8', segmentBytes, key.length - idBytes - 1);
+  return isOwnWord(word) ? limits.ownRoomRetentionSeconds : limits.messageRetentionSeconds;
+}
+
+/** Lists of users' rooms may be left when those of public rooms have expired. */
+function hasLists(reader: Reader, segment: number): boolean {
+  for (const _ of reader.range(families.wordLists, { ...prefixRange(segmentKey(segment)), limit: 1 }))
+    return true;
+  return false;
 }
 
 /** The time in an id. */

@@ -104,11 +104,11 @@ export class MessageScores {
   }
 
   /**
-   * As long as the longer retention time. If the index expires earlier, the next scan reads the whole set.
+   * As long as the longest retention time of the settings. If the index expires earlier, the next scan reads the whole set.
    */
   #lifeMs(): number {
-    const { messageRetentionSeconds, directRetentionSeconds } = this.#options.limits;
-    return Math.max(1, messageRetentionSeconds, directRetentionSeconds) * 1_000;
+    const { messageRetentionSeconds, ownRoomRetentionSeconds, directRetentionSeconds } = this.#options.limits;
+    return Math.max(1, messageRetentionSeconds, ownRoomRetentionSeconds, directRetentionSeconds) * 1_000;
   }
 }
 

@@ -4,11 +4,12 @@ import type { Message, Room } from '../../../../messaging/model.js';
 import type { NewMessage, Page, Span } from '../../../../messaging/port.js';
 import { refuse } from '../../../../messaging/refusals.js';
 import { byteLimitReached } from '../../../../messaging/rooms/clock.js';
+import { type RoomKeep, retentionOf, searchedSeconds } from '../../../../messaging/rooms/visibility.js';
 import { ulidChance } from '../../../../messaging/messages/ulid.js';
 import { type MessageDelivery, deliveryKeptMs } from './deliveries.js';
 import { feedOutboxFull, feedOutboxMax } from '../feed-outbox.js';
 import type { MessageScores } from './message-scores.js';
-import { noticeChannel } from './notices.js';
+import { audienceWord, noticeChannel } from './notices.js';
 import { readPage, readSpan } from './pages.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
@@ -47,10 +48,10 @@ export class RedisMessages {
     const { isCluster, commands } = redis;
     const bytesMax = counting === 'limited' ? limits.messageBytesPerMinuteMax : Number.MAX_SAFE_INTEGER;
     const isCountedHere = counting !== 'counted' && !isCluster;
-    const parent = input.parentId === null ? undefined : await this.find(input.roomId, input.parentId);
+    const parent = input.parentId === null ? undefined : await this.find(room, input.parentId);
     if (input.parentId !== null && parent === undefined) throw refuse('parentUnknown');
     const rootId = parent === undefined ? null : (parent.rootId ?? parent.id);
-    const wordKeys = room.isPrivate ? [] : words.keysOf(input.body);
+    const wordKeys = words.keysOf(room, input.body);
     const isIndexedLater = isCluster && wordKeys.length > 0;
     const bytes = Buffer.byteLength(input.body);
     if (isCluster && counting !== 'counted') await this.#countBytes(input.from, bytes, bytesMax);
@@ -70,7 +71,7 @@ export class RedisMessages {
       scriptKeys.length,
       ...scriptKeys,
       nowMs(),
-      limits.messageRetentionSeconds * 1000,
+      retentionOf(room, limits) * 1000,
       isCountedHere ? bytes : '',
       bytesMax,
       room.messageCount,
@@ -79,18 +80,19 @@ export class RedisMessages {
       before,
       after,
       noticeChannel,
-      `${origin} room ${room.id} ${room.isPrivate ? 'private' : 'public'} ${input.from}`,
+      `${origin} room ${room.id} ${audienceWord(room)} ${input.from}`,
       room.id,
       delivery === null ? '' : deliveryKeptMs(limits),
       isIndexedLater ? 'later' : '',
       feedOutboxMax,
+      searchedSeconds(room, limits) * 1000,
     ]);
     const [outcome, id, ts] = answer as [string, string, string];
     if (outcome === 'full') throw feedOutboxFull();
     if (outcome === 'parent') throw refuse('parentUnknown');
     if (outcome === 'bytes') throw byteLimitReached(Number(id));
     const message = { ...input, id, rootId, tsMs: Number(ts) };
-    if (isIndexedLater) await words.addPosted(message);
+    if (isIndexedLater) await words.addPosted(room, message);
     return message;
   }
 
@@ -112,21 +114,23 @@ export class RedisMessages {
     await runScript(redis.commands, 'stoaReturnBytes', [keys.bytes(agentId), bytes]);
   }
 
-  read(roomId: string, span: Span): Promise<Page<Message>> {
+  read(room: RoomKeep, span: Span): Promise<Page<Message>> {
     const { keys, limits } = this.#options;
-    return readPage(this.#options, keys.messages(roomId), span, limits.messageRetentionSeconds, messageOf);
+    return readPage(this.#options, keys.messages(room.id), span, retentionOf(room, limits), messageOf);
   }
 
-  async find(roomId: string, messageId: string): Promise<Message | undefined> {
-    return (await this.findMany([{ roomId, messageId }]))[0];
+  async find(room: RoomKeep, messageId: string): Promise<Message | undefined> {
+    const place = { roomId: room.id, messageId };
+    return (await this.findMany([place], retentionOf(room, this.#options.limits)))[0];
   }
 
   /** Finds messages by id. `tsMs` is the score of the message, if the caller knows it. */
   async findMany(
     wanted: readonly { roomId: string; messageId: string; tsMs?: number }[],
+    retentionSeconds: number,
   ): Promise<Message[]> {
-    const { keys, limits, nowMs, scores } = this.#options;
-    const oldestMs = nowMs() - limits.messageRetentionSeconds * 1000;
+    const { keys, nowMs, scores } = this.#options;
+    const oldestMs = nowMs() - retentionSeconds * 1000;
     const members = await Promise.all(
       wanted.map(({ roomId, messageId, tsMs }) => scores.find(keys.messages(roomId), messageId, tsMs)),
     );
@@ -142,19 +146,20 @@ export class RedisMessages {
     return member === undefined ? undefined : messageOf(member);
   }
 
-  async thread(roomId: string, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
+  async thread(room: RoomKeep, rootId: string, afterMs: number, limit: number): Promise<Page<Message>> {
     const { keys, limits } = this.#options;
-    const first = await this.find(roomId, rootId);
+    const retentionSeconds = retentionOf(room, limits);
+    const first = await this.find(room, rootId);
     const root = first !== undefined && afterMs < first.tsMs ? first : undefined;
     const repliesMax = limit - (root === undefined ? 0 : 1);
     const ids = await readSpan(
       this.#options,
-      keys.thread(roomId, rootId),
+      keys.thread(room.id, rootId),
       { afterMs, limit: repliesMax },
-      limits.messageRetentionSeconds,
+      retentionSeconds,
     );
-    const page = ids.slice(0, repliesMax).map((messageId) => ({ roomId, messageId }));
-    const replies = await this.findMany(page);
+    const page = ids.slice(0, repliesMax).map((messageId) => ({ roomId: room.id, messageId }));
+    const replies = await this.findMany(page, retentionSeconds);
     return { items: root === undefined ? replies : [root, ...replies], hasMore: ids.length > repliesMax };
   }
 
@@ -164,7 +169,7 @@ export class RedisMessages {
     const member = await scores.find(messages, messageId);
     if (member === undefined) return false;
     const message = messageOf(member);
-    await words.remove({ ...message, id: messageId, roomId: room.id });
+    await words.remove(room, { ...message, id: messageId, roomId: room.id });
     const removed = await runScript(redis.commands, 'stoaDelete', [
       messages,
       keys.thread(room.id, message.rootId ?? 'none'),
@@ -172,8 +177,48 @@ export class RedisMessages {
       member,
       messageId,
       noticeChannel,
-      `${origin} gone ${room.id} ${room.isPrivate ? 'private' : 'public'} ${message.from} ${messageId}`,
+      `${origin} gone ${room.id} ${audienceWord(room)} ${message.from} ${messageId}`,
     ]);
     return removed === 1;
   }
+
+  /** Makes the messages of a room live as long as its new retention says. Reads already use the new retention. */
+  async keepAsLong(room: Room): Promise<void> {
+    const { keys, limits } = this.#options;
+    const untilMs = (tsMs: number): number => tsMs + retentionOf(room, limits) * 1000;
+    const { items: newest } = await this.read(room, { beforeMs: null, limit: 1 });
+    const newestMs = newest[0]?.tsMs;
+    if (newestMs === undefined) return;
+    await this.#expireAt(
+      [keys.messages(room.id), keys.roomClock(room.id)].map((key) => [key, untilMs(newestMs)]),
+    );
+    for (let afterMs = 0, more = true; more;) {
+      const page = await this.read(room, { afterMs, limit: keptAtOnce });
+      const threads = page.items.flatMap(({ rootId, tsMs }): [string, number][] =>
+        rootId === null ? [] : [[keys.thread(room.id, rootId), untilMs(tsMs)]],
+      );
+      await this.#expireAt(threads);
+      afterMs = page.items.at(-1)?.tsMs ?? afterMs;
+      more = page.hasMore && page.items.length > 0;
+    }
+  }
+
+  async #expireAt(all: readonly (readonly [key: string, atMs: number])[]): Promise<void> {
+    const { redis, nowMs } = this.#options;
+    const lifeMs = (atMs: number): number => Math.max(1, Math.ceil(atMs - nowMs()));
+    await withRedis(() => Promise.all(all.map(([key, atMs]) => redis.commands.pexpire(key, lifeMs(atMs)))));
+  }
+
+  /** Removes what Redis has of a deleted room. Threads and words expire; nothing finds them. */
+  async forget(roomId: string): Promise<void> {
+    const { redis, keys } = this.#options;
+    const messages = keys.messages(roomId);
+    const { index, readUpTo } = keys.scores(messages);
+    const counters = [keys.roomClock(roomId), keys.roomCount(roomId), keys.unindexed(roomId)];
+    const gone = [messages, index, readUpTo, ...counters];
+    await withRedis(() => Promise.all(gone.map((key) => redis.commands.unlink(key))));
+  }
 }
+
+/** Messages whose threads are kept longer in one step. */
+const keptAtOnce = 500;

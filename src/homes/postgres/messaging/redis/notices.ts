@@ -4,6 +4,7 @@
  */
 import type { Change } from '../../../../core/change.js';
 import { directReceived, messageDeleted, messagePosted } from '../../../../messaging/changes.js';
+import type { Room } from '../../../../messaging/model.js';
 import type { Notice } from '../../../../messaging/port.js';
 import { ulidTimeMs } from '../../../../messaging/messages/ulid.js';
 import { type RedisConnection, withRedis } from './connection.js';
@@ -63,6 +64,11 @@ export class Notices {
     return this.#publish(`identity ${id} changed`);
   }
 
+  /** Makes all servers end the streams of a deleted room. */
+  roomRemoved(id: string): Promise<void> {
+    return this.#publish(`removed ${id} now`);
+  }
+
   blocked(address: string): Promise<void> {
     return this.#publish(`blocked ${address} now`);
   }
@@ -91,7 +97,7 @@ export class Notices {
     try {
       await withRedis(() => redis.commands.publish(noticeChannel, `${origin} ${notice}`));
     } catch (error) {
-      onError(error, 'notifying other servers of an identity or a block');
+      onError(error, 'notifying other servers of an identity, a room or a block');
     }
   }
 }
@@ -105,6 +111,8 @@ function noticeOf(text: string): Notice | undefined {
       return { topic: 'room', id, kind: 'new' };
     case 'gone':
       return words[2] === undefined ? undefined : { topic: 'room', id, kind: 'deleted', messageId: words[2] };
+    case 'removed':
+      return { topic: 'room', id, kind: 'removed' };
     case 'inbox':
       return { topic: 'inbox', id, kind: 'new' };
     case 'blocked':
@@ -123,12 +131,26 @@ export function changeOf(entry: string): Change | undefined {
   if (id === undefined || first === undefined) return undefined;
   if (kind === 'inbox') return directReceived(first, id);
   if (message === undefined || from === undefined) return undefined;
-  const room = { id, isPrivate: first === 'private' };
+  const room = { id, ...audienceOf(first) };
   if (kind === 'gone') return messageDeleted(room, message);
   return kind === 'room'
     ? messagePosted(room, { id: message, from, tsMs: ulidTimeMs(message) ?? 0 })
     : undefined;
 }
+
+/** Who may see a change, as a word of a notice. */
+export function audienceWord({ owner, isPrivate }: Pick<Room, 'owner' | 'isPrivate'>): string {
+  if (owner !== null) return `${ownerMark}${encodeURIComponent(owner)}`;
+  return isPrivate ? 'private' : 'public';
+}
+
+function audienceOf(word: string): Pick<Room, 'owner' | 'isPrivate'> {
+  return word.startsWith(ownerMark)
+    ? { owner: decodeURIComponent(word.slice(ownerMark.length)), isPrivate: false }
+    : { owner: null, isPrivate: word !== 'public' };
+}
+
+const ownerMark = 'user:';
 
 /** For the entry of a post: the room, its number of messages after the post, and the time of the message. */
 export function postedOf(entry: string): { room: string; total: number; tsMs: number } | undefined {

@@ -4,7 +4,8 @@
  */
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { DirectMessage, Message, Room } from '../../../../messaging/model.js';
-import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import { type RoomKeep, retentionOf, searchedSeconds } from '../../../../messaging/rooms/visibility.js';
+import { roomWords } from '../../../../messaging/messages/tokenizer.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
 import { directMember, messageMember } from './stored-message.js';
@@ -28,8 +29,8 @@ export async function restoreMessage(
 ): Promise<void> {
   const { id, roomId, rootId, tsMs, body } = message;
   const member = `${roomId}:${id}`;
-  if (before !== undefined) await removeFromIndexes(redis, keys, before);
-  const retentionMs = limits.messageRetentionSeconds * 1000;
+  if (before !== undefined) await removeFromIndexes(redis, keys, room, before);
+  const retentionMs = retentionOf(room, limits) * 1000;
   const args = [
     keys.messages(roomId),
     keys.roomClock(roomId),
@@ -41,10 +42,10 @@ export async function restoreMessage(
     rootId === null ? '' : id,
   ];
   const stored = await runScript(redis.commands, 'stoaRestore', args);
-  if (stored !== 1 || room.isPrivate) return;
-  const lifeMs = Math.max(1, tsMs + retentionMs - nowMs());
+  const lifeMs = tsMs + searchedSeconds(room, limits) * 1000 - nowMs();
+  if (stored !== 1 || lifeMs <= 0) return;
   await Promise.all(
-    indexWords(body).map((word) =>
+    roomWords(room, body).map((word) =>
       runScript(redis.commands, 'stoaRestoreWord', [keys.word(word), lifeMs, tsMs, member]),
     ),
   );
@@ -53,12 +54,13 @@ export async function restoreMessage(
 async function removeFromIndexes(
   redis: RedisConnection,
   keys: RedisKeys,
+  room: Room,
   { id, roomId, rootId, body }: Message,
 ): Promise<void> {
   await withRedis(async () => {
     if (rootId !== null) await redis.commands.zrem(keys.thread(roomId, rootId), id);
     await Promise.all(
-      indexWords(body).map((word) => redis.commands.zrem(keys.word(word), `${roomId}:${id}`)),
+      roomWords(room, body).map((word) => redis.commands.zrem(keys.word(word), `${roomId}:${id}`)),
     );
   });
 }
@@ -86,11 +88,12 @@ export async function restoreDirect(
 /** Raises the room's clock and message count to the imported values. */
 export async function restoreRoomCounters(
   { redis, keys, limits, nowMs }: RestoreOptions,
-  roomId: string,
+  room: RoomKeep,
   lastTsMs: number,
   messageCount: number,
 ): Promise<void> {
-  const lifeMs = lastTsMs + limits.messageRetentionSeconds * 1000 - nowMs();
+  const roomId = room.id;
+  const lifeMs = lastTsMs + retentionOf(room, limits) * 1000 - nowMs();
   if (lifeMs > 0) await runScript(redis.commands, 'stoaRaise', [keys.roomClock(roomId), lastTsMs, lifeMs]);
   await runScript(redis.commands, 'stoaRaise', [keys.roomCount(roomId), messageCount, countLifeMs]);
 }

@@ -11,7 +11,7 @@ export const scripts = {
    * messages that are not indexed yet.
    * Arguments: now, retention, size, maximum bytes per minute, number of messages so far, time of the parent,
    * random part of the id, JSON before and after the time, channel, notice, room id, how long a delivery is
-   * remembered, whether the words are indexed later, maximum length of the feed outbox.
+   * remembered, whether the words are indexed later, maximum length of the feed outbox, how long words are kept.
    * Returns: `ok` with id, time and number of messages; `full`, `parent`, or `bytes` with the time to wait.
    */
   stoaPost: {
@@ -44,7 +44,8 @@ if ARGV[14] ~= '' then
   redis.call('ZADD', KEYS[8], number(ts), id)
   redis.call('PEXPIRE', KEYS[8], life)
 else
-  for index = 8, #KEYS do indexWord(KEYS[index], now, retention, ts, ARGV[12] .. ':' .. id) end
+  local wordLife = tonumber(ARGV[16])
+  for index = 8, #KEYS do indexWord(KEYS[index], now, wordLife, ts, ARGV[12] .. ':' .. id) end
 end
 local total
 if redis.call('EXISTS', KEYS[3]) == 0 then

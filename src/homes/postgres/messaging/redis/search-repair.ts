@@ -5,6 +5,9 @@
  */
 import type { Limits } from '../../../../core/settings/limits.js';
 import type { RedisGuards } from './guards.js';
+import type { Room } from '../../../../messaging/model.js';
+import { retentionOf } from '../../../../messaging/rooms/visibility.js';
+import type { PostgresRooms } from '../rooms.js';
 import type { RedisMessages } from './messages.js';
 import { unindexedPart } from './keys.js';
 import type { PostgresSql } from '../../database/connection.js';
@@ -14,6 +17,7 @@ import type { WordIndex } from './word-index.js';
 export interface SearchRepairOptions {
   readonly sql: PostgresSql;
   readonly limits: Limits;
+  readonly rooms: PostgresRooms;
   readonly messages: RedisMessages;
   readonly words: WordIndex;
   readonly guards: RedisGuards;
@@ -74,17 +78,20 @@ export class SearchRepair {
    */
   async #repairRoom(roomId: string): Promise<void> {
     const newest = await this.#options.words.newestMissing(roomId);
-    if (newest === undefined) return;
-    while (!this.#closed && (await this.#repairBatch(roomId, newest)));
+    const room = newest === undefined ? undefined : await this.#options.rooms.get(roomId);
+    if (newest === undefined || room === undefined) return;
+    while (!this.#closed && (await this.#repairBatch(room, newest)));
   }
 
   /** Returns false if no message up to this time is missing. */
-  async #repairBatch(roomId: string, upTo: string): Promise<boolean> {
-    const { messages, words } = this.#options;
+  async #repairBatch(room: Room, upTo: string): Promise<boolean> {
+    const { messages, words, limits } = this.#options;
+    const roomId = room.id;
     const ids = await words.missing(roomId, upTo);
     if (ids.length === 0) return false;
-    for (const message of await messages.findMany(ids.map((messageId) => ({ roomId, messageId }))))
-      await words.add({ ...message, roomId });
+    const places = ids.map((messageId) => ({ roomId, messageId }));
+    for (const message of await messages.findMany(places, retentionOf(room, limits)))
+      await words.add(room, { ...message, roomId });
     await words.markIndexed(roomId, ids);
     return true;
   }

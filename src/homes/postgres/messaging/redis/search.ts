@@ -25,7 +25,7 @@ export async function searchRedis(
   { redis, keys, limits, nowMs, messages }: RedisSearchOptions,
   query: SearchQuery,
 ): Promise<SearchResult> {
-  const oldestMs = Math.max(nowMs() - limits.messageRetentionSeconds * 1000, query.afterMs);
+  const oldestMs = Math.max(nowMs() - query.retentionSeconds * 1000, query.afterMs);
   const sizes = await withRedis(() =>
     Promise.all(query.words.map((word) => redis.commands.zcard(keys.word(word)))),
   );
@@ -78,9 +78,8 @@ export async function searchRedis(
     }));
     // Fetches only as many messages as are needed. Messages that no longer exist are skipped.
     for (let at = 0; at < wanted.length && found.length < query.limit; at += query.limit) {
-      found.push(
-        ...(await messages.findMany(wanted.slice(at, at + query.limit))).slice(0, query.limit - found.length),
-      );
+      const page = await messages.findMany(wanted.slice(at, at + query.limit), query.retentionSeconds);
+      found.push(...page.slice(0, query.limit - found.length));
     }
     if (found.length >= query.limit || page.length < wantedMembers)
       return { messages: found, restBeforeMs: null };

@@ -3,8 +3,9 @@
  * On a cluster the words are on other nodes than the room, so they are indexed after the post.
  */
 import type { Limits } from '../../../../core/settings/limits.js';
-import type { Message } from '../../../../messaging/model.js';
-import { indexWords } from '../../../../messaging/messages/tokenizer.js';
+import type { Message, Room } from '../../../../messaging/model.js';
+import { searchedSeconds } from '../../../../messaging/rooms/visibility.js';
+import { roomWords } from '../../../../messaging/messages/tokenizer.js';
 import type { RedisKeys } from './keys.js';
 import { type RedisConnection, runScript, withRedis } from './connection.js';
 
@@ -16,6 +17,7 @@ export interface WordIndexOptions {
   readonly onError: (error: unknown, about: string) => void;
 }
 
+type WordRoom = Pick<Room, 'owner' | 'isPrivate'>;
 type IndexedMessage = Pick<Message, 'id' | 'roomId' | 'tsMs' | 'body'>;
 
 /** Messages that one step of a repair indexes. */
@@ -28,17 +30,17 @@ export class WordIndex {
     this.#options = options;
   }
 
-  keysOf(body: string): string[] {
-    return indexWords(body).map((word) => this.#options.keys.word(word));
+  keysOf(room: WordRoom, body: string): string[] {
+    return roomWords(room, body).map((word) => this.#options.keys.word(word));
   }
 
   /**
    * Indexes a message right after its post. Does not throw, because the message is stored: its id stays in
    * the list of messages without words, and a repair indexes it later.
    */
-  async addPosted(message: IndexedMessage): Promise<void> {
+  async addPosted(room: WordRoom, message: IndexedMessage): Promise<void> {
     try {
-      await this.add(message);
+      await this.add(room, message);
       await this.markIndexed(message.roomId, [message.id]);
     } catch (error) {
       this.#options.onError(error, 'adding a message to the search; it is tried again');
@@ -46,20 +48,20 @@ export class WordIndex {
   }
 
   /** Indexing a message twice has the same result. */
-  async add({ id, roomId, tsMs, body }: IndexedMessage): Promise<void> {
+  async add(room: WordRoom, { id, roomId, tsMs, body }: IndexedMessage): Promise<void> {
     const { redis, limits, nowMs } = this.#options;
-    const retentionMs = limits.messageRetentionSeconds * 1000;
+    const retentionMs = searchedSeconds(room, limits) * 1000;
     await Promise.all(
-      this.keysOf(body).map((key) =>
+      this.keysOf(room, body).map((key) =>
         runScript(redis.commands, 'stoaIndex', [key, nowMs(), retentionMs, tsMs, `${roomId}:${id}`]),
       ),
     );
   }
 
-  async remove({ id, roomId, body }: IndexedMessage): Promise<void> {
+  async remove(room: WordRoom, { id, roomId, body }: IndexedMessage): Promise<void> {
     const { redis } = this.#options;
     await withRedis(() =>
-      Promise.all(this.keysOf(body).map((key) => redis.commands.zrem(key, `${roomId}:${id}`))),
+      Promise.all(this.keysOf(room, body).map((key) => redis.commands.zrem(key, `${roomId}:${id}`))),
     );
   }
 
