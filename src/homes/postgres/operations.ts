@@ -13,7 +13,7 @@ import type { OperationsPort } from '../../operations/port.js';
 import { type PostgresSql, query } from './database/connection.js';
 import type { Servers } from './cluster/servers.js';
 import { takeCensus } from './census.js';
-import { examine } from './doctor.js';
+import { examine } from './doctor/doctor.js';
 import type { PostgresFeed } from './feed/feed.js';
 import { PostgresStep } from './write/step.js';
 import type { PostgresWriter } from './write/writer.js';
