@@ -31,6 +31,7 @@ import { PostgresFind } from './find/find.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
+import { type PostgresLocks, openPostgresLocks } from './locks/locks.js';
 import type { PostgresMessaging } from './messaging/messaging.js';
 import { openPostgresMessaging } from './messaging/open.js';
 import { PostgresOperations } from './operations.js';
@@ -120,6 +121,10 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     registry.onPresenceEnded.push((work, { meta, record }) =>
       workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
     );
+    const locks = await openPostgresLocks({ sql, limits, users, nowMs });
+    registry.onPresenceEnded.push((work, { meta, record }) =>
+      locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
+    );
     const messaging = await openPostgresMessaging({
       sql,
       beats,
@@ -159,6 +164,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       identity,
       data,
       workspaces,
+      locks,
       messaging,
       find,
       secrets,
@@ -242,6 +248,7 @@ interface Parts {
   readonly identity: PostgresIdentity;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
   readonly find: PostgresFind;
   readonly secrets: Secrets;
@@ -258,6 +265,14 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+<<<<<<< HEAD
+=======
+  readonly find: FindPort = {
+    capabilities: { documents: 'same-commit', needsReindex: false },
+    search: () => Promise.reject(new StoaError('unsupported', 'PostgreSQL has no search index yet.')),
+  };
+  readonly locks: PostgresLocks;
+>>>>>>> main
   readonly messaging: PostgresMessaging;
   readonly find: PostgresFind;
   readonly secrets: Secrets;
@@ -287,6 +302,7 @@ export class PostgresHome implements Home {
     this.registry = parts.registry;
     this.data = parts.data;
     this.workspaces = parts.workspaces;
+    this.locks = parts.locks;
     this.messaging = parts.messaging;
     this.find = parts.find;
     this.requestRates = parts.messaging.requestRates;
@@ -312,6 +328,7 @@ export class PostgresHome implements Home {
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
+        (isOver) => parts.locks.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
         (isOver) => this.mcpSessions.sweep(isOver),
       ],
