@@ -265,14 +265,7 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
-<<<<<<< HEAD
-=======
-  readonly find: FindPort = {
-    capabilities: { documents: 'same-commit', needsReindex: false },
-    search: () => Promise.reject(new StoaError('unsupported', 'PostgreSQL has no search index yet.')),
-  };
   readonly locks: PostgresLocks;
->>>>>>> main
   readonly messaging: PostgresMessaging;
   readonly find: PostgresFind;
   readonly secrets: Secrets;
