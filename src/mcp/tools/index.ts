@@ -3,15 +3,17 @@ import { type ListedTool, type Tool, listedTool } from '../tool.js';
 import { agentTools } from './agents.js';
 import { commitTools } from './commit.js';
 import { findTools } from './find.js';
+import { lockTools } from './locks.js';
 import { memoryTools } from './memory.js';
 import { messageTools } from './messages.js';
 import { taskTools } from './tasks.js';
 
 const all: readonly Tool[] = [
   ...memoryTools,
-  ...findTools,
   ...taskTools,
   ...messageTools,
+  ...findTools,
+  ...lockTools,
   ...agentTools,
   ...commitTools,
 ];
