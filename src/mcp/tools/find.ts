@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { markedText } from '../../find/excerpt.js';
 import { findKinds } from '../../find/model.js';
-import { cursor, limit, nextCursor } from '../fields.js';
+import { cursor, limit, nextCursor, record } from '../fields.js';
 import { defineTool } from '../tool.js';
 
 const find = defineTool({
@@ -10,7 +10,7 @@ const find = defineTool({
   title: 'Find',
   description:
     'Search memory, tasks and messages by words or a question, the best first. "two words" is a phrase, ' +
-    '-word excludes, begin* is a beginning.',
+    '-word excludes, begin* is a beginning. A result has kind, place (namespace, project or room) and id.',
   annotations: { readOnlyHint: true },
   input: z.strictObject({
     query: z.string().min(1),
@@ -23,21 +23,7 @@ const find = defineTool({
     limit,
     cursor,
   }),
-  output: z.object({
-    items: z.array(
-      z.object({
-        kind: z.enum(findKinds),
-        place: z.string().describe('Namespace, project or room'),
-        id: z.string(),
-        score: z.number(),
-        excerpt: z.string(),
-        author: z.string().nullable(),
-        time: z.string(),
-        version: z.int(),
-      }),
-    ),
-    next_cursor: nextCursor,
-  }),
+  output: z.object({ items: z.array(record), next_cursor: nextCursor }),
   run: async ({ stoa, caller, signal }, { query, by, ...asked }) => {
     const { items, next_cursor } = await stoa.find.find(caller, { ...asked, q: query, agent: by, signal });
     return {

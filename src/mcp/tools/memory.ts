@@ -84,23 +84,7 @@ const recall = defineTool({
     namespace: z.string().optional().describe('Default for a query: all'),
     limit,
   }),
-  output: z.object({
-    items: z.array(
-      z.object({
-        key: z.string(),
-        namespace: z.string().optional(),
-        value: json,
-        version: z.int(),
-        updatedAt: z.string(),
-        createdByAgent: z.string().nullable(),
-        updatedByAgent: z.string().nullable(),
-        expiresAt: z.string().nullable(),
-        metadata: record,
-        score: z.number().optional(),
-      }),
-    ),
-    missing: z.array(z.string()),
-  }),
+  output: z.object({ items: z.array(record), missing: z.array(z.string()) }),
   run: async ({ stoa, caller, signal }, input) => {
     const { key: asked, query, namespace: ns } = input;
     if ((asked === undefined) === (query === undefined))
