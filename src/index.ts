@@ -6,6 +6,7 @@ import { StoaError, messageOf } from './core/errors.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
 import type { EngineName, StoreConfig } from './core/settings/store-config.js';
 import { DataService } from './datastore/service.js';
+import { FindService } from './find/service.js';
 import { ChangesService } from './feed/service.js';
 import { directoryArchive } from './homes/directory/archive.js';
 import { openDirectoryHome } from './homes/directory/home.js';
@@ -75,6 +76,8 @@ export interface Stoa {
   /** A token of the operator. Where the home keeps only a hash of it, one for this process alone. */
   readonly operatorToken: string;
   readonly changes: ChangesService;
+  /** The search over documents, tasks and messages. */
+  readonly find: FindService;
   readonly commit: CommitService;
   /** Status, repairs, raw rows and backups, for the operator. */
   readonly operations: OperationsService;
@@ -152,6 +155,15 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     holdSecrets(secrets, workspaces, messaging);
     opened.unshift(() => secrets.close());
     const changes = new ChangesService(feed, limits);
+    const find = new FindService({
+      port: home.find,
+      data: data.port,
+      workspaces: home.workspaces,
+      messaging: home.messaging,
+      limits,
+      nowMs,
+      findRoom: async (_caller, room) => room,
+    });
     const commit = new CommitService({
       steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps },
       home: home.commits(messaging),
@@ -182,6 +194,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       secrets,
       operatorToken,
       changes,
+      find,
       commit,
       operations: new OperationsService({
         port: home.operations,

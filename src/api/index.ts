@@ -1,6 +1,7 @@
 /** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
 import { consoleOperations } from './console/operations.js';
 import { data, documents } from './datastore/operations.js';
+import { find } from './find/operations.js';
 import { changes, commits } from './feed/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
 import type { Operation } from './operation.js';
@@ -20,6 +21,7 @@ export const operations = {
   projects,
   sessions,
   tasks,
+  find,
   changes,
   commits,
   rooms,

@@ -1,5 +1,6 @@
 /** The methods of every caller, with a token or a signature. No Node built-ins. */
-import type { CallSettings } from '../api/call.js';
+import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
+import { find } from '../api/find/operations.js';
 import { commits } from '../api/feed/operations.js';
 import { identities, rooms } from '../api/messaging/operations.js';
 import { projects, sessions, workspaces } from '../api/workspaces/operations.js';
@@ -74,6 +75,20 @@ export class Door {
       if (operation.op === 'data.append') checkIsJson(operation.items, `operations[${index}].items`);
     }
     return methodsOf(this.transport, 'commits', commits).create(input, settings);
+  }
+
+  /**
+   * Searches documents, tasks and messages: by words, the best first, or by a filter on values.
+   *
+   * @example
+   * const { items } = await stoa.find('which database did we choose', { in: ['data'] });
+   */
+  find(
+    words: string | undefined,
+    request: Omit<InputOf<'find.query'>, 'q'> & CallSettings = {},
+  ): Promise<AnswerOf<'find.query'>> {
+    const { signal, ...rest } = request;
+    return methodsOf(this.transport, 'find', find).query({ ...rest, q: words }, { signal });
   }
 
   /**

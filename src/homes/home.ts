@@ -8,6 +8,7 @@ import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
 import type { DataPort } from '../datastore/port.js';
 import type { StoreNotes } from '../datastore/document-store/documents.js';
+import type { FindPort } from '../find/port.js';
 import type { Feed } from '../feed/port.js';
 import type { McpSessionStore } from '../identity/mcp-sessions/port.js';
 import type { IdentityPort } from '../identity/port.js';
@@ -62,6 +63,8 @@ export interface Home {
   readonly data: DataPort;
   readonly workspaces: WorkspacesPort;
   readonly messaging: MessagingPort;
+  /** The search index over documents, tasks and messages. */
+  readonly find: FindPort;
   readonly feed: Feed;
   readonly mcpSessions: McpSessionStore;
   /** Requests per minute of each caller (`requestsPerMinuteMax`). */

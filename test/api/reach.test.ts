@@ -25,6 +25,8 @@ const routes = new Map(routeGroups.flatMap((group) => group.routes.map((route) =
 const clientMethods: Readonly<Record<string, string>> = {
   'changes.read': 'changes.read',
   'commits.create': 'commit',
+  'find.search': 'find',
+  'find.query': 'find',
   'links.set': 'agents.link',
   'links.delete': 'agents.unlink',
   'rooms.stream': 'room.stream',
@@ -39,6 +41,8 @@ const clientMethods: Readonly<Record<string, string>> = {
 const withoutCommand: Readonly<Record<string, string>> = {
   'commits.create': 'A commit is made by a program; a shell has single operations.',
   'documents.import': 'The command imports a whole file with documents.importLines.',
+  'find.search': 'stoa find sends find.query, which can do more.',
+  'rooms.find': 'stoa find searches rooms too, the best first.',
   'links.set': 'The identity has to sign its consent, and the shell has no key.',
   'links.delete': 'As links.set: the program that made the link takes it away.',
   'rooms.getMessage': 'stoa read shows messages and threads.',

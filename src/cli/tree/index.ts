@@ -11,6 +11,7 @@ import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 import { backupCommands } from './backup.js';
 import { dataCommands } from './data.js';
+import { findCommands } from './find.js';
 import { messagingCommands } from './messaging.js';
 import { watchCommands } from './watch.js';
 import { workspaceCommands } from './workspaces.js';
@@ -109,6 +110,7 @@ export const commandTree: readonly CommandDefinition[] = [
   ...dataCommands,
   ...workspaceCommands,
   ...messagingCommands,
+  ...findCommands,
   {
     usage: 'users',
     about: 'Users of this server',

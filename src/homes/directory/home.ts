@@ -17,6 +17,9 @@ import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.j
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store-options.js';
+import { DirectoryFind } from './find/find.js';
+import { documentSource } from './datastore/verbs.js';
+import { taskSource } from './workspaces/tasks/rows.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
@@ -99,6 +102,7 @@ export class DirectoryHome implements Home {
   readonly data: DirectoryDataStore;
   readonly workspaces: DirectoryWorkspaces;
   readonly messaging: DirectoryMessaging;
+  readonly find: DirectoryFind;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
   readonly move: HomeMove;
@@ -126,6 +130,12 @@ export class DirectoryHome implements Home {
       kernel,
       ensureUser: (tx, user) => void users.ensure(tx, user),
       checkUser: (user) => this.identity.checkUser(user),
+    });
+    this.find = new DirectoryFind({
+      kernel,
+      sources: { data: documentSource, tasks: taskSource, messages: () => undefined },
+      isRoomSeen: () => false,
+      onError,
     });
     this.operations = new DirectoryOperations(kernel, this.writer);
     this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
@@ -180,11 +190,13 @@ export class DirectoryHome implements Home {
 
   start(): void {
     this.kernel.start();
+    this.find.work.start();
     this.#backups?.start();
   }
 
   async close(): Promise<void> {
     await this.#backups?.stop();
+    await this.find.work.close();
     await this.kernel.close();
   }
 }

@@ -4,6 +4,7 @@ import { type Closing, closeAll } from '../../core/close-all.js';
 import { StoaError } from '../../core/errors.js';
 import type { RequestRates } from '../../core/request-rates.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
+import type { FindPort } from '../../find/port.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
@@ -244,6 +245,10 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly find: FindPort = {
+    capabilities: { documents: 'same-commit', needsReindex: false },
+    search: () => Promise.reject(new StoaError('unsupported', 'PostgreSQL has no search index yet.')),
+  };
   readonly messaging: PostgresMessaging;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;

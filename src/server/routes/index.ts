@@ -4,6 +4,7 @@ import { consoleFileRoutes } from './console/files.js';
 import { sessionRoutes } from './console/session.js';
 import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
+import { findRoutes } from './find.js';
 import { healthRoutes } from './health.js';
 import { mcpRoutes } from './mcp.js';
 import { messagingGroup } from './messaging/index.js';
@@ -18,6 +19,7 @@ const platform: RouteGroup = {
     ...dataRoutes,
     ...registryRoutes,
     ...workspacesRoutes,
+    ...findRoutes,
     ...feedRoutes,
     ...serverRoutes,
     ...mcpRoutes,
