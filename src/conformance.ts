@@ -13,3 +13,5 @@ export type { LocksBench, OpenLocks } from './locks/conformance/index.js';
 export { MessagingServer, messagingConformance as messaging, roomy } from './messaging/conformance/index.js';
 export type { Backend, MessagingServerOptions, MessagingServerStoa } from './messaging/conformance/index.js';
 export type { Assertion, Expect, Matchers, TestRunner } from './core/test-runner.js';
+export { findConformance as find } from './find/conformance/index.js';
+export type { FindBench, FindTarget } from './find/conformance/index.js';

@@ -4,7 +4,6 @@ import { type Closing, closeAll } from '../../core/close-all.js';
 import { StoaError } from '../../core/errors.js';
 import type { RequestRates } from '../../core/request-rates.js';
 import { withoutPassword } from '../../core/text/printable-url.js';
-import type { FindPort } from '../../find/port.js';
 import type { MessagingService } from '../../messaging/service.js';
 import { type KeyRing, openKeyRing } from '../../secrets/key-ring.js';
 import { Secrets } from '../../secrets/secrets.js';
@@ -28,6 +27,7 @@ import { Sweeps } from './cluster/sweeps.js';
 import { PostgresCommit } from './commit/commit.js';
 import { migrateCommits } from './commit/schema.js';
 import { PostgresDataStore } from './datastore/datastore.js';
+import { PostgresFind } from './find/find.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
@@ -158,6 +158,17 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opening.onRemoved.push((work, { record }) => messaging.forgetKept(work, record.agent_id));
     await migrateCommits(sql);
+    const find = new PostgresFind({
+      sql,
+      writer,
+      limits,
+      nowMs,
+      messages: messaging.searched(),
+      onError,
+      intervalMs: sweepIntervalMs,
+      isOnlyRead: onlyRead,
+    });
+    opened.unshift(() => find.close());
     base.limitStatements();
     if (options.move === undefined) {
       opened.unshift(() => servers.close());
@@ -174,6 +185,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       workspaces,
       locks,
       messaging,
+      find,
       secrets,
       servers,
       credentials,
@@ -257,6 +269,7 @@ interface Parts {
   readonly workspaces: PostgresWorkspaces;
   readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
+  readonly find: PostgresFind;
   readonly secrets: Secrets;
   readonly servers: Servers;
   readonly credentials: OperatorCredentials;
@@ -271,12 +284,9 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
-  readonly find: FindPort = {
-    capabilities: { documents: 'same-commit', needsReindex: false },
-    search: () => Promise.reject(new StoaError('unsupported', 'PostgreSQL has no search index yet.')),
-  };
   readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
+  readonly find: PostgresFind;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
   readonly move: HomeMove;
@@ -306,6 +316,7 @@ export class PostgresHome implements Home {
     this.workspaces = parts.workspaces;
     this.locks = parts.locks;
     this.messaging = parts.messaging;
+    this.find = parts.find;
     this.requestRates = parts.messaging.requestRates;
     this.secrets = parts.secrets;
     this.operatorToken = parts.credentials.token;
@@ -376,12 +387,14 @@ export class PostgresHome implements Home {
 
   start(): void {
     this.#commit?.start();
+    this.find.start();
     this.#sweeps.start();
   }
 
   /** The ports are closed before, by `openStoa` and by their services. */
   async close(): Promise<void> {
     await closeAll([
+      () => this.find.close(),
       () => this.#sweeps.close(),
       async () => this.identity.removals.close(),
       () => this.#servers.close(),

@@ -5,6 +5,7 @@
 import { type PostgresSql, query } from '../database/connection.js';
 import { commitMigrations } from '../commit/schema.js';
 import { dataMigrations } from '../datastore/sql.js';
+import { findMigrations } from '../find/schema.js';
 import { feedMigrations } from '../feed/schema.js';
 import { answerMigrations } from '../write/kept-answers.js';
 import { lockMigrations } from '../locks/schema.js';
@@ -46,6 +47,7 @@ const domains: readonly Domain[] = [
   { name: 'locks', steps: lockMigrations.length, tables: 'the schema locks' },
   { name: 'messaging', steps: messagingMigrations.length, tables: 'the schema messaging' },
   { name: 'commits', steps: commitMigrations.length, tables: 'the tables commit_outbox and commit_bytes' },
+  { name: 'find', steps: findMigrations.length, tables: 'the schema find, for the search' },
 ];
 
 /** The migration steps that this program knows, by domain. */
