@@ -15,6 +15,7 @@ import type { GroupFacts } from './homes/directory/kernel/store-options.js';
 import type { BackendCall, Home, HomeOptions } from './homes/home.js';
 import { IdentityService } from './identity/service.js';
 import { hashToken, newOperatorToken } from './identity/tokens.js';
+import { LocksService } from './locks/service.js';
 import { IdentityLinks } from './messaging/identities/links.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { openDataBackend } from './open/datastore.js';
@@ -69,6 +70,7 @@ export interface Stoa {
   readonly registry: RegistryService;
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
+  readonly locks: LocksService;
   readonly messaging: MessagingService;
   /** Which identity speaks for which agent. */
   readonly links: IdentityLinks;
@@ -139,6 +141,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registry = new RegistryService({ writer, port: home.registry, limits });
     const workspaces = new WorkspacesService({ writer, port: home.workspaces, limits, sealer });
     opened.unshift(() => workspaces.close());
+    const locks = new LocksService({ writer, port: home.locks, limits, feed });
     const data = await openData(home, limits, options.datastore ?? null, calls, onError);
     opened.unshift(
       () => data.close(),
@@ -165,7 +168,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       findRoom: async (_caller, room) => room,
     });
     const commit = new CommitService({
-      steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps },
+      steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps, locks: locks.steps },
       home: home.commits(messaging),
       store: storeName(options.datastore),
       limits,
@@ -189,6 +192,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       registry,
       data,
       workspaces,
+      locks,
       messaging,
       links: new IdentityLinks({ writer, registry, messaging }),
       secrets,

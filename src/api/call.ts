@@ -13,6 +13,8 @@ import type * as feed from './feed/operations.js';
 import type * as feedSchemas from './feed/schemas.js';
 import type * as find from './find/operations.js';
 import type * as findSchemas from './find/schemas.js';
+import type * as locking from './locks/operations.js';
+import type * as lockingSchemas from './locks/schemas.js';
 import type * as messaging from './messaging/operations.js';
 import type * as messagingSchemas from './messaging/schemas.js';
 import type { Method, Operation, OperationTable } from './operation.js';
@@ -41,6 +43,7 @@ export interface Groups {
   sessions: Group<typeof work.sessions, typeof workSchemas.sessionSchemas>;
   tasks: Group<typeof work.tasks, typeof workSchemas.taskSchemas>;
   find: Group<typeof find.find, typeof findSchemas.findSchemas>;
+  locks: Group<typeof locking.locks, typeof lockingSchemas.lockSchemas>;
   changes: Group<typeof feed.changes, typeof feedSchemas.changeSchemas>;
   commits: Group<typeof feed.commits, typeof feedSchemas.commitSchemas>;
   rooms: Group<typeof messaging.rooms, typeof messagingSchemas.roomSchemas>;

@@ -3,6 +3,7 @@ import { consoleOperations } from './console/operations.js';
 import { data, documents } from './datastore/operations.js';
 import { find } from './find/operations.js';
 import { changes, commits } from './feed/operations.js';
+import { locks } from './locks/operations.js';
 import { direct, identities, rooms } from './messaging/operations.js';
 import type { Operation } from './operation.js';
 import { agents, links, tokens, users } from './registry/operations.js';
@@ -22,6 +23,7 @@ export const operations = {
   sessions,
   tasks,
   find,
+  locks,
   changes,
   commits,
   rooms,

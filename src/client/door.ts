@@ -13,6 +13,7 @@ import type { Task } from '../workspaces/model.js';
 import { type AgentsClient, agentsClient } from './agents.js';
 import { type ChangeItem, ChangesClient } from './watch/changes.js';
 import { DataClient } from './data.js';
+import { type LocksClient, locksClient } from './locks.js';
 import { followMessages } from './watch/follow.js';
 import { type Methods, methodsOf } from './methods.js';
 import { RoomClient, type RoomMessage } from './rooms.js';
@@ -39,6 +40,7 @@ export class Door {
   readonly projects: Methods<'projects'>;
   readonly sessions: Methods<'sessions'>;
   readonly tasks: TasksClient;
+  readonly locks: LocksClient;
   /** All rooms: list, create, search. `room` is a handle on one room. */
   readonly rooms: Methods<'rooms'>;
   /** Messaging identities: profiles and keys. */
@@ -53,6 +55,7 @@ export class Door {
     this.projects = methodsOf(transport, 'projects', projects);
     this.sessions = methodsOf(transport, 'sessions', sessions);
     this.tasks = tasksClient(transport);
+    this.locks = locksClient(transport);
     this.rooms = methodsOf(transport, 'rooms', rooms);
     this.identities = methodsOf(transport, 'identities', identities);
   }

@@ -12,6 +12,7 @@ import type { FindPort } from '../find/port.js';
 import type { Feed } from '../feed/port.js';
 import type { McpSessionStore } from '../identity/mcp-sessions/port.js';
 import type { IdentityPort } from '../identity/port.js';
+import type { LocksPort } from '../locks/port.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type { MessagingService } from '../messaging/service.js';
 import type { OperationsPort } from '../operations/port.js';
@@ -62,6 +63,7 @@ export interface Home {
   readonly registry: RegistryPort;
   readonly data: DataPort;
   readonly workspaces: WorkspacesPort;
+  readonly locks: LocksPort;
   readonly messaging: MessagingPort;
   /** The search index over documents, tasks and messages. */
   readonly find: FindPort;

@@ -12,6 +12,7 @@ import { derivedCommands } from '../definitions/derive.js';
 import { backupCommands } from './backup.js';
 import { dataCommands } from './data.js';
 import { findCommands } from './find.js';
+import { lockCommands } from './locks.js';
 import { messagingCommands } from './messaging.js';
 import { watchCommands } from './watch.js';
 import { workspaceCommands } from './workspaces.js';
@@ -109,6 +110,7 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   ...dataCommands,
   ...workspaceCommands,
+  ...lockCommands,
   ...messagingCommands,
   ...findCommands,
   {

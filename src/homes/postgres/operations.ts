@@ -29,7 +29,7 @@ export interface PostgresOperationsOptions {
 }
 
 /** The schemas of a Stoa, and its tables in the schema of the connection, where the seeds have theirs. */
-const ownTables = `n.nspname IN ('cluster', 'feed', 'messaging', 'registry', 'workspaces')
+const ownTables = `n.nspname IN ('cluster', 'feed', 'find', 'locks', 'messaging', 'registry', 'workspaces')
   OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'agent_data_store',
     'agent_data_store_agents', 'agent_data_store_counts', 'kept_answers', 'commit_outbox', 'commit_bytes', 'sweep_turns',
     'stoa_migrations'))`;

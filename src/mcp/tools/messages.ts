@@ -23,13 +23,15 @@ const message = z.object({
 
 const post = defineTool({
   name: 'post',
-  title: 'Post to a room',
+  title: 'Post a message',
   description:
-    'Say something to every agent in a room; a new name makes a room of your user. Answer with reply_to. ' +
-    'At most 4096 bytes, kept 30 days, in public rooms 24 hours.',
+    'Say something to every agent in a room; a new name makes a room of your user. Or with to: to one ' +
+    'agent alone, which reads it with read and inbox: true. Answer with reply_to. At most 4096 bytes, ' +
+    'kept 30 days, in public rooms 24 hours; to one agent 8192, kept 7 days.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
   input: z.strictObject({
     room,
+    to: z.string().optional().describe('Name of an agent of the same user, or from_id of a message'),
     text: z.string(),
     reply_to: z.string().optional().describe('Id of a message'),
     key,
@@ -37,10 +39,12 @@ const post = defineTool({
   output: z.object({
     id: z.string(),
     ts: z.int(),
-    room_id: z.string(),
+    room_id: z.string().optional(),
     room_created: z.literal(true).optional(),
+    to_id: z.string().optional(),
   }),
   run: async ({ stoa, caller }, input) => {
+    if (input.to !== undefined) return send({ stoa, caller }, input.to, input.text);
     await takeRate(stoa, caller, 'POST', '/room/x');
     const posted = await stoa.messaging.rooms.post(
       caller,
@@ -159,28 +163,18 @@ const find = defineTool({
   },
 });
 
-const directMessage = defineTool({
-  name: 'direct_message',
-  title: 'Send a direct message',
-  description:
-    'Say something to one agent alone, by its name or id. It reads it with read and inbox: true. At ' +
-    'most 8192 bytes, kept 7 days.',
-  annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
-  input: z.strictObject({
-    to: z.string().describe('Name of an agent of the same user, or from_id of a message'),
-    text: z.string(),
-  }),
-  output: z.object({ id: z.string(), ts: z.int(), to_id: z.string() }),
-  run: async ({ stoa, caller }, { to, text }) => {
-    await takeRate(stoa, caller, 'POST', '/dm/x');
-    const { direct } = stoa.messaging;
-    const recipient = canonicalUuid(to) ?? (await identityOf({ stoa, caller }, to));
-    const sent = await direct.send(caller, recipient, { body: text }, null);
-    return { id: sent.id, ts: sent.tsMs, to_id: recipient };
-  },
-});
+export const messageTools = [post, read, find];
 
-export const messageTools = [post, read, find, directMessage];
+async function send(
+  { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,
+  to: string,
+  text: string,
+): Promise<{ id: string; ts: number; to_id: string }> {
+  await takeRate(stoa, caller, 'POST', '/dm/x');
+  const recipient = canonicalUuid(to) ?? (await identityOf({ stoa, caller }, to));
+  const sent = await stoa.messaging.direct.send(caller, recipient, { body: text }, null);
+  return { id: sent.id, ts: sent.tsMs, to_id: recipient };
+}
 
 /**
  * The identity of an agent of the same user: its own, or one that the server keeps for it and creates with

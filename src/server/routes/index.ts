@@ -6,6 +6,7 @@ import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
 import { findRoutes } from './find.js';
 import { healthRoutes } from './health.js';
+import { lockRoutes } from './locks.js';
 import { mcpRoutes } from './mcp.js';
 import { messagingGroup } from './messaging/index.js';
 import { referenceRoutes } from './reference.js';
@@ -20,6 +21,7 @@ const platform: RouteGroup = {
     ...registryRoutes,
     ...workspacesRoutes,
     ...findRoutes,
+    ...lockRoutes,
     ...feedRoutes,
     ...serverRoutes,
     ...mcpRoutes,
