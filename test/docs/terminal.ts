@@ -67,6 +67,8 @@ export function patternOf(shown: string): RegExp {
   const parts: [RegExp, string][] = [
     [/\d{4}-\d\d-\d\dT[\d:.]+Z/, String.raw`\d{4}-\d\d-\d\dT[\d:.]+Z`],
     [/(?:ws|proj|sess|task)_[0-9a-f-]{36}/, String.raw`[a-z]+_[0-9a-f-]{36}`],
+    [/(?:ws|proj|sess|task)_[0-9a-f]{8}\b/, '[a-z]+_[0-9a-f]{8}'],
+    [/\b0\.\d\d\b/, String.raw`0\.\d\d`],
     [/0{8}-[0-9a-f-]{27}/, String.raw`[0-9a-f-]{36}`],
     [/[0-9a-f]{36,64}/, '[0-9a-f]+'],
     [/\b[0-9a-f]{12}-/, '[0-9a-f]{12}-'],
