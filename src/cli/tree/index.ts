@@ -39,6 +39,7 @@ export const commandTree: readonly CommandDefinition[] = [
     about: 'Run the server in the foreground',
     options: [
       ...settingOptions,
+      ['--stop-when-idle', 'Stop after ten minutes without a client, as a server that "stoa mcp" starts'],
       ['--dry-run', 'With --postgres: print what a start would add to the databases, and change nothing'],
     ],
     examples: [

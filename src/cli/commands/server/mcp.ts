@@ -11,10 +11,7 @@ import { StdioBridge } from '../../mcp/stdio-bridge.js';
 export const mcp: Action = async ({ output, globals }) => {
   const [url, token, configFile] = ['url', 'token', 'config'].map((name) => textOption(globals, name));
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
-  const identity = identityHeaders({
-    user: textOption(globals, 'user'),
-    agent: textOption(globals, 'agent'),
-  });
+  const identity = identityHeaders({ user: textOption(globals, 'user') });
   const findServer = async (): Promise<ServerAddress> => {
     if (url !== undefined) return { url, headers: { ...identity, ...bearer(token) } };
     const found = await ensureServer(
@@ -28,6 +25,7 @@ export const mcp: Action = async ({ output, globals }) => {
   };
   const bridge = new StdioBridge({
     input: process.stdin,
+    agent: textOption(globals, 'agent'),
     write: (line) => void process.stdout.write(`${line}\n`),
     findServer,
     lineBytesMax: config.limits.bodyBytesMax,
