@@ -3,6 +3,7 @@ import type { AuthInfo, Server, ServerContext } from '@modelcontextprotocol/serv
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
+import type { AgentAnswer } from '../registry/schemas.js';
 import { nameCandidates } from './session-names.js';
 
 /** The caller stays here; the protocol's layers only pass the key of this map. */
@@ -67,20 +68,27 @@ export function namingOf(caller: Caller): Naming | undefined {
 /** Names for a session without one that no agent of the user has. */
 export async function freeNames(
   stoa: Stoa,
-  { user }: Caller,
+  caller: Caller,
   program: string | undefined,
 ): Promise<readonly string[]> {
   const candidates = nameCandidates(program);
   const free: string[] = [];
   // A few are enough: another session may take one at the same time.
   for (const name of candidates) {
-    if ((await stoa.registry.port.agentNamed(user, name)) === undefined) free.push(name);
+    if ((await agentNamed(stoa, caller, name)) === undefined) free.push(name);
     if (free.length === freeNamesMax) break;
   }
   return free.length === 0 ? candidates.slice(-1) : free;
 }
 
 const freeNamesMax = 8;
+
+/** The agent of the user with this name. */
+export async function agentNamed(stoa: Stoa, caller: Caller, name: string): Promise<AgentAnswer | undefined> {
+  // A signed agent lists only itself, and two agents must not have one name.
+  const user = { ...ofOneUser(caller), kind: 'user' as const };
+  return (await stoa.registry.listAgents(user, { name, limit: 1 })).items[0];
+}
 
 export function namedBy(caller: Caller, program: string | undefined): Caller {
   const agent = caller.agent ?? agentName(program);

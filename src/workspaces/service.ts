@@ -289,7 +289,10 @@ export class WorkspacesService {
   async renewClaims(caller: Caller): Promise<void> {
     if (!caller.scopes.write || caller.agent === null) return;
     // A call that only reads makes no agent.
-    await this.#write({ ...caller, agent: null, fence: null }, this.port.renewClaims(caller.user, caller.agent));
+    await this.#write(
+      { ...caller, agent: null, fence: null },
+      this.port.renewClaims(caller.user, caller.agent),
+    );
   }
 
   async completeTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {

@@ -16,6 +16,7 @@ import {
 } from './messages.js';
 import { Presence } from './presence.js';
 import { isRepeatable } from './repeatable.js';
+import { scoped } from './scope.js';
 import { type ServerAddress, ServerLink, isRefused } from './server-link.js';
 
 export interface StdioBridgeOptions {
@@ -24,6 +25,8 @@ export interface StdioBridgeOptions {
   write(line: string): void;
   /** The name that the client's agent was given; otherwise the server or the bridge chooses one. */
   agent: string | undefined;
+  /** The repository that calls mean by default. */
+  scope: string | undefined;
   /** The current address of the server; called again when the server is gone. */
   findServer(): Promise<ServerAddress>;
   lineBytesMax: number;
@@ -69,7 +72,9 @@ export class StdioBridge {
   }
 
   async #take(line: Line): Promise<void> {
-    const message = line.kind === 'message' ? parsed(line.text) : undefined;
+    const sent = line.kind === 'message' ? parsed(line.text) : undefined;
+    const { scope } = this.#options;
+    const message = sent === undefined || scope === undefined ? sent : scoped(sent, scope);
     if (message === undefined) {
       this.#answer(
         errorFor(

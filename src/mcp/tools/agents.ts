@@ -5,7 +5,7 @@ import type { Caller } from '../../core/caller.js';
 import type { Stoa } from '../../index.js';
 import { type AgentAnswer, agentStatusSchema } from '../../registry/schemas.js';
 import { cursor, limit, nextCursor } from '../fields.js';
-import { namingOf } from '../callers.js';
+import { agentNamed, namingOf } from '../callers.js';
 import { defineTool } from '../tool.js';
 
 const agent = z.looseObject({
@@ -32,19 +32,27 @@ const agents = defineTool({
     limit,
     cursor,
   }),
-  output: z.object({ you: z.string().nullable(), agents: z.array(agent), next_cursor: nextCursor.optional() }),
+  output: z.object({
+    you: z.string().nullable(),
+    agents: z.array(agent),
+    next_cursor: nextCursor.optional(),
+  }),
   run: async ({ stoa, caller }, { action, name, labels, ...query }) => {
     if (action === 'list') {
       const page = await stoa.registry.listAgents(caller, { ...query, name });
       return { you: caller.agent, agents: page.items.map(shown), next_cursor: page.next_cursor };
     }
-    if (action === 'heartbeat' && name !== undefined && name !== caller.agent)
-      return { you: caller.agent, agents: [await alive(stoa, caller, name)] };
     const own = name ?? caller.agent ?? undefined;
     if (own === undefined)
       throw new StoaError('invalid_request', `name: is missing, and ${action} needs it.`, {
         details: { errors: [{ field: 'name', message: 'is missing' }] },
       });
+    if (action === 'heartbeat') {
+      const known = await agentNamed(stoa, caller, own);
+      if (known === undefined)
+        throw new StoaError('not_found', `Unknown agent "${own}".`, { fix: 'Register it first.' });
+      return { you: caller.agent, agents: [await alive(stoa, caller, known)] };
+    }
     const you = own === caller.agent ? caller : await renamed(stoa, caller, own);
     const found = await ensured(stoa, you, own, labels);
     return { you: own, agents: [await alive(stoa, you, found)] };
@@ -58,39 +66,36 @@ export const agentTools = [agents];
  * the same agent in an earlier conversation.
  */
 async function renamed(stoa: Stoa, caller: Caller, name: string): Promise<Caller> {
-  const { port } = stoa.registry;
   const quiet = { ...caller, agent: null };
-  const other = await port.agentNamed(caller.user, name);
-  if (other !== undefined && (await stoa.registry.getAgent(quiet, other)).presence === 'live')
+  const other = await agentNamed(stoa, caller, name);
+  if (other?.presence === 'live')
     throw new StoaError('already_exists', `Another agent that is present has the name "${name}".`, {
       fix: 'Choose another name, or keep the one that you have.',
       details: { name },
     });
-  const own = caller.agent === null ? undefined : await port.agentNamed(caller.user, caller.agent);
-  if (other === undefined && own !== undefined) await stoa.registry.updateAgent(quiet, own, { name });
+  const own = caller.agent === null ? undefined : await agentNamed(stoa, caller, caller.agent);
+  if (other === undefined && own !== undefined)
+    await stoa.registry.updateAgent(quiet, own.agent_id, { name });
   await namingOf(caller)?.rename(name);
   return { ...caller, agent: name };
 }
 
-/** The agent of that name; a first write makes it. */
+/** The agent of that name, which is made if it is new. */
 async function ensured(
   stoa: Stoa,
   caller: Caller,
   name: string,
   labels: Record<string, string> | undefined,
-): Promise<string> {
-  const known = await stoa.registry.port.agentNamed(caller.user, name);
-  if (known === undefined)
-    return (await stoa.registry.createAgent({ ...caller, agent: null }, { name, labels })).agent_id;
-  if (labels !== undefined) await stoa.registry.updateAgent(caller, known, { labels });
-  return known;
+): Promise<AgentAnswer> {
+  const known = await agentNamed(stoa, caller, name);
+  if (known === undefined) return stoa.registry.createAgent({ ...caller, agent: null }, { name, labels });
+  return labels === undefined ? known : stoa.registry.updateAgent(caller, known.agent_id, { labels });
 }
 
 /** An agent that calls is running, so its status is updated. */
-async function alive(stoa: Stoa, caller: Caller, nameOrId: string): Promise<z.output<typeof agent>> {
-  const found = await stoa.registry.getAgent(caller, await stoa.registry.agentIdOf(caller, nameOrId));
+async function alive(stoa: Stoa, caller: Caller, found: AgentAnswer): Promise<z.output<typeof agent>> {
   if (startable.has(found.status)) await stoa.registry.start(caller, found.agent_id);
-  await stoa.registry.sawAgent({ ...caller, agent: found.name });
+  await stoa.registry.heartbeat(caller, found.agent_id, { holder: found.name });
   return shown(await stoa.registry.getAgent(caller, found.agent_id));
 }
 

@@ -58,7 +58,8 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       ...(tls && { tls }),
       tracing,
     });
-    const idle = options['stopWhenIdle'] === true ? untilIdle(app.server, stoa.limits.idleStopSeconds) : never;
+    const idle =
+      options['stopWhenIdle'] === true ? untilIdle(app.server, stoa.limits.idleStopSeconds) : never;
     const url = await listen(app, config);
     await stoa.operations.announce(url);
     const { place, tokenFile, token } = credentialsOf(stoa, config);

@@ -31,7 +31,8 @@ export const mcpLimits = {
   mcpTaskLeaseSeconds: {
     default: 900,
     positive: true,
-    about: 'Seconds that a claim of an MCP client lives, unless the claim sets its own time. Any call renews it.',
+    about:
+      'Seconds that a claim of an MCP client lives, unless the claim sets its own time. Any call renews it.',
   },
   mcpKeysMax: { default: 100, about: 'Keys that one recall reads.' },
   mcpAnswerBytesMax: {
