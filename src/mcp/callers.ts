@@ -39,6 +39,8 @@ export function inSession(caller: Caller, agent: string): Caller {
 
 /** How the client of a caller gets another name. */
 export interface Naming {
+  /** A session keeps the name. Without one, the client sends it with each request. */
+  readonly isKept: boolean;
   rename(agent: string): Promise<void>;
   /** The new name, if the call changed it. */
   renamed: string | undefined;
@@ -47,12 +49,13 @@ export interface Naming {
 const namings = new WeakMap<Caller, Naming>();
 
 /** The caller is an object of its own for each call. */
-export function withNaming(caller: Caller, rename: (agent: string) => Promise<void>): Caller {
+export function withNaming(caller: Caller, rename?: (agent: string) => Promise<void>): Caller {
   const own = { ...caller };
   const naming: Naming = {
+    isKept: rename !== undefined,
     renamed: undefined,
     rename: async (agent) => {
-      await rename(agent);
+      await rename?.(agent);
       naming.renamed = agent;
     },
   };
@@ -92,7 +95,7 @@ export async function agentNamed(stoa: Stoa, caller: Caller, name: string): Prom
 
 export function namedBy(caller: Caller, program: string | undefined): Caller {
   const agent = caller.agent ?? agentName(program);
-  return agent === null ? caller : { ...caller, agent };
+  return agent === caller.agent ? caller : { ...caller, agent };
 }
 
 /** The name of a program, if an agent can have it. */

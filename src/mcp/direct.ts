@@ -88,7 +88,7 @@ export async function answerModern(stoa: Stoa, exchange: Exchange): Promise<Dire
   return answered(
     stoa,
     call,
-    withNaming(namedBy(ofOneUser(exchange.caller), client['name']), async () => undefined),
+    withNaming(namedBy(ofOneUser(exchange.caller), client['name'])),
     exchange.request.signal,
     modernFields,
   );

@@ -68,7 +68,8 @@ export const agentTools = [agents];
 async function renamed(stoa: Stoa, caller: Caller, name: string): Promise<Caller> {
   const quiet = { ...caller, agent: null };
   const other = await agentNamed(stoa, caller, name);
-  if (other?.presence === 'live')
+  // Without a session the client may be that agent: it sends its name with each request.
+  if (other?.presence === 'live' && namingOf(caller)?.isKept === true)
     throw new StoaError('already_exists', `Another agent that is present has the name "${name}".`, {
       fix: 'Choose another name, or keep the one that you have.',
       details: { name },
