@@ -51,7 +51,7 @@ const renewals = new WeakMap<Stoa, LRUCache<string, number>>();
 const agentsMax = 10_000;
 const renewEveryMs = 30_000;
 
-/** A call shows that its agent is alive: its claims are renewed, at most twice a minute. */
+/** A call shows that its agent is alive: its presence and its claims are renewed, at most twice a minute. */
 async function saw(stoa: Stoa, caller: Caller): Promise<void> {
   if (caller.agent === null) return;
   const name = `${caller.user}\0${caller.agent}`;
@@ -62,6 +62,7 @@ async function saw(stoa: Stoa, caller: Caller): Promise<void> {
   if (before !== undefined && nowMs - before < renewEveryMs) return;
   renewedAtMs.set(name, nowMs);
   try {
+    await stoa.registry.sawAgent(caller);
     await stoa.workspaces.renewClaims(caller);
   } catch (error) {
     // The call itself does not depend on it.

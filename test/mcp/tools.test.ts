@@ -287,6 +287,9 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     const other = await TestClient.connect(running.url, running.alice, generation, {
       'stoa-agent': `reader-${generation}`,
     });
+    const unknown = await client.call('post', { to: `reader-${generation}`, text: 'for nobody' });
+    expect(unknown.value.code).toBe('not_found');
+    await other.ok('remember', { key: `reader-${generation}`, value: 'here' });
     const sent = await client.ok('post', { to: `reader-${generation}`, text: 'for you' });
     expect((await other.ok('read', { inbox: true })).messages).toMatchObject([
       { id: sent.id, from: 'scout', text: 'for you' },
@@ -297,17 +300,21 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
 
   test('registers an agent and shows that it is alive', async () => {
     const name = `worker-${generation}`;
-    const { agents } = await client.ok('agents', { action: 'register', name, labels: { role: 'test' } });
+    const own = await TestClient.connect(running.url, running.alice, generation, {
+      'stoa-agent': `new-${generation}`,
+    });
+    const { agents } = await own.ok('agents', { action: 'register', name, labels: { role: 'test' } });
     expect(agents).toMatchObject([{ name, presence: 'live', labels: { role: 'test' } }]);
-    expect((await client.ok('agents', { action: 'register', name })).agents[0].agent_id).toBe(
+    expect((await own.ok('agents', { action: 'register', name })).agents[0].agent_id).toBe(
       agents[0].agent_id,
     );
     expect(
-      (await client.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at,
+      (await own.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at,
     ).toBeGreaterThanOrEqual(agents[0].lease_expires_at);
     expect(
-      (await client.ok('agents', { label: 'role=test' })).agents.map((agent: { name: string }) => agent.name),
+      (await own.ok('agents', { label: 'role=test' })).agents.map((agent: { name: string }) => agent.name),
     ).toContain(name);
+    await own.close();
   });
 
   test('commits in the words of the tools', async () => {

@@ -20,6 +20,7 @@ type Json = Record<string, unknown>;
 
 const tagSummaries: Readonly<Record<string, string | undefined>> = {
   ...groupSummaries,
+  aicq: 'The text that describes AICQ for agents.',
   mcp: 'The Model Context Protocol.',
   health: 'The health of the server in the format of AICQ.',
   probes: 'Probes for a supervisor.',
@@ -147,7 +148,7 @@ function parametersIn(
       ...(description === undefined ? {} : { description }),
       schema: rest,
       // A list is sent with commas.
-      ...(example === undefined ? {} : { example: Array.isArray(example) ? example.join(',') : example }),
+      ...(example === undefined ? {} : { example: rest['type'] === 'string' ? String(example) : example }),
     };
   });
 }
