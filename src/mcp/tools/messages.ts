@@ -1,10 +1,9 @@
 /** The tools for rooms, direct messages and search. */
 import { z } from 'zod';
-import { StoaError } from '../../core/errors.js';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
-import { canonicalUuid } from '../../messaging/identities/uuid.js';
 import { enterRoom, takeRate } from '../rooms.js';
+import { recipientOf } from '../recipients.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
 const room = z.string().default('global').describe('Name or id');
@@ -129,28 +128,9 @@ async function send(
   text: string,
 ): Promise<{ id: string; ts: number; to_id: string }> {
   await takeRate(stoa, caller, 'POST', '/dm/x');
-  const recipient = canonicalUuid(to) ?? (await identityOf({ stoa, caller }, to));
+  const recipient = await recipientOf(stoa, caller, to);
   const sent = await stoa.messaging.direct.send(caller, recipient, { body: text }, null);
   return { id: sent.id, ts: sent.tsMs, to_id: recipient };
-}
-
-/**
- * The identity of an agent of the same user: its own, or one that the server keeps for it and creates with
- * the first message to it.
- */
-async function identityOf(
-  { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,
-  name: string,
-): Promise<string> {
-  const isName =
-    name.trim() !== '' &&
-    Buffer.byteLength(name) <= stoa.limits.agentHeaderBytesMax &&
-    !/[\p{Cc}\p{Cs}]/u.test(name);
-  if (!isName) throw new StoaError('invalid_request', 'to: is not the name or id of an agent.');
-  const own = await stoa.registry.identityOf(caller.user, name);
-  if (own !== undefined) return own;
-  if (!caller.scopes.write) throw new StoaError('forbidden', 'These credentials can only read.');
-  return stoa.messaging.direct.recipientOf({ ...caller, agent: name });
 }
 
 async function shown(
