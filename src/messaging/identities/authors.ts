@@ -92,6 +92,11 @@ export class Authors {
     return (await this.#port.kept(ownerOf(caller)))?.identity.id ?? nobodyId;
   }
 
+  /** The identity that the server keeps for an agent, if it has one. */
+  async keptFor(agent: Pick<Caller, 'user' | 'agent'>): Promise<string | undefined> {
+    return (await this.#port.kept(ownerOf(agent)))?.identity.id;
+  }
+
   /** The identity of an agent that receives a message. It is created if it does not exist. */
   async recipientOf(agent: NamedAgent): Promise<string> {
     return (await this.#kept(agent)).identity.id;

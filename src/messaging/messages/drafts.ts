@@ -7,6 +7,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { SignatureCheck } from '../identities/authentication.js';
 import type { Authors } from '../identities/authors.js';
+import type { Recipients } from '../identities/recipients.js';
 import { roomNameOf, wellFormed } from '../names.js';
 import type { MessageBasis, MessagingPort, NewDirectMessage, NewMessage, OpeningMessage } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
@@ -80,6 +81,7 @@ export interface DraftsOptions {
   limits: Limits;
   doors: RoomDoors;
   authors: Authors;
+  recipients: Recipients;
   signatures: SignatureCheck;
   /** Refuse signatures in the format of the X-AICQ headers. */
   requireMessageSignatures: boolean;
@@ -157,7 +159,11 @@ export class Drafts {
             () => ({ body: operation.body, pid: operation.pid ?? '' }),
             author,
           )
-        : await this.toAgent(operation.to, operation.body, author);
+        : await this.toAgent(
+            await this.#options.recipients.idOf(caller, operation.to),
+            operation.body,
+            author,
+          );
     const { from } = 'room' in draft.message ? draft.message.message : draft.message;
     return {
       ...draft,

@@ -7,6 +7,7 @@ import { feedRoutes } from './feed.js';
 import { healthRoutes } from './health.js';
 import { mcpRoutes } from './mcp.js';
 import { messagingGroup } from './messaging/index.js';
+import { roomsGroup } from './rooms/index.js';
 import { referenceRoutes } from './reference.js';
 import { registryRoutes } from './registry.js';
 import { serverRoutes } from './operations.js';
@@ -28,4 +29,4 @@ const platform: RouteGroup = {
   ],
 };
 
-export const routeGroups: readonly RouteGroup[] = [platform, messagingGroup];
+export const routeGroups: readonly RouteGroup[] = [platform, roomsGroup, messagingGroup];

@@ -22,7 +22,7 @@ function callsOf(
   const agent = stoa.agent(keys, id);
   const data = stoa.data('n');
   const room = stoa.room(id);
-  const direct = agent.direct;
+  const inbox = agent.inbox;
   return {
     'agents.keepAlive': () => stoa.agents.keepAlive('a', settings),
     'agents.link': () => stoa.agents.link('a', { identity: id, signed_at: 1, signature: '' }, settings),
@@ -53,9 +53,9 @@ function callsOf(
     'agent.register': () => agent.register({}, settings),
     'agent.rotate': () => agent.rotate(keys, settings),
     'agent.updateProfile': () => agent.updateProfile({}, settings),
-    'direct.send': () => direct.send(id, 'text', settings),
-    'direct.read': () => direct.read(settings),
-    'direct.acknowledge': () => direct.acknowledge(['m'], settings),
+    'inbox.send': () => inbox.send(id, 'text', settings),
+    'inbox.read': () => inbox.read(settings),
+    'inbox.acknowledge': () => inbox.acknowledge(['m'], settings),
   };
 }
 
@@ -65,7 +65,7 @@ function derivedCalls(
   settings: CallSettings & { signal: AbortSignal },
 ): Record<string, () => Promise<unknown>> {
   const { users, tokens, backups, blocks, documents, ...server } = stoa.admin;
-  const { agents, workspaces, projects, sessions, tasks, rooms, identities, direct } = stoa;
+  const { agents, workspaces, projects, sessions, tasks, rooms, identities, inbox } = stoa;
   const groups = {
     users,
     tokens,
@@ -79,7 +79,7 @@ function derivedCalls(
     tasks,
     rooms,
     identities,
-    direct,
+    inbox,
     admin: server,
   };
   return Object.fromEntries(
@@ -115,7 +115,7 @@ const others = new Set([
   'changes.follow',
   'room.stream',
   'room.watch',
-  'direct.stream',
+  'inbox.stream',
 ]);
 
 test('every call ends with the reason of a signal that is aborted, and sends nothing', async () => {
@@ -138,7 +138,7 @@ test('every call ends with the reason of a signal that is aborted, and sends not
     tasks: stoa.tasks,
     room: stoa.room(id),
     agent,
-    direct: agent.direct,
+    inbox: agent.inbox,
     admin: stoa.admin,
   };
   const derived = derivedCalls(stoa, { signal: AbortSignal.abort(reason) });

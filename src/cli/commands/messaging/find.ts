@@ -27,7 +27,7 @@ export const find: Action = async ({ connect, output }, [q = ''], options) => {
     after: numberOption(options, 'after'),
   };
   const connection = await connect();
-  const { results } = await connection.call('rooms.find', input);
+  const { results } = await connection.call('aicqRooms.find', input);
   const items = options['tail'] === true ? results.toReversed() : results;
   const columns = columnsWith(output.json ? String : await authorNames(connection, items));
   output.list({ items }, columns, 'Nothing found.');
