@@ -8,6 +8,10 @@ export { registryConformance as registry, startMs } from './registry/conformance
 export type { OpenRegistry, RegistryBench, RegistryTarget } from './registry/conformance/index.js';
 export { workspacesConformance as workspaces } from './workspaces/conformance/index.js';
 export type { Bench, ChangeSeen, OpenBench } from './workspaces/conformance/index.js';
+export { locksConformance as locks } from './locks/conformance/index.js';
+export type { LocksBench, OpenLocks } from './locks/conformance/index.js';
 export { MessagingServer, messagingConformance as messaging, roomy } from './messaging/conformance/index.js';
 export type { Backend, MessagingServerOptions, MessagingServerStoa } from './messaging/conformance/index.js';
 export type { Assertion, Expect, Matchers, TestRunner } from './core/test-runner.js';
+export { findConformance as find } from './find/conformance/index.js';
+export type { FindBench, FindTarget } from './find/conformance/index.js';

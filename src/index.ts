@@ -6,6 +6,7 @@ import { StoaError, messageOf } from './core/errors.js';
 import { type Limits, limitsWith } from './core/settings/limits.js';
 import type { EngineName, StoreConfig } from './core/settings/store-config.js';
 import { DataService } from './datastore/service.js';
+import { FindService } from './find/service.js';
 import { ChangesService } from './feed/service.js';
 import { directoryArchive } from './homes/directory/archive.js';
 import { openDirectoryHome } from './homes/directory/home.js';
@@ -14,6 +15,7 @@ import type { GroupFacts } from './homes/directory/kernel/store-options.js';
 import type { BackendCall, Home, HomeOptions } from './homes/home.js';
 import { IdentityService } from './identity/service.js';
 import { hashToken, newOperatorToken } from './identity/tokens.js';
+import { LocksService } from './locks/service.js';
 import { IdentityLinks } from './messaging/identities/links.js';
 import { MessagingService, type MessagingSettings } from './messaging/service.js';
 import { openDataBackend } from './open/datastore.js';
@@ -68,6 +70,7 @@ export interface Stoa {
   readonly registry: RegistryService;
   readonly data: DataService;
   readonly workspaces: WorkspacesService;
+  readonly locks: LocksService;
   readonly messaging: MessagingService;
   /** Which identity speaks for which agent. */
   readonly links: IdentityLinks;
@@ -75,6 +78,8 @@ export interface Stoa {
   /** A token of the operator. Where the home keeps only a hash of it, one for this process alone. */
   readonly operatorToken: string;
   readonly changes: ChangesService;
+  /** The search over documents, tasks and messages. */
+  readonly find: FindService;
   readonly commit: CommitService;
   /** Status, repairs, raw rows and backups, for the operator. */
   readonly operations: OperationsService;
@@ -136,6 +141,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     const registry = new RegistryService({ writer, port: home.registry, limits });
     const workspaces = new WorkspacesService({ writer, port: home.workspaces, limits, sealer });
     opened.unshift(() => workspaces.close());
+    const locks = new LocksService({ writer, port: home.locks, limits, feed });
     const data = await openData(home, limits, options.datastore ?? null, calls, onError);
     opened.unshift(
       () => data.close(),
@@ -153,8 +159,17 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
     holdSecrets(secrets, workspaces, messaging);
     opened.unshift(() => secrets.close());
     const changes = new ChangesService(feed, limits);
+    const find = new FindService({
+      port: home.find,
+      data: data.port,
+      workspaces: home.workspaces,
+      messaging: home.messaging,
+      limits,
+      nowMs,
+      findRoom: async (_caller, room) => room,
+    });
     const commit = new CommitService({
-      steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps },
+      steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps, locks: locks.steps },
       home: home.commits(messaging),
       store: storeName(options.datastore),
       limits,
@@ -178,11 +193,13 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       registry,
       data,
       workspaces,
+      locks,
       messaging,
       links: new IdentityLinks({ writer, registry, messaging }),
       secrets,
       operatorToken,
       changes,
+      find,
       commit,
       operations: new OperationsService({
         port: home.operations,

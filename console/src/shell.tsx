@@ -2,12 +2,15 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { useObservable } from './observable.js';
 import { href, navigate, route } from './router.js';
-import { signOut } from './session.js';
-import { useLoaded } from './load.js';
 import { useWorld } from './live/use-world.js';
+import { Account } from './account.js';
+import { DataPage } from './pages/data/page.js';
+import { FeedPage } from './pages/feed/page.js';
 import { FleetPage } from './pages/fleet/page.js';
+import { OperationsPage } from './pages/operations/page.js';
+import { RoomsPage } from './pages/rooms/page.js';
+import { WorkPage } from './pages/work/page.js';
 import { Search, openSearch } from './search.js';
-import { nextTheme, theme } from './theme.js';
 import { Dialogs } from './ui/dialog.js';
 import { Icon } from './ui/parts.js';
 
@@ -21,6 +24,11 @@ interface PageDefinition {
 
 export const pages: readonly PageDefinition[] = [
   { name: 'fleet', title: 'Fleet', letter: 'f', show: () => <FleetPage /> },
+  { name: 'work', title: 'Work', letter: 'w', show: () => <WorkPage /> },
+  { name: 'data', title: 'Data', letter: 'd', show: () => <DataPage /> },
+  { name: 'rooms', title: 'Rooms', letter: 'r', show: () => <RoomsPage /> },
+  { name: 'feed', title: 'Feed', letter: 'e', show: () => <FeedPage /> },
+  { name: 'operations', title: 'Operations', letter: 'o', show: () => <OperationsPage /> },
 ];
 
 export function Shell() {
@@ -81,56 +89,6 @@ function Connection() {
     <p class={`connection ${state}`} role="status">
       <span>{words}</span>
     </p>
-  );
-}
-
-function Account() {
-  const { view } = useWorld();
-  const chosen = useObservable(theme);
-  return (
-    <div class="account">
-      {view.isOperator ? <UserChoice /> : <p class="who">{view.session.user}</p>}
-      {view.canWrite ? null : <p class="muted">This token only reads.</p>}
-      <div class="account-buttons">
-        <button type="button" class="button quiet" onClick={nextTheme} title={`Colours: ${chosen}`}>
-          <Icon name="sun" />
-          <span>{chosen}</span>
-        </button>
-        <button type="button" class="button quiet" onClick={() => void signOut()}>
-          Sign out
-        </button>
-      </div>
-    </div>
-  );
-}
-
-const usersShownMax = 1_000;
-
-/** The operator looks at everything, or at one user as that user. */
-function UserChoice() {
-  const { view } = useWorld();
-  const { path } = useObservable(route);
-  const users = useLoaded(
-    (signal) => view.stoa.admin.users.list({ limit: usersShownMax, signal }),
-    [view.session.token],
-  );
-  const names = new Set((users.value?.items ?? []).map(({ user }) => user));
-  if (view.user !== undefined) names.add(view.user);
-  return (
-    <label class="user-choice">
-      <span class="visually-hidden">User</span>
-      <select
-        value={view.user ?? ''}
-        onChange={(event) => navigate(href(path.slice(0, 1), { user: event.currentTarget.value }))}
-      >
-        <option value="">All users</option>
-        {[...names].toSorted().map((name) => (
-          <option key={name} value={name}>
-            {name}
-          </option>
-        ))}
-      </select>
-    </label>
   );
 }
 

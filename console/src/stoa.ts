@@ -23,7 +23,7 @@ export function startView(): void {
     if (state.name !== 'signed in') return view.set(undefined);
     const { session } = state;
     const isOperator = session.kind === 'operator';
-    const user = isOperator ? (route.value.query.get('user') ?? undefined) : undefined;
+    const user = isOperator ? route.value.query.get('user') || undefined : undefined;
     if (view.value?.session === session && view.value.user === user) return undefined;
     const stoa = new Stoa({
       url: globalThis.location.origin,

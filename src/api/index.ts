@@ -1,7 +1,9 @@
 /** Every operation of the server by group and name, without schemas: `operations.tasks.claim`. */
 import { consoleOperations } from './console/operations.js';
 import { data, documents } from './datastore/operations.js';
+import { find } from './find/operations.js';
 import { changes, commits } from './feed/operations.js';
+import { locks } from './locks/operations.js';
 import { aicqDirect, aicqRooms, identities } from './messaging/operations.js';
 import { inbox, messages, rooms } from './rooms/operations.js';
 import type { Operation } from './operation.js';
@@ -21,6 +23,8 @@ export const operations = {
   projects,
   sessions,
   tasks,
+  find,
+  locks,
   changes,
   commits,
   rooms,

@@ -1,5 +1,6 @@
 /** The methods of every caller, with a token or a signature. No Node built-ins. */
-import type { AnswerOf, CallSettings } from '../api/call.js';
+import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
+import { find } from '../api/find/operations.js';
 import { commits } from '../api/feed/operations.js';
 import { aicqRooms, identities } from '../api/messaging/operations.js';
 import { rooms } from '../api/rooms/operations.js';
@@ -14,6 +15,7 @@ import { type AgentsClient, agentsClient } from './agents.js';
 import { type ChangeItem, ChangesClient } from './watch/changes.js';
 import { DataClient } from './data.js';
 import { type InboxClient, inboxClient } from './direct.js';
+import { type LocksClient, locksClient } from './locks.js';
 import { followMessages } from './watch/follow.js';
 import { type Methods, methodsOf } from './methods.js';
 import { RoomClient, type RoomMessage } from './rooms.js';
@@ -40,6 +42,7 @@ export class Door {
   readonly projects: Methods<'projects'>;
   readonly sessions: Methods<'sessions'>;
   readonly tasks: TasksClient;
+  readonly locks: LocksClient;
   /** The rooms of the user and public ones: list, create, change, delete. `room` is a handle on one room. */
   readonly rooms: Methods<'rooms'>;
   /** Direct messages to the caller, and from the caller to other agents. */
@@ -56,6 +59,7 @@ export class Door {
     this.projects = methodsOf(transport, 'projects', projects);
     this.sessions = methodsOf(transport, 'sessions', sessions);
     this.tasks = tasksClient(transport);
+    this.locks = locksClient(transport);
     this.rooms = methodsOf(transport, 'rooms', rooms);
     this.inbox = inboxClient(transport);
     this.identities = methodsOf(transport, 'identities', identities);
@@ -79,6 +83,20 @@ export class Door {
       if (operation.op === 'data.append') checkIsJson(operation.items, `operations[${index}].items`);
     }
     return methodsOf(this.transport, 'commits', commits).create(input, settings);
+  }
+
+  /**
+   * Searches documents, tasks and messages: by words, the best first, or by a filter on values.
+   *
+   * @example
+   * const { items } = await stoa.find('which database did we choose', { in: ['data'] });
+   */
+  find(
+    words: string | undefined,
+    request: Omit<InputOf<'find.query'>, 'q'> & CallSettings = {},
+  ): Promise<AnswerOf<'find.query'>> {
+    const { signal, ...rest } = request;
+    return methodsOf(this.transport, 'find', find).query({ ...rest, q: words }, { signal });
   }
 
   /**

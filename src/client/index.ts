@@ -84,6 +84,7 @@ export {
   type RoomPage,
   isAuthentic,
 } from './rooms.js';
+export { HeldLock, type Lock, type LockSettings, type LocksClient } from './locks.js';
 export { type ClaimSettings, ClaimedTask, type TasksClient } from './tasks.js';
 export { Transport, type TransportOptions as StoaClientOptions } from './transport/transport.js';
 export type { WatchEvent, WatchSettings } from './watch/watch.js';

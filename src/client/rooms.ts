@@ -93,9 +93,7 @@ export class RoomClient {
 }
 
 /** Whether the signature of a message read with `verify` is valid and covers this text. */
-export async function isAuthentic(
-  message: Pick<RoomMessage, 'proof' | 'sig' | 'body'>,
-): Promise<boolean> {
+export async function isAuthentic(message: Pick<RoomMessage, 'proof' | 'sig' | 'body'>): Promise<boolean> {
   const { proof, sig, body } = message;
   if (proof === undefined || sig === undefined) return false;
   const request =

@@ -2,6 +2,7 @@
 import type { Caller } from '../core/caller.js';
 import type { Step } from '../core/write.js';
 import type { DataSteps } from '../datastore/steps.js';
+import type { LocksSteps } from '../locks/steps.js';
 import type { RegistrySteps } from '../registry/steps.js';
 import type { WorkspacesSteps } from '../workspaces/steps.js';
 import type { ModifiedBytes } from './modified-bytes.js';
@@ -14,6 +15,7 @@ export interface CommitSteps {
   readonly data: DataSteps;
   readonly registry: RegistrySteps;
   readonly workspaces: WorkspacesSteps;
+  readonly locks: LocksSteps;
 }
 
 /** Whether the operation sends a message. */
@@ -23,7 +25,7 @@ export function isMessage(operation: Operation): operation is MessageOperation {
 
 /** The step of the operation at `index`, for every operation but messages. */
 export function stepOf(
-  { data, registry, workspaces }: CommitSteps,
+  { data, registry, workspaces, locks }: CommitSteps,
   caller: Caller,
   operation: Exclude<Operation, MessageOperation>,
   index: number,
@@ -98,11 +100,19 @@ export function stepOf(
       const { op: _, task_id, ...input } = operation;
       return workspaces.cancelTask(caller, task_id, input);
     }
+    case 'lock.acquire': {
+      const { op: _, name, ...input } = operation;
+      return locks.acquire(caller, name, input).map(({ lock }) => lock);
+    }
+    case 'lock.release': {
+      const { op: _, name, ...input } = operation;
+      return locks.release(caller, name, input);
+    }
   }
 }
 
 export function stepOfCheck(
-  { data, registry, workspaces }: CommitSteps,
+  { data, registry, workspaces, locks }: CommitSteps,
   caller: Caller,
   check: Check,
 ): Step<void> {
@@ -117,6 +127,8 @@ export function stepOfCheck(
       return workspaces.requireTaskVersion(caller, check.task_id, check.version);
     case 'claim':
       return workspaces.requireClaim(caller, check.task_id, check.fence);
+    case 'lock':
+      return locks.require(caller, check.name, check.fence);
   }
 }
 

@@ -1,6 +1,7 @@
 /** The schemas of a commit: its checks, its operations, and its answer. */
 import { z } from 'zod';
 import { setDocumentSchema } from '../datastore/schemas.js';
+import { acquireLockSchema } from '../locks/schemas.js';
 import { createAgentSchema, heartbeatSchema, updateAgentSchema } from '../registry/schemas.js';
 import * as work from '../workspaces/schemas.js';
 
@@ -50,6 +51,11 @@ export const checkSchema = z
       agent_id: agentId,
       fence: z.int().min(0).describe('The number that the lease of the agent must have'),
     }),
+    z.strictObject({
+      check: z.literal('lock'),
+      name: z.string(),
+      fence: z.int().min(0).describe('The number that the lock must have; 0: it must be free'),
+    }),
   ])
   .meta({ id: 'CommitCheck' });
 export type Check = z.output<typeof checkSchema>;
@@ -95,9 +101,17 @@ export const operationSchema = z
     work.askRequestSchema.extend({ op: z.literal('task.ask'), task_id: work.taskId }),
     work.answerRequestSchema.extend({ op: z.literal('task.answer'), task_id: work.taskId }),
     work.cancelRequestSchema.extend({ op: z.literal('task.cancel'), task_id: work.taskId }),
+    acquireLockSchema.omit({ wait: true }).extend({ op: z.literal('lock.acquire'), name: z.string() }),
+    z.strictObject({
+      op: z.literal('lock.release'),
+      name: z.string(),
+      if_fence: z.int().min(1).optional().describe('Only the acquisition with this number'),
+    }),
     z.strictObject({
       op: z.literal('room.post'),
-      room: z.string().describe('The name or id of the room; a name that the user does not have creates the room'),
+      room: z
+        .string()
+        .describe('The name or id of the room; a name that the user does not have creates the room'),
       body: z.string(),
       pid: z.string().optional().describe('The message to reply to'),
       key: z.string().optional().describe('The key of a private room'),

@@ -12,7 +12,7 @@ export type Audience =
   | 'recipient';
 
 export interface Change {
-  domain: 'data' | 'registry' | 'workspaces' | 'messaging' | 'identity';
+  domain: 'data' | 'registry' | 'workspaces' | 'locks' | 'messaging' | 'identity';
   /** What happened, as `noun.verb` in the past: `agent.created`, `document.set`. */
   kind: string;
   /** The id of the record, in the form that its route takes. */

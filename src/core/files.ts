@@ -1,6 +1,6 @@
 /** Files and directories that survive a power cut and that only their owner can read. */
 import { randomUUID } from 'node:crypto';
-import { type FileHandle, chmod, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, chmod, mkdir, open, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoaError, messageOf } from './errors.js';
 
@@ -9,6 +9,21 @@ export const privateFile = 0o600;
 const privateDirectory = 0o700;
 
 const draftName = /\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.draft$/;
+
+/** True if the file system has nothing at the path of the failed call. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+/** The text of a file, or undefined if the file does not exist. */
+export async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
 
 /**
  * Replaces a file. After a power cut the path has the old or the new content, never a part. Each call writes
@@ -46,7 +61,7 @@ async function chmodThere(path: string): Promise<void> {
   try {
     await chmod(path, privateFile);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    if (!isMissing(error)) throw error;
   }
 }
 

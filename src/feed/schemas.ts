@@ -6,7 +6,7 @@ export const changeSchema = z
   .object({
     seq: z.int().describe('The number of the commit; all changes of one commit share it'),
     at: z.int().describe('Unix time in milliseconds'),
-    domain: z.enum(['data', 'registry', 'workspaces', 'messaging', 'identity']),
+    domain: z.enum(['data', 'registry', 'workspaces', 'locks', 'messaging', 'identity']),
     kind: z.string().describe('What happened, like `agent.created`'),
     id: z.string(),
     user: z.string().nullable(),

@@ -187,9 +187,18 @@ function checkFilter(filter: Readonly<Record<string, unknown>>, limits: Limits):
 function checkSort(sort: string, limits: Limits): Sort {
   const isDescending = sort.startsWith('-');
   const member = isDescending ? sort.slice(1) : sort;
-  if (member === '' || Buffer.byteLength(member) > limits.dataKeyBytesMax)
-    throw new StoaError('invalid_request', `sort is not the name of a member: "${sort.slice(0, 40)}".`, {
-      fix: 'Write the name of a member of the value, with "-" before it for the highest first.',
+  const fix = 'Write the name of a member of the value, with "-" before it for the highest first.';
+  if (member === '')
+    throw new StoaError('invalid_request', `sort does not name a member of the value: "${sort}".`, { fix });
+  const received = Buffer.byteLength(member);
+  if (received > limits.dataKeyBytesMax)
+    throw limitError('invalid_request', {
+      subject: 'The name in sort',
+      unit: 'bytes',
+      limit: 'dataKeyBytesMax',
+      limits,
+      received,
+      advice: 'Send the name of a member of the value',
     });
   return { member, isDescending };
 }

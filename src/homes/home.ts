@@ -8,9 +8,11 @@ import type { Limits } from '../core/settings/limits.js';
 import type { Writer } from '../core/write.js';
 import type { DataPort } from '../datastore/port.js';
 import type { StoreNotes } from '../datastore/document-store/documents.js';
+import type { FindPort } from '../find/port.js';
 import type { Feed } from '../feed/port.js';
 import type { McpSessionStore } from '../identity/mcp-sessions/port.js';
 import type { IdentityPort } from '../identity/port.js';
+import type { LocksPort } from '../locks/port.js';
 import type { MessagingPort } from '../messaging/port.js';
 import type { MessagingService } from '../messaging/service.js';
 import type { OperationsPort } from '../operations/port.js';
@@ -61,7 +63,10 @@ export interface Home {
   readonly registry: RegistryPort;
   readonly data: DataPort;
   readonly workspaces: WorkspacesPort;
+  readonly locks: LocksPort;
   readonly messaging: MessagingPort;
+  /** The search index over documents, tasks and messages. */
+  readonly find: FindPort;
   readonly feed: Feed;
   readonly mcpSessions: McpSessionStore;
   /** Requests per minute of each caller (`requestsPerMinuteMax`). */

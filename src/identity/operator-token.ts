@@ -2,7 +2,7 @@
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../core/errors.js';
-import { privateFile, writeDurably } from '../core/files.js';
+import { isMissing, privateFile, writeDurably } from '../core/files.js';
 import { isOperatorToken, newOperatorToken } from './tokens.js';
 
 export const operatorTokenFile = 'operator.token';
@@ -30,7 +30,7 @@ export async function readOperatorToken(path: string): Promise<string | undefine
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (isMissing(error)) return undefined;
     throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the file.',

@@ -96,7 +96,15 @@ export class MessagingService {
     const keys = new RoomKeys(port, limits);
     const doors = new RoomDoors(port, keys);
     const recipients = new Recipients({ authors, agents });
-    const drafts = new Drafts({ port, limits, doors, authors, recipients, signatures, requireMessageSignatures });
+    const drafts = new Drafts({
+      port,
+      limits,
+      doors,
+      authors,
+      recipients,
+      signatures,
+      requireMessageSignatures,
+    });
     const steps = new MessagingSteps({
       port,
       limits,

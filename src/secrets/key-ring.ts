@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { chmod, readFile, stat } from 'node:fs/promises';
 import { StoaError, messageOf } from '../core/errors.js';
 import { KeyQueue } from '../core/waiting/key-queue.js';
-import { privateFile, writeDurably } from '../core/files.js';
+import { isMissing, privateFile, writeDurably } from '../core/files.js';
 
 export interface KeyRingOptions {
   /** Null keeps the keys only in memory, for a store without files. */
@@ -153,7 +153,7 @@ async function readKeyFile(file: string): Promise<KeyFile | undefined> {
     content = await readFile(file, 'utf8');
   } catch (error) {
     // A node:fs error carries a code; a missing file means that this is the first start.
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (isMissing(error)) return undefined;
     throw new StoaError('invalid_config', `The key file ${file} cannot be read: ${messageOf(error)}.`, {
       cause: error,
     });

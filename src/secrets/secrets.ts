@@ -1,10 +1,10 @@
 /**
  * All secrets of a data directory: the key ring, the sealer, and re-keying of all holders of sealed secrets.
  */
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KeyQueue } from '../core/waiting/key-queue.js';
-import { writeDurably } from '../core/files.js';
+import { readIfThere, writeDurably } from '../core/files.js';
 import { type KeyRing, openKeyRing } from './key-ring.js';
 import { Sealer } from './sealer.js';
 
@@ -53,15 +53,8 @@ export interface RekeyMark {
 }
 
 function fileMark(path: string): RekeyMark {
-  const read = async (): Promise<string | undefined> => {
-    try {
-      return await readFile(path, 'utf8');
-    } catch (error) {
-      // A node:fs error carries a code; without the file no re-keying is under way.
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-      throw error;
-    }
-  };
+  // Without the file, no re-keying is under way.
+  const read = (): Promise<string | undefined> => readIfThere(path);
   return {
     read,
     write: (keyId) => writeDurably(path, keyId),

@@ -307,6 +307,11 @@ export class WorkspacesService {
     return this.#write(caller, this.steps.cancelTask(caller, id, body));
   }
 
+  /** Takes a task from its holder and returns it to the queue. */
+  async releaseTask(caller: Caller, id: string, body: Unchecked = {}): Promise<Task> {
+    return this.#write(caller, this.steps.releaseTask(caller, id, body));
+  }
+
   /** Sends waiting claims away with nothing: the server is about to stop. */
   stopWaiting(): void {
     this.port.waiters.close();

@@ -250,6 +250,13 @@ export class WorkspacesSteps {
     return this.#port.cancelTask(ownerOf(caller), checkId('task', id), reason);
   }
 
+  releaseTask(caller: Caller, id: string, body: Unchecked): Step<Task> {
+    checkWrites(caller);
+    const { reason } = validate(schemas.cancelRequestSchema, body);
+    checkCharacters('reason', reason, 'taskErrorCharactersMax', this.#limits);
+    return this.#port.releaseTask(ownerOf(caller), checkId('task', id), reason);
+  }
+
   // Checks of a commit
 
   requireTaskVersion(caller: Caller, id: string, version: number): Step<void> {

@@ -28,6 +28,8 @@ const isAicq = (name: string): boolean => name.startsWith('aicq');
 const clientMethods: Readonly<Record<string, string>> = {
   'changes.read': 'changes.read',
   'commits.create': 'commit',
+  'find.search': 'find',
+  'find.query': 'find',
   'links.set': 'agents.link',
   'links.delete': 'agents.unlink',
   'messages.list': 'room.read',
@@ -43,6 +45,7 @@ const clientMethods: Readonly<Record<string, string>> = {
 const withoutCommand: Readonly<Record<string, string>> = {
   'commits.create': 'A commit is made by a program; a shell has single operations.',
   'documents.import': 'The command imports a whole file with documents.importLines.',
+  'find.search': 'stoa find sends find.query, which can do more.',
   'links.set': 'The identity has to sign its consent, and the shell has no key.',
   'links.delete': 'As links.set: the program that made the link takes it away.',
   'messages.get': 'stoa read shows messages and threads.',
@@ -80,7 +83,16 @@ test('every operation is a method of the client', async () => {
     all.filter((operation) => !isAicq(operation.name) && !isReachable(operation)).map(({ name }) => name),
   ).toEqual([]);
   const agent = stoa.agent(await AgentKeys.generate());
-  for (const member of ['agents', 'tasks', 'projects', 'sessions', 'workspaces', 'changes', 'rooms', 'inbox'] as const)
+  for (const member of [
+    'agents',
+    'tasks',
+    'projects',
+    'sessions',
+    'workspaces',
+    'changes',
+    'rooms',
+    'inbox',
+  ] as const)
     expect(Object.keys(agent[member]).toSorted()).toEqual(Object.keys(stoa[member]).toSorted());
 });
 

@@ -48,7 +48,10 @@ test('a caller with a token makes rooms and gets direct messages as they come', 
   const stop = new AbortController();
   const inbox = alice.inbox.stream({ signal: stop.signal });
   const next = inbox.next();
-  await new Stoa({ url: running.url, token: running.bob }).inbox.send({ to: message?.from ?? '', body: 'back' });
+  await new Stoa({ url: running.url, token: running.bob }).inbox.send({
+    to: message?.from ?? '',
+    body: 'back',
+  });
   expect((await next).value).toMatchObject({ body: 'back' });
   stop.abort();
 });

@@ -40,6 +40,7 @@ export interface Demo {
   readonly projectId: string;
   readonly questionId: string;
   readonly finalId: string;
+  readonly runningId: string;
   readonly agents: ReadonlyMap<string, string>;
 }
 
@@ -163,5 +164,11 @@ export async function makeDemo({ url, alice, stoa: home }: Running): Promise<Dem
     ['critic', 'Chapter 4 cites a survey that does not exist. I marked it.'],
   ];
   for (const [agent, text] of lines) await as(agent).room('global').post(text);
-  return { projectId: project.id, questionId: question?.id ?? '', finalId: final.id, agents };
+  return {
+    projectId: project.id,
+    questionId: question?.id ?? '',
+    finalId: final.id,
+    runningId: running?.id ?? '',
+    agents,
+  };
 }

@@ -42,6 +42,13 @@ interface Picture {
 const pictures: readonly Picture[] = [
   { name: 'fleet', path: () => 'fleet', wait: '.agent-row', click: '.tile.needs' },
   { name: 'agent', path: ({ agents }) => `fleet/${agents.get('scout-lisbon')}`, wait: '.history li' },
+  { name: 'work', path: () => 'work', wait: '.card:visible' },
+  { name: 'task', path: ({ finalId }) => `work/${finalId}`, wait: '.node' },
+  { name: 'task-running', path: ({ runningId }) => `work/${runningId}`, wait: '.held-bar' },
+  { name: 'data', path: () => 'data/notes/museums%2Flisbon%2Fazulejo', wait: '.json-line' },
+  { name: 'rooms', path: () => 'rooms/global', wait: '.message' },
+  { name: 'feed', path: () => 'feed', wait: '.change-row' },
+  { name: 'operations', path: () => 'operations?all', wait: '.chart-line' },
 ];
 
 const views = [
@@ -52,10 +59,11 @@ const views = [
 
 test.each(views)('every page can be pictured: $colorScheme, $viewport.width px', async (view) => {
   const { page, complaints } = await openPage(browser, view);
-  await page.goto(await signInLink(running.stoa, running.url, 'alice'));
+  await page.goto(await signInLink(running.stoa, running.url));
   await page.locator('.connection.live').waitFor();
   for (const { name, path, wait, click } of pictures) {
-    await page.goto(`${running.url}/console/${path(demo)}`);
+    const at = path(demo);
+    await page.goto(`${running.url}/console/${at}${at.includes('?') ? '' : '?user=alice'}`);
     await page.locator(wait).first().waitFor();
     if (click !== undefined) await page.locator(click).first().click();
     await page.waitForTimeout(400);

@@ -109,6 +109,7 @@ function merged(segments: readonly ViewedSegment[]): NewSegment {
       dead,
       blocks: blocks.map((body) => ({ body })),
     })),
+    everything.nowMs,
   );
   const blocks = [];
   let step = merging.next();

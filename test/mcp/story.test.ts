@@ -47,7 +47,7 @@ test('two agents: one stores, asks and posts; the other claims, reads, answers a
     text: 'Two fields. It is under harvest/count.',
     reply_to: question.id,
   });
-  await doer.ok('direct_message', { to: 'asker', text: 'Done, see the room.' });
+  await doer.ok('post', { to: 'asker', text: 'Done, see the room.' });
 
   const answer = await asker.ok('read', { room: 'harvest', after: question.ts, wait_seconds: 10 });
   expect(answer.messages).toMatchObject([{ from: 'doer', reply_to: question.id }]);

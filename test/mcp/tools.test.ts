@@ -45,10 +45,30 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
       'post',
       'read',
       'find',
-      'direct_message',
+      'lock',
       'agents',
       'commit',
     ]);
+  });
+
+  test('locks a name, and sees who holds it', async () => {
+    const name = `src/${generation}.ts`;
+    expect(await client.ok('lock', { action: 'acquire', name, note: 'test' })).toMatchObject({
+      locks: [{ name, holder: 'scout', note: 'test', fence: expect.any(Number) }],
+    });
+    const other = await TestClient.connect(running.url, running.alice, generation, { 'stoa-agent': 'other' });
+    try {
+      expect(await other.call('lock', { action: 'acquire', name })).toMatchObject({
+        value: { code: 'conflict', details: { holder: 'scout', name } },
+      });
+      expect(await other.ok('lock', { action: 'list', name: 'src/' })).toMatchObject({ locks: [{ name }] });
+    } finally {
+      await other.close();
+    }
+    expect(await client.ok('lock', { action: 'release', name })).toMatchObject({ released: true });
+    expect(await client.call('lock', { action: 'acquire' })).toMatchObject({
+      value: { code: 'invalid_request' },
+    });
   });
 
   test('remembers and recalls, with version and author', async () => {
@@ -265,7 +285,7 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     const other = await TestClient.connect(running.url, running.alice, generation, {
       'stoa-agent': `reader-${generation}`,
     });
-    const sent = await client.ok('direct_message', { to: `reader-${generation}`, text: 'for you' });
+    const sent = await client.ok('post', { to: `reader-${generation}`, text: 'for you' });
     expect((await other.ok('read', { inbox: true })).messages).toMatchObject([
       { id: sent.id, from: 'scout', text: 'for you' },
     ]);

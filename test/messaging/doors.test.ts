@@ -202,7 +202,7 @@ describe('a token under the name of an agent that has its own key', () => {
     await mcp.close();
     // Its letters go to the agent itself.
     const other = await TestClient.connect(server.url, user, 'modern', { 'stoa-agent': 'writer' });
-    expect(await other.ok('direct_message', { to: name, text: 'hi' })).toMatchObject({ to_id: ann.id });
+    expect(await other.ok('post', { to: name, text: 'hi' })).toMatchObject({ to_id: ann.id });
     await other.close();
   });
 });

@@ -9,8 +9,11 @@ import { operatorCaller } from '../../src/core/caller.js';
 import { Running } from '../server/running.js';
 import { type ManyRows, fillWithManyRows } from './many-rows.js';
 
-/** Documents and namespaces; `STALL_ROWS` is the number of everything else. */
-const documentRows = 100_000;
+/**
+ * Documents and namespaces; `STALL_ROWS` is the number of everything else. `npm run test:stalls` has more of
+ * both: work that reads them all without a pause takes longer than `delayMsMax` with these numbers too.
+ */
+const documentRows = Number(process.env['STALL_DOCUMENTS'] ?? 50_000);
 const rows = Number(process.env['STALL_ROWS'] ?? 10_000);
 const engine = process.env['STALL_ENGINE'] === 'rocksdb' ? 'rocksdb' : 'lmdb';
 const delayMsMax = 100;
@@ -54,7 +57,7 @@ beforeAll(async () => {
     },
   });
   many = await fillWithManyRows(running.stoa, documentRows, rows);
-  const scopes = { write: true, namespaces: ['namespace-99999', 'none'] };
+  const scopes = { write: true, namespaces: [`namespace-${documentRows - 1}`, 'none'] };
   narrow = (await running.stoa.identity.createToken(operatorCaller(), 'wide', { scopes }, null)).token;
   watcher = new Worker(new URL('watcher.mjs', import.meta.url), { workerData: { url: running.url } });
 }, 1_800_000);

@@ -13,7 +13,13 @@ export const roomCommands = {
     ],
     examples: ['stoa rooms ls', 'stoa rooms ls --public --json | jq -r .items[].id'],
     table: {
-      columns: { NAME: 'name', OWNER: 'owner', MESSAGES: 'message_count', LAST_ACTIVE: 'last_active', ID: 'id' },
+      columns: {
+        NAME: 'name',
+        OWNER: 'owner',
+        MESSAGES: 'message_count',
+        LAST_ACTIVE: 'last_active',
+        ID: 'id',
+      },
       empty: 'No rooms.',
     },
   },

@@ -25,10 +25,7 @@ const author = {
 };
 
 const signed = {
-  server_signed: z
-    .literal(true)
-    .optional()
-    .describe('Signed by a key that the server keeps for the author.'),
+  server_signed: z.literal(true).optional().describe('Signed by a key that the server keeps for the author.'),
   sig: z.string().optional().describe("With `verify`: the author's signature."),
   proof: proofSchema.optional().describe('With `verify`: the signed content.'),
 };
@@ -77,9 +74,7 @@ const spanQuery = {
   ...pageQuery,
   before: time.optional().describe('Only messages before this time.'),
   after: time.optional().describe('Only messages after this time, oldest first.'),
-  wait: queryInteger(0)
-    .optional()
-    .describe('With `after`: seconds to wait for a message if there is none.'),
+  wait: queryInteger(0).optional().describe('With `after`: seconds to wait for a message if there is none.'),
   verify: queryBoolean().optional().describe('Add the signature and the signed content to each message.'),
 };
 
@@ -102,7 +97,9 @@ export const roomSchemas = {
   create: {
     body: z
       .object({
-        name: z.string().describe('1 to 50 letters, digits, hyphens and underscores; unique within the user.'),
+        name: z
+          .string()
+          .describe('1 to 50 letters, digits, hyphens and underscores; unique within the user.'),
         public: z.boolean().optional().describe('Open to everyone, with or without an account here.'),
         is_private: z.boolean().optional().describe('Needs `key`. A key alone makes the room private, too.'),
         key: z.string().optional().describe('16 to 72 bytes; every reader and author must send it.'),

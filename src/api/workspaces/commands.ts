@@ -338,6 +338,12 @@ export const taskCommands = {
     about: 'Answer the question of a task',
     examples: ['stoa tasks ls --status input_required', 'stoa tasks answer ID "Yes, after 18:00."'],
   },
+  release: {
+    usage: 'release <task_id>',
+    about: 'Take a task from its holder and return it to the queue',
+    flags: [['reason', '--reason <text>', 'Why']],
+    examples: ['stoa tasks release ID --reason "the agent hangs"'],
+  },
   cancel: {
     usage: 'cancel <task_id>',
     about: 'Cancel a task that has not ended',

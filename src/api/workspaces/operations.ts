@@ -187,6 +187,11 @@ export const tasks = {
       'Answer the question of a task, which returns to its holder, or to the line if the holder is lost',
     repeatable: true,
   },
+  release: {
+    method: 'POST',
+    path: '/v1/tasks/{task_id}/release',
+    summary: 'Take a task from its holder and return it to the queue; the attempt does not count',
+  },
   cancel: {
     method: 'POST',
     path: '/v1/tasks/{task_id}/cancel',

@@ -192,5 +192,6 @@ export const taskSchemas = {
   fail: { params: taskParams, body: input.failRequestSchema, answers: { 200: taskSchema } },
   ask: { params: taskParams, body: input.askRequestSchema, answers: { 200: taskSchema } },
   answer: { params: taskParams, body: input.answerRequestSchema, answers: { 200: taskSchema } },
+  release: { params: taskParams, body: input.cancelRequestSchema.default({}), answers: { 200: taskSchema } },
   cancel: { params: taskParams, body: input.cancelRequestSchema.default({}), answers: { 200: taskSchema } },
 } satisfies SchemasOf<typeof tasks>;

@@ -11,6 +11,8 @@ import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 import { backupCommands } from './backup.js';
 import { dataCommands } from './data.js';
+import { findCommands } from './find.js';
+import { lockCommands } from './locks.js';
 import { messagingCommands } from './messaging.js';
 import { watchCommands } from './watch.js';
 import { workspaceCommands } from './workspaces.js';
@@ -108,7 +110,9 @@ export const commandTree: readonly CommandDefinition[] = [
   },
   ...dataCommands,
   ...workspaceCommands,
+  ...lockCommands,
   ...messagingCommands,
+  ...findCommands,
   {
     usage: 'users',
     about: 'Users of this server',

@@ -41,18 +41,6 @@ export const messagingCommands: readonly CommandDefinition[] = [
     commands: derivedCommands('inbox', directCommands),
   },
   {
-    usage: 'find <query>',
-    about: 'Search the public rooms, newest first',
-    options: [
-      ['--room <room>', 'Only this room'],
-      ['--limit <n>', 'Maximum number of results'],
-      ['--after <ms>', 'Only messages after this time'],
-      ['--tail', 'Newest last'],
-    ],
-    examples: ['stoa find "build failed"', 'stoa find 機械学習 --room global --json'],
-    action: async () => (await import('../commands/messaging/find.js')).find,
-  },
-  {
     usage: 'who <agent>',
     about: 'Show the profile and key of a messaging identity',
     options: [['--keys', 'Show every key that the identity has had']],

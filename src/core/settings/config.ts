@@ -25,6 +25,7 @@ import {
   settings,
   variableOf,
 } from './settings.js';
+import { isMissing } from '../files.js';
 
 export interface Config extends SettingValues {
   readonly limits: Limits;
@@ -238,8 +239,7 @@ function readConfigFile(given: unknown, directory: string | null): ConfigFile {
   try {
     content = readFileSync(path, 'utf8');
   } catch (error) {
-    if (!asked && (error as NodeJS.ErrnoException).code === 'ENOENT')
-      return { path, settings: {}, limits: {} };
+    if (!asked && isMissing(error)) return { path, settings: {}, limits: {} };
     throw new StoaError(
       'invalid_config',
       `The configuration file ${path} cannot be read: ${messageOf(error)}.`,

@@ -8,6 +8,7 @@ import { dataLimits } from './limits/data.js';
 import type { LimitDefinition } from './limits/definition.js';
 import { feedLimits } from './limits/feed.js';
 import { findLimits } from './limits/find.js';
+import { lockLimits } from './limits/locks.js';
 import { mcpLimits } from './limits/mcp.js';
 import { messagingLimits } from './limits/messaging.js';
 import { operationsLimits } from './limits/operations.js';
@@ -27,6 +28,7 @@ export const limitGroups = {
   data: dataLimits,
   registry: registryLimits,
   workspaces: workspaceLimits,
+  locks: lockLimits,
   messaging: messagingLimits,
   find: findLimits,
   rates: rateLimits,
@@ -43,6 +45,7 @@ export const limitDefinitions = {
   ...dataLimits,
   ...registryLimits,
   ...workspaceLimits,
+  ...lockLimits,
   ...messagingLimits,
   ...findLimits,
   ...rateLimits,

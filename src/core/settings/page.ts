@@ -20,6 +20,7 @@ const titles: Readonly<Record<GroupName, string>> = {
   data: 'Data store',
   registry: 'Registry',
   workspaces: 'Workspaces',
+  locks: 'Locks',
   messaging: 'Messaging',
   find: 'Search',
   rates: 'Rate limits',

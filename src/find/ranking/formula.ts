@@ -18,7 +18,7 @@
 
 /** How fast repeating a word stops helping. The usual value; 0.9 to 1.6 differ by less than 1 % of answers. */
 export const k1 = 1.2;
-/** How much a long body is held against an entry. Notes of agents vary in length for good reasons: below the usual 0.75. */
+/** How much a long body lowers the score of an entry. Notes of agents vary in length for good reasons: below the usual 0.75. */
 export const bodyLengthWeight = 0.6;
 /** Titles and keys are short, and a long key is not a worse key. */
 export const titleLengthWeight = 0.3;

@@ -60,20 +60,21 @@ interface MovedPosting {
   readonly to: number;
 }
 
-/** What a merge gives first: the catalog of the new segment. */
+/** The catalog of the new segment. */
 export interface MergedCatalog {
   readonly catalog: Buffer;
   readonly entries: number;
 }
 
 /**
- * Joins segments into one, without the entries that have left. It gives the complete blocks after each term, often
+ * Joins segments into one, without the entries that have left or expired. It gives the complete blocks after each term, often
  * none, so that its caller can write them in steps and let other work run.
  */
 export function* mergeSegments(
   segments: readonly MergedSegment[],
+  nowMs: number,
 ): Generator<readonly Block[], MergedCatalog> {
-  const { facts, placesOf } = joinedCatalog(segments);
+  const { facts, placesOf } = joinedCatalog(segments, nowMs);
   const inputs = segments.map(({ blocks }) => termsOf(blocks));
   const heads = inputs.map((terms) => terms.next().value);
   const list = new PostingWriter();
@@ -104,13 +105,13 @@ function lowestOf(heads: readonly (ListHead | undefined)[]): string | undefined 
 }
 
 /** The facts of all entries that stay, and for each segment the new places of its entries; -1 for one that goes. */
-function joinedCatalog(segments: readonly MergedSegment[]): {
-  facts: IndexedFacts[];
-  placesOf: Int32Array[];
-} {
+function joinedCatalog(
+  segments: readonly MergedSegment[],
+  nowMs: number,
+): { facts: IndexedFacts[]; placesOf: Int32Array[] } {
   const kept = segments.flatMap(({ catalog, dead }, segment) =>
     Array.from({ length: catalog.count }, (_, place) => place)
-      .filter((place) => !dead.has(place))
+      .filter((place) => !dead.has(place) && (catalog.expiries[place] ?? 0) > nowMs)
       .map((place) => ({ segment, place, facts: catalog.facts(place) })),
   );
   kept.sort((a, b) => compareNames(a.facts.name, b.facts.name));

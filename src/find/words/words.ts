@@ -152,7 +152,8 @@ class Words {
   }
 
   #emit(word: string, start: number, end: number, kind: Token['kind'], position: number): void {
-    this.#onToken({ word, position, start, end, kind });
+    // Folding makes some characters many: U+FDFA becomes eighteen.
+    if (word.length <= wordCharactersMax) this.#onToken({ word, position, start, end, kind });
   }
 }
 

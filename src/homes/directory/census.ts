@@ -7,6 +7,7 @@ import type { TaskStatus } from '../../workspaces/model.js';
 import { dataFamilies, decodeUsage } from './datastore/rows.js';
 import { prefixRange } from './kernel/engine.js';
 import type { Kernel } from './kernel/kernel.js';
+import { lockFamilies } from './locks/rows.js';
 import { registryFamilies } from './registry/families.js';
 import { buckets } from './workspaces/keys.js';
 
@@ -15,7 +16,7 @@ const rowsPerPage = 500;
 /** Followed by the owner, the status and the id; none of the three contains a colon. */
 const tasksByOwner = prefixRange(Buffer.from('idx:task:owner:'));
 
-/** The common fields of the leases of agents and tasks. */
+/** The common fields of the leases of agents, tasks and locks. */
 interface StoredLease {
   holder: string | null;
   renewedAtMs: number;
@@ -31,7 +32,7 @@ export async function takeCensus(kernel: Kernel): Promise<Census> {
   for await (const { key } of rowsOf(kernel, buckets.indexes, tasksByOwner))
     // The index is written from the status of a task.
     census.tasks.add(key.toString().split(':').at(-2) as TaskStatus);
-  for (const family of [registryFamilies.leases, buckets.leases])
+  for (const family of [registryFamilies.leases, buckets.leases, lockFamilies.locks])
     for await (const { value } of rowsOf(kernel, family)) if (isLive(kernel, value)) census.leases += 1;
   return { ...census, agents: census.agents.counts, tasks: census.tasks.counts };
 }

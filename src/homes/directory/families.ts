@@ -1,5 +1,7 @@
 /** Every family of a data directory. */
 import { dataFamilies } from './datastore/rows.js';
+import { findFamilies } from './find/rows.js';
+import { lockFamilies } from './locks/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
 import { registryFamilies } from './registry/families.js';
@@ -18,4 +20,6 @@ export const directoryFamilies: readonly string[] = [
   ...messagingFamilies,
   ...Object.values(registryFamilies),
   ...workspacesFamilies,
+  ...Object.values(findFamilies),
+  ...Object.values(lockFamilies),
 ];

@@ -17,6 +17,10 @@ import { type BackupSchedule, BackupScheduler } from './kernel/backup/schedule.j
 import { openKernel } from './kernel/open-kernel.js';
 import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store-options.js';
+import { DirectoryFind } from './find/find.js';
+import { documentSource } from './datastore/verbs.js';
+import { taskSource } from './workspaces/tasks/rows.js';
+import { DirectoryLocks } from './locks/locks.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
 import { DirectoryRegistry } from './registry/registry.js';
@@ -74,8 +78,16 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     leases.onPresenceLost.push((tx, { record, meta }) =>
       workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
+    const locks = new DirectoryLocks(kernel, { onOwner: (tx, user) => void users.ensure(tx, user) });
+    leases.onPresenceLost.push((tx, { record, meta }) =>
+      locks.releaseHeldBy(tx, meta.user, [record.agent_id, record.name]),
+    );
     const messaging = await openDirectoryMessaging(kernel, onError);
-    return new DirectoryHome(kernel, { registry, workspaces, messaging, secrets, operatorToken }, options);
+    return new DirectoryHome(
+      kernel,
+      { registry, workspaces, locks, messaging, secrets, operatorToken },
+      options,
+    );
   } catch (error) {
     await kernel.close();
     throw error;
@@ -85,6 +97,7 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
 interface Parts {
   readonly registry: DirectoryRegistry;
   readonly workspaces: DirectoryWorkspaces;
+  readonly locks: DirectoryLocks;
   readonly messaging: DirectoryMessaging;
   readonly secrets: Secrets;
   readonly operatorToken: string;
@@ -98,7 +111,9 @@ export class DirectoryHome implements Home {
   readonly registry: DirectoryRegistry;
   readonly data: DirectoryDataStore;
   readonly workspaces: DirectoryWorkspaces;
+  readonly locks: DirectoryLocks;
   readonly messaging: DirectoryMessaging;
+  readonly find: DirectoryFind;
   readonly secrets: Secrets;
   readonly operations: DirectoryOperations;
   readonly move: HomeMove;
@@ -114,6 +129,7 @@ export class DirectoryHome implements Home {
     this.kernel = kernel;
     this.registry = parts.registry;
     this.workspaces = parts.workspaces;
+    this.locks = parts.locks;
     this.messaging = parts.messaging;
     this.requestRates = new OwnRequestRates(limits.requestsPerMinuteMax);
     this.secrets = parts.secrets;
@@ -127,8 +143,14 @@ export class DirectoryHome implements Home {
       ensureUser: (tx, user) => void users.ensure(tx, user),
       checkUser: (user) => this.identity.checkUser(user),
     });
+    this.find = new DirectoryFind({
+      kernel,
+      sources: { data: documentSource, tasks: taskSource, messages: () => undefined },
+      isRoomSeen: () => false,
+      onError,
+    });
     this.operations = new DirectoryOperations(kernel, this.writer);
-    this.move = directoryMove(kernel, parts.workspaces, parts.secrets.sealer);
+    this.move = directoryMove(kernel, { ...parts, sealer: parts.secrets.sealer });
     this.storeNotes = new DirectoryStoreNotes(kernel);
     this.mcpSessions = new MemoryMcpSessions(limits);
     this.#backups = backups && new BackupScheduler(kernel, backups, { onBackup: () => undefined, onError });
@@ -180,11 +202,13 @@ export class DirectoryHome implements Home {
 
   start(): void {
     this.kernel.start();
+    this.find.work.start();
     this.#backups?.start();
   }
 
   async close(): Promise<void> {
     await this.#backups?.stop();
+    await this.find.work.close();
     await this.kernel.close();
   }
 }

@@ -1,6 +1,7 @@
 /** The content of a row of any family, decoded by its domain. */
 import { decodeKernelEntry } from './kernel/inspect/kernel-rows.js';
 import { decodeDataEntry } from './datastore/inspect.js';
+import { decodeLocksEntry } from './locks/inspect.js';
 import { decodeIdentityEntry } from './identity/inspect.js';
 import { hidesMessagingValues, decodeMessagingEntry } from './messaging/inspect.js';
 import { decodeRegistryEntry } from './registry/inspect.js';
@@ -12,6 +13,7 @@ const decoders = [
   decodeDataEntry,
   decodeRegistryEntry,
   decodeWorkspacesEntry,
+  decodeLocksEntry,
   decodeMessagingEntry,
 ];
 

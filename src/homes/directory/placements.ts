@@ -6,6 +6,7 @@ import { decodeSession } from '../../registry/layout/codec.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
 import { linkKinds, userKeyBytes } from '../../registry/layout/keys.js';
 import { dataFamilies } from './datastore/rows.js';
+import { lockFamilies } from './locks/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
 import { registryFamilies as registry } from './registry/families.js';
@@ -58,6 +59,7 @@ export const directoryPlacements: Readonly<Record<string, Placement>> = {
   ...everyFamily(messagingFamilies, inRoot),
   ...registryPlacements,
   ...everyFamily(Object.values(dataFamilies), byUser),
+  ...everyFamily(Object.values(lockFamilies), byUser),
   ...workspacesPlacements,
 };
 

@@ -12,6 +12,7 @@ import { DatabaseClock } from './database/database-clock.js';
 import { documentsOf } from './datastore/counts.js';
 import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
+import { migrateFind } from './find/schema.js';
 import { migrate } from './database/migrate.js';
 import type { CheckFence } from './write/work.js';
 import { knownSteps } from './cluster/tables.js';
@@ -94,6 +95,7 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     // Answers that are kept count together with documents, whether those are here or in a store beside the
     // home.
     await migrate(sql, 'datastore', dataMigrations);
+    await migrateFind(sql);
     await writer.open(isOnlyRead);
     if (!isOnlyRead) tables.start();
   } catch (error) {

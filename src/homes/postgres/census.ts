@@ -16,6 +16,7 @@ const counts = `
   UNION ALL SELECT 'documents', NULL, coalesce(sum(documents), 0) FROM agent_data_store_counts
   UNION ALL SELECT 'leases', NULL, count(*) FROM registry.agents
     WHERE lease_holder IS NOT NULL AND lease_expires_at > clock_timestamp()
+  UNION ALL SELECT 'leases', NULL, count(*) FROM locks.locks WHERE expires_at > clock_timestamp()
   UNION ALL SELECT 'leases', NULL, count(*) FROM workspaces.leases
     WHERE holder IS NOT NULL AND expires_at > clock_timestamp()`;
 

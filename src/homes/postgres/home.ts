@@ -27,9 +27,11 @@ import { Sweeps } from './cluster/sweeps.js';
 import { PostgresCommit } from './commit/commit.js';
 import { migrateCommits } from './commit/schema.js';
 import { PostgresDataStore } from './datastore/datastore.js';
+import { PostgresFind } from './find/find.js';
 import { type PostgresIdentity, openPostgresIdentity } from './identity/identity.js';
 import { PostgresMcpSessions } from './identity/mcp-sessions.js';
 import { KnownUsers } from './known-users.js';
+import { type PostgresLocks, openPostgresLocks } from './locks/locks.js';
 import type { PostgresMessaging } from './messaging/messaging.js';
 import { openPostgresMessaging } from './messaging/open.js';
 import { PostgresOperations } from './operations.js';
@@ -119,6 +121,10 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     registry.onPresenceEnded.push((work, { meta, record }) =>
       workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
     );
+    const locks = await openPostgresLocks({ sql, limits, users, nowMs });
+    registry.onPresenceEnded.push((work, { meta, record }) =>
+      locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
+    );
     const messaging = await openPostgresMessaging({
       sql,
       beats,
@@ -133,6 +139,17 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opened.unshift(() => messaging.close());
     await migrateCommits(sql);
+    const find = new PostgresFind({
+      sql,
+      writer,
+      limits,
+      nowMs,
+      messages: messaging.searched(),
+      onError,
+      intervalMs: sweepIntervalMs,
+      isOnlyRead: onlyRead,
+    });
+    opened.unshift(() => find.close());
     base.limitStatements();
     if (options.move === undefined) {
       opened.unshift(() => servers.close());
@@ -147,7 +164,9 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       identity,
       data,
       workspaces,
+      locks,
       messaging,
+      find,
       secrets,
       servers,
       credentials,
@@ -229,7 +248,9 @@ interface Parts {
   readonly identity: PostgresIdentity;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
+  readonly find: PostgresFind;
   readonly secrets: Secrets;
   readonly servers: Servers;
   readonly credentials: OperatorCredentials;
@@ -244,7 +265,9 @@ export class PostgresHome implements Home {
   readonly registry: PostgresRegistry;
   readonly data: PostgresDataStore;
   readonly workspaces: PostgresWorkspaces;
+  readonly locks: PostgresLocks;
   readonly messaging: PostgresMessaging;
+  readonly find: PostgresFind;
   readonly secrets: Secrets;
   readonly operations: PostgresOperations;
   readonly move: HomeMove;
@@ -272,7 +295,9 @@ export class PostgresHome implements Home {
     this.registry = parts.registry;
     this.data = parts.data;
     this.workspaces = parts.workspaces;
+    this.locks = parts.locks;
     this.messaging = parts.messaging;
+    this.find = parts.find;
     this.requestRates = parts.messaging.requestRates;
     this.secrets = parts.secrets;
     this.operatorToken = parts.credentials.token;
@@ -296,6 +321,7 @@ export class PostgresHome implements Home {
     this.#sweeps = new Sweeps({
       sweeps: [
         (isOver) => parts.registry.sweep(writer, isOver),
+        (isOver) => parts.locks.sweep(writer, isOver),
         (isOver) => parts.identity.sweep(writer, isOver),
         (isOver) => this.mcpSessions.sweep(isOver),
       ],
@@ -342,12 +368,14 @@ export class PostgresHome implements Home {
 
   start(): void {
     this.#commit?.start();
+    this.find.start();
     this.#sweeps.start();
   }
 
   /** The ports are closed before, by `openStoa` and by their services. */
   async close(): Promise<void> {
     await closeAll([
+      () => this.find.close(),
       () => this.#sweeps.close(),
       async () => this.identity.removals.close(),
       () => this.#servers.close(),

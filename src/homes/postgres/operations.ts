@@ -13,7 +13,7 @@ import type { OperationsPort } from '../../operations/port.js';
 import { type PostgresSql, query } from './database/connection.js';
 import type { Servers } from './cluster/servers.js';
 import { takeCensus } from './census.js';
-import { examine } from './doctor.js';
+import { examine } from './doctor/doctor.js';
 import type { PostgresFeed } from './feed/feed.js';
 import { PostgresStep } from './write/step.js';
 import type { PostgresWriter } from './write/writer.js';
@@ -29,7 +29,7 @@ export interface PostgresOperationsOptions {
 }
 
 /** The schemas of a Stoa, and its tables in the schema of the connection, where the seeds have theirs. */
-const ownTables = `n.nspname IN ('cluster', 'feed', 'messaging', 'registry', 'workspaces')
+const ownTables = `n.nspname IN ('cluster', 'feed', 'find', 'locks', 'messaging', 'registry', 'workspaces')
   OR (n.nspname = current_schema() AND c.relname IN ('agents', 'rooms', 'agent_data_store',
     'agent_data_store_agents', 'agent_data_store_counts', 'kept_answers', 'commit_outbox', 'commit_bytes', 'sweep_turns',
     'stoa_migrations'))`;

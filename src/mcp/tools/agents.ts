@@ -7,14 +7,12 @@ import { type AgentAnswer, agentStatusSchema } from '../../registry/schemas.js';
 import { cursor, limit, nextCursor } from '../fields.js';
 import { defineTool } from '../tool.js';
 
-const agent = z.object({
+const agent = z.looseObject({
   agent_id: z.string(),
   name: z.string(),
   status: z.string(),
   presence: z.string().describe('live: the agent sends heartbeats'),
   labels: z.record(z.string(), z.string()),
-  fence: z.int().optional(),
-  lease_expires_at: z.int().optional(),
 });
 
 const agents = defineTool({

@@ -2,11 +2,19 @@
 import { type ListedTool, type Tool, listedTool } from '../tool.js';
 import { agentTools } from './agents.js';
 import { commitTools } from './commit.js';
+import { lockTools } from './locks.js';
 import { memoryTools } from './memory.js';
 import { messageTools } from './messages.js';
 import { taskTools } from './tasks.js';
 
-const all: readonly Tool[] = [...memoryTools, ...taskTools, ...messageTools, ...agentTools, ...commitTools];
+const all: readonly Tool[] = [
+  ...memoryTools,
+  ...taskTools,
+  ...messageTools,
+  ...lockTools,
+  ...agentTools,
+  ...commitTools,
+];
 
 export const tools: ReadonlyMap<string, Tool> = new Map(all.map((tool) => [tool.name, tool]));
 

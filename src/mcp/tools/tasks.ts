@@ -15,24 +15,31 @@ const project = z
 const allProjects = '*';
 const taskId = z.string().optional().describe('task_…');
 
-/** The fields of a task that an agent uses. */
-const task = z.object({
+/** The list of tools names few fields, so that it stays short; an answer has those of `ShownTask`. */
+const task = z.looseObject({
   id: z.string(),
   command: z.string(),
   status: z.string(),
-  priority: z.int(),
-  depends_on: z.array(z.string()),
   claimed_by: z.string().nullable(),
   output: z.string().nullable(),
-  error: z.string().nullable(),
-  attempts: z.int(),
-  reason: z.string().nullable(),
-  labels: z.array(z.string()).optional(),
-  run_at: z.string().optional(),
-  question: z.string().optional(),
-  answer: z.string().optional(),
-  created_at: z.string(),
 });
+
+/** The fields of a task that an agent uses. */
+type ShownTask = Pick<
+  Task,
+  | 'id'
+  | 'command'
+  | 'status'
+  | 'priority'
+  | 'depends_on'
+  | 'claimed_by'
+  | 'output'
+  | 'error'
+  | 'attempts'
+  | 'reason'
+  | 'created_at'
+> &
+  Partial<Record<'run_at' | 'question' | 'answer', string>> & { labels?: readonly string[] };
 
 const tasks = defineTool({
   name: 'tasks',
@@ -126,7 +133,11 @@ const work = defineTool({
     question: z.string().optional().describe('ask: what to decide'),
     keep: z.boolean().optional(),
   }),
-  output: z.object({ task: task.nullable(), fence: z.int().optional(), expires_at: z.string().optional() }),
+  output: z.object({
+    task: task.nullable(),
+    fence: z.int().optional(),
+    expires_at: z.string().optional(),
+  }),
   run: async (context, input) => {
     const { stoa, caller, signal } = context;
     if (input.action === 'claim') {
@@ -219,7 +230,7 @@ function shown({
   question,
   answer,
   created_at,
-}: Task): z.output<typeof task> {
+}: Task): ShownTask {
   return {
     id,
     command,
@@ -244,7 +255,7 @@ function shown({
 const listedCharactersMax = 1_000;
 
 /** Long outputs in a list would fill an agent's context; a single task is shown completely. */
-function shortened(listed: z.output<typeof task>): z.output<typeof task> {
+function shortened(listed: ShownTask): ShownTask {
   return {
     ...listed,
     command: cut(listed.command),

@@ -54,6 +54,10 @@ export class KnownAuthors {
   }
 }
 
-function authorOf({ name, link }: Identity): KnownAuthor {
-  return { name: link?.agentName ?? name, user: link?.user ?? null };
+/** The server keeps keys only for agents of its users. */
+function authorOf({ name, link, serverKept }: Identity): KnownAuthor {
+  return { name: link?.agentName ?? name, user: link?.user ?? (serverKept ? someUser : null) };
 }
+
+/** A user that no reader is. */
+const someUser = '';

@@ -4,7 +4,9 @@ import { consoleFileRoutes } from './console/files.js';
 import { sessionRoutes } from './console/session.js';
 import { dataRoutes } from './datastore.js';
 import { feedRoutes } from './feed.js';
+import { findRoutes } from './find.js';
 import { healthRoutes } from './health.js';
+import { lockRoutes } from './locks.js';
 import { mcpRoutes } from './mcp.js';
 import { messagingGroup } from './messaging/index.js';
 import { roomsGroup } from './rooms/index.js';
@@ -19,6 +21,8 @@ const platform: RouteGroup = {
     ...dataRoutes,
     ...registryRoutes,
     ...workspacesRoutes,
+    ...findRoutes,
+    ...lockRoutes,
     ...feedRoutes,
     ...serverRoutes,
     ...mcpRoutes,

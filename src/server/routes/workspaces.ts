@@ -86,6 +86,7 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   fail: ({ stoa, caller, params, body }) => stoa.workspaces.failTask(caller, params.task_id, body),
   ask: ({ stoa, caller, params, body }) => stoa.workspaces.askQuestion(caller, params.task_id, body),
   answer: ({ stoa, caller, params, body }) => stoa.workspaces.answerQuestion(caller, params.task_id, body),
+  release: ({ stoa, caller, params, body }) => stoa.workspaces.releaseTask(caller, params.task_id, body),
   cancel: ({ stoa, caller, params, body }) => stoa.workspaces.cancelTask(caller, params.task_id, body),
 });
 

@@ -1,11 +1,24 @@
 /** Records that no export has: a move takes them from home to home. */
 import type { TokenRecord } from '../../identity/tokens.js';
+import type { Lock } from '../../locks/model.js';
 import type { TransferRecord } from '../model.js';
 
 /** A token by its hash. */
 export interface TokenLine extends TransferRecord, TokenRecord {
   type: 'identity.token';
   lastUsedAtMs: number | null;
+}
+
+/** A lock that is held. An export has none: its holder would not know of it. */
+export interface LockLine extends TransferRecord, Lock {
+  type: 'locks.lock';
+}
+
+/** The last fence that was given out for a lock of the user: the next one must be higher. */
+export interface LockFenceLine extends TransferRecord {
+  type: 'locks.fence';
+  user: string;
+  fence: number;
 }
 
 /** The secret key of an identity that the server signs for. */

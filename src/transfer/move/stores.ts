@@ -32,6 +32,8 @@ export const movedTypes = [
   'workspaces.project',
   'workspaces.session',
   'workspaces.task',
+  'locks.fence',
+  'locks.lock',
   'messaging.identity',
   'messaging.seed',
   'messaging.room',

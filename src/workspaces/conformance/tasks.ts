@@ -173,6 +173,30 @@ export function taskTests(
       expect(await service.getTask(ada, task.id)).toEqual(cancelled);
     });
 
+    it('release takes a task from its holder, refuses the holder, and counts no attempt', async () => {
+      const { projectId, sessionId } = await makePlace(service, ada);
+      await makeTasks(service, ada, sessionId, 1);
+      const { task, lease } = await claimOne(projectId);
+      const released = await service.releaseTask(ada, task.id, { reason: 'it hangs' });
+      expect(released).toMatchObject({
+        status: 'pending',
+        claimed_by: null,
+        attempts: 0,
+        reason: 'it hangs',
+      });
+      await expect(service.completeTask(ada, task.id, { fence: lease.fence })).rejects.toMatchObject({
+        code: 'fenced',
+      });
+      await expect(service.releaseTask(ada, task.id)).rejects.toMatchObject({ code: 'conflict' });
+      const again = await claimOne(projectId);
+      expect(again.task.id).toBe(task.id);
+      expect(again.lease.fence).toBeGreaterThan(lease.fence);
+      await service.askQuestion(ada, task.id, { fence: again.lease.fence, question: 'Which?' });
+      const unasked = await service.releaseTask(ada, task.id);
+      expect(unasked).toMatchObject({ status: 'pending', question_expires_at: null });
+      await expect(service.answerQuestion(ada, task.id, { answer: 'late' })).rejects.toThrow();
+    });
+
     it('only a pending task can be changed, and a new priority changes the claim order', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [first, second] = await makeTasks(service, ada, sessionId, 2);

@@ -203,6 +203,30 @@ export function cancelTask(
   return { task: touched(cancelled, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
 }
 
+/**
+ * Takes a held task from its holder and returns it to the queue. The holder did nothing wrong, so the attempt does
+ * not count. An open question ends.
+ */
+export function releaseTask({ task, lease }: HeldTask, reason: string | undefined, nowMs: number): HeldTask {
+  if (!heldStatuses.includes(task.status))
+    throw new StoaError(
+      'conflict',
+      `The task is ${task.status}. Only a task that somebody holds can be released.`,
+      {
+        details: { status: task.status },
+      },
+    );
+  const back: Task = {
+    ...task,
+    status: 'pending',
+    claimed_by: null,
+    started_at: null,
+    question_expires_at: null,
+    reason: reason ?? `It was taken from ${task.claimed_by ?? 'its holder'}.`,
+  };
+  return { task: touched(back, nowMs), lease: lease === undefined ? undefined : releasedLease(lease) };
+}
+
 /** The kind of change to announce: the new status, or what happened to a task that keeps it. */
 export function eventOf(before: Task, after: Task): string {
   if (after.status === before.status) return 'updated';

@@ -22,7 +22,7 @@ function callsOf(
   const agent = stoa.agent(keys, id);
   const data = stoa.data('n');
   const room = stoa.room(id);
-  const inbox = agent.inbox;
+  const direct = agent.direct;
   return {
     'agents.keepAlive': () => stoa.agents.keepAlive('a', settings),
     'agents.link': () => stoa.agents.link('a', { identity: id, signed_at: 1, signature: '' }, settings),
@@ -53,9 +53,9 @@ function callsOf(
     'agent.register': () => agent.register({}, settings),
     'agent.rotate': () => agent.rotate(keys, settings),
     'agent.updateProfile': () => agent.updateProfile({}, settings),
-    'inbox.send': () => inbox.send(id, 'text', settings),
-    'inbox.read': () => inbox.read(settings),
-    'inbox.acknowledge': () => inbox.acknowledge(['m'], settings),
+    'direct.send': () => direct.send(id, 'text', settings),
+    'direct.read': () => direct.read(settings),
+    'direct.acknowledge': () => direct.acknowledge(['m'], settings),
   };
 }
 
@@ -116,6 +116,7 @@ const others = new Set([
   'room.stream',
   'room.watch',
   'inbox.stream',
+  'direct.stream',
 ]);
 
 test('every call ends with the reason of a signal that is aborted, and sends nothing', async () => {
@@ -139,6 +140,7 @@ test('every call ends with the reason of a signal that is aborted, and sends not
     room: stoa.room(id),
     agent,
     inbox: agent.inbox,
+    direct: agent.direct,
     admin: stoa.admin,
   };
   const derived = derivedCalls(stoa, { signal: AbortSignal.abort(reason) });

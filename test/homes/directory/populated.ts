@@ -53,6 +53,7 @@ export async function populate(stoa: Stoa): Promise<void> {
   const first = await workspaces.createTask(ada, session.id, { command: 'first' });
   await workspaces.createTask(ada, session.id, { command: 'second', depends_on: [first.id] });
   await workspaces.claimTask(ada, project.id);
+  await stoa.locks.acquire(ada, 'src/app.ts', { ttl: 600, note: 'editing' });
 
   const { identity: author } = await port.register({
     publicKey: `${'A'.repeat(43)}=`,

@@ -23,6 +23,22 @@ export const platformRows: Record<string, Row> = {
     request: () => ({ path: '/v1/commit', body: { operations: [{ op: 'data.increment', key: 'row' }] } }),
     status: statuses(200, 200, 200, 403, 200, 401),
   },
+  'GET /v1/locks': {
+    request: () => ({ path: '/v1/locks' }),
+    status: statuses(200, 200, 200, 200, 200, 401),
+  },
+  'PUT /v1/locks/{name}': {
+    request: async ({ stoa }) => {
+      for (const user of ['alice', 'bob'])
+        await stoa.locks.release(operatorCaller(user), 'src/app.ts', { force: true });
+      return { path: '/v1/locks/src%2Fapp.ts', body: {} };
+    },
+    status: statuses(201, 201, 201, 403, 201, 401),
+  },
+  'DELETE /v1/locks/{name}': {
+    request: () => ({ path: '/v1/locks/free' }),
+    status: statuses(200, 200, 200, 403, 200, 401),
+  },
   'GET /v1/changes': {
     request: () => ({ path: '/v1/changes?limit=2' }),
     status: statuses(200, 200, 200, 200, 200, 401),

@@ -54,6 +54,11 @@ function onClaimed(verb: string, more: object = {}): Row['request'] {
   };
 }
 
+async function onHeld(running: Running, agentId: string): Promise<RowRequest> {
+  const { path } = await onClaimed('release')(running, agentId);
+  return { path, body: {} };
+}
+
 /** The question was asked by the signed agent. */
 async function onQuestion(running: Running, agentId: string): Promise<RowRequest> {
   const things = await makeThings(running);
@@ -148,6 +153,7 @@ export const workspaceRows: Record<string, Row> = {
     status: writing,
   },
   'POST /v1/tasks/{task_id}/answer': { request: onQuestion, status: statuses(200, 200, 404, 403, 403, 401) },
+  'POST /v1/tasks/{task_id}/release': { request: onHeld, status: writing },
   'POST /v1/tasks/{task_id}/cancel': { request: on('task', 'tasks', '/cancel'), status: writing },
   'POST /v1/secrets/rekey': {
     request: () => ({ path: '/v1/secrets/rekey' }),

@@ -40,9 +40,24 @@ export function AttentionStrip({
   return (
     <div class="attention">
       <div class="tiles" role="group" aria-label="What needs a person">
-        {tile('questions', countText(questions.length), 'questions waiting', questions.length === 0)}
-        {tile('exhausted', countText(exhausted.length), 'tasks out of attempts', exhausted.length === 0)}
-        {tile('lost', countText(gone.length), 'agents lost or in error', gone.length === 0)}
+        {tile(
+          'questions',
+          countText(questions.length),
+          questions.length === 1 ? 'question waiting' : 'questions waiting',
+          questions.length === 0,
+        )}
+        {tile(
+          'exhausted',
+          countText(exhausted.length),
+          exhausted.length === 1 ? 'task out of attempts' : 'tasks out of attempts',
+          exhausted.length === 0,
+        )}
+        {tile(
+          'lost',
+          countText(gone.length),
+          gone.length === 1 ? 'agent lost or in error' : 'agents lost or in error',
+          gone.length === 0,
+        )}
         {disk === undefined
           ? null
           : tile(

@@ -64,6 +64,11 @@ export function agentKey(user: string | null, name: string): string {
   return `${user ?? ''} ${name}`;
 }
 
+export interface Speaker {
+  readonly name: string;
+  readonly isKept: boolean;
+}
+
 export interface Activity {
   wroteAtMs: number | undefined;
   wrote: string | undefined;
@@ -74,9 +79,13 @@ export interface Activity {
 /** What each agent did last, as far as the recent changes tell. */
 export class Activities {
   readonly #byAgent = new Map<string, Activity>();
+  /** The last message of each identity. */
+  readonly #byIdentity = new Map<string, { atMs: number; id: string }>();
 
   take(changes: readonly ChangeItem[]): void {
     for (const change of changes) {
+      const from = change.kind === 'message.posted' ? change.facts?.['from'] : undefined;
+      if (typeof from === 'string') this.#byIdentity.set(from, { atMs: change.at, id: change.id });
       if (change.agent === null) continue;
       const key = agentKey(change.user, change.agent);
       const known = this.#byAgent.get(key) ?? {
@@ -86,15 +95,25 @@ export class Activities {
         said: undefined,
       };
       if (change.domain === 'data') Object.assign(known, { wroteAtMs: change.at, wrote: keyText(change) });
-      else if (change.kind === 'message.posted')
-        Object.assign(known, { saidAtMs: change.at, said: change.id });
       else continue;
       this.#byAgent.set(key, known);
     }
   }
 
-  of({ user, name }: AgentAnswer): Activity | undefined {
-    return this.#byAgent.get(agentKey(user, name));
+  /** Identities that have said something lately. */
+  get speakers(): readonly string[] {
+    return [...this.#byIdentity.keys()];
+  }
+
+  /** `names` has the agent of an identity that the server keeps. */
+  of({ user, name }: AgentAnswer, names: ReadonlyMap<string, Speaker>): Activity | undefined {
+    const known = this.#byAgent.get(agentKey(user, name));
+    for (const [identity, { atMs, id }] of this.#byIdentity) {
+      const speaker = names.get(identity);
+      if (speaker?.isKept === true && speaker.name === name)
+        return { wroteAtMs: known?.wroteAtMs, wrote: known?.wrote, saidAtMs: atMs, said: id };
+    }
+    return known;
   }
 }
 

@@ -10,6 +10,7 @@ import { Empty, Loading, Problem } from '../../ui/parts.js';
 import { useClock } from '../../ui/time.js';
 import { VirtualList } from '../../ui/virtual-list.js';
 import { useIsNarrow } from '../../ui/narrow.js';
+import { useAuthors } from '../rooms/authors.js';
 import { AgentDrawer } from './agent-drawer.js';
 import { AgentRow, GroupRow } from './rows.js';
 import { AttentionStrip } from './attention-strip.js';
@@ -19,6 +20,8 @@ const chartMs = 60 * 60_000;
 /** Heartbeats are not in the feed, so leases are read again. */
 const leasesEveryMs = 10_000;
 const manyAgents = 300;
+/** Profiles that are read for the last messages. */
+const speakersMax = 24;
 
 export function FleetPage() {
   const { agents: records, tasks: taskRecords, feed } = useWorld();
@@ -28,6 +31,7 @@ export function FleetPage() {
   const { path, query } = useObservable(route);
   const wanted = query.get('filter') ?? '';
   const activities = useActivities();
+  const speakers = useAuthors(activities.speakers.slice(-speakersMax));
   const round = useObservable(feed.round);
   const isNarrow = useIsNarrow();
   const [isHeld, setHeld] = useState(false);
@@ -63,7 +67,7 @@ export function FleetPage() {
             <ColumnNames />
             <VirtualList<FleetRow>
               items={rows}
-              rowHeight={isNarrow ? 60 : 40}
+              rowHeight={isNarrow ? 56 : 36}
               label="Agents"
               class="fleet"
               shown={chosen}
@@ -75,7 +79,7 @@ export function FleetPage() {
                   <AgentRow
                     agent={row.agent}
                     held={held}
-                    activity={activities.of(row.agent)}
+                    activity={activities.of(row.agent, speakers)}
                     isChosen={row.agent.agent_id === chosen}
                   />
                 )
@@ -99,7 +103,7 @@ export function FleetPage() {
           id={chosen}
           agent={agent}
           held={held}
-          activity={agent === undefined ? undefined : activities.of(agent)}
+          activity={agent === undefined ? undefined : activities.of(agent, speakers)}
           isKnown={state.isComplete}
           closeTo={href(['fleet'], { filter: wanted })}
         />

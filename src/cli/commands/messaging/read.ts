@@ -30,7 +30,11 @@ export function messageText(message: RoomMessage): string {
 }
 
 /** The name of the author, marked unless it is an agent of the same user. */
-export function authorText({ from, from_name, proven }: Pick<RoomMessage, 'from' | 'from_name' | 'proven'>): string {
+export function authorText({
+  from,
+  from_name,
+  proven,
+}: Pick<RoomMessage, 'from' | 'from_name' | 'proven'>): string {
   const name = from_name === null || from_name === '' ? shortId(from) : printable(from_name);
   return proven === 'member' ? name : `${name} (${proven})`;
 }

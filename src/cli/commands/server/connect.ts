@@ -11,6 +11,7 @@ import { type McpServerEntry, editors, thisPlace } from '../../editors/editors.j
 import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../../editors/merge-settings.js';
 import { programPath } from '../../mcp/program-path.js';
 import { settingFlags } from '../../definitions/setting-flags.js';
+import { isMissing, readIfThere } from '../../../core/files.js';
 
 const serverName = 'stoa';
 const snippetTarget = 'agents-md';
@@ -107,18 +108,9 @@ async function entryOf({ globals, connect: open }: Context, options: Options): P
 /** If the path is a link, the file behind it is changed, not the link. */
 async function realFile(path: string): Promise<string> {
   return realpath(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return path;
+    if (isMissing(error)) return path;
     throw error;
   });
-}
-
-async function readIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }
 
 /** Each backup has a different name, so that a second run does not overwrite the first backup. */

@@ -10,6 +10,7 @@ import { StoaError, messageOf } from '../../../core/errors.js';
 import { type OpenedStore, capacityOf, openDataStoreAt } from '../../../open/datastore.js';
 import { type Output, counted } from '../../output/output.js';
 import { type Place, nameOf } from './move.js';
+import { isMissing } from '../../../core/files.js';
 
 interface Names {
   from: string;
@@ -157,7 +158,7 @@ async function readState(path: string, names: Names): Promise<State | undefined>
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (isMissing(error)) return undefined;
     throw new StoaError('invalid_request', `${path} cannot be read: ${messageOf(error)}.`, { cause: error });
   }
   const state = parsedState(path, text);

@@ -9,7 +9,6 @@ export const findLimits = {
   findFilterFieldsMax: { default: 32, positive: true, about: 'Conditions in a filter.' },
   findDocumentsExaminedMax: {
     default: 10_000,
-    setting: true,
     positive: true,
     about:
       'Documents whose values one search with a filter reads. The answer says if it stopped there ' +
@@ -22,26 +21,22 @@ export const findLimits = {
   },
   findPostingsMax: {
     default: 4_000_000,
-    setting: true,
     positive: true,
     about:
       'Entries of word lists that one search reads. The answer says if it stopped there (`examined_all` is false).',
   },
   findWaitingMax: {
     default: 256,
-    setting: true,
     positive: true,
     about:
       'Written things of one user that wait to be filed into word lists. Searches find them all the same.',
   },
   findCacheBytesMax: {
     default: 64 * 1024 * 1024,
-    setting: true,
     about: 'Bytes of tables of found things that a server caches for searches.',
   },
   findDeadSecondsMax: {
     default: 3_600,
-    setting: true,
     positive: true,
     about: 'Seconds within which the text of deleted and expired things leaves the files of the search.',
   },

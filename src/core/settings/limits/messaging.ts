@@ -16,13 +16,11 @@ export const messagingLimits = {
   },
   roomRetentionSecondsMax: {
     default: 10 * 365 * 24 * 3600,
-    setting: true,
     positive: true,
     about: 'The highest value that one room can have for how long its messages are kept, in seconds.',
   },
   ownRoomsMax: {
     default: 1_000,
-    setting: true,
     positive: true,
     about: 'Rooms of one user.',
   },

@@ -2,6 +2,7 @@
 import { StoaError } from '../../../core/errors.js';
 import type { DocumentRecord, JsonObject, KeySummary, Scope } from '../../../datastore/model.js';
 import type { Usage } from '../../../datastore/quota.js';
+import { findKinds } from '../../../find/model.js';
 import { expiryOfMs, msOf } from '../../../datastore/documents/times.js';
 import { userKey } from '../../../identity/user-key.js';
 import type { LimitName, Limits } from '../../../core/settings/limits.js';
@@ -39,6 +40,15 @@ export function namespaceKey({ user, namespace }: Scope): Buffer {
 /** User ‖ namespace ‖ 0 ‖ key: UTF-8 bytes are in code-point order. */
 export function documentKey({ user, namespace }: Scope, key: string): Buffer {
   return Buffer.concat([userKey(user), Buffer.from(`${namespace}\0${key}`)]);
+}
+
+/** The mark of a document in the search index: user ‖ kind ‖ namespace ‖ 0 ‖ key. */
+export function documentMarkKey(rowKey: Buffer): Buffer {
+  const key = Buffer.allocUnsafe(rowKey.length + 1);
+  rowKey.copy(key, 0, 0, 32);
+  key[32] = findKinds.indexOf('data');
+  rowKey.copy(key, 33, 32);
+  return key;
 }
 
 /** The namespace and key in a document's row key. */

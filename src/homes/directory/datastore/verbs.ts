@@ -22,7 +22,10 @@ import type {
 } from '../../../datastore/port.js';
 import { checkQuota, hasQuota } from '../../../datastore/quota.js';
 import { keptBytes } from '../kept-answers.js';
+import { documentEntry } from '../../../find/entries.js';
+import type { EntrySource } from '../find/sources.js';
 import { laterTime } from '../../../datastore/documents/times.js';
+import { putMark } from '../find/marks.js';
 import { prefixRange } from '../kernel/engine.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { userKey } from '../../../identity/user-key.js';
@@ -35,6 +38,7 @@ import {
   decodeNamespace,
   decodeUsage,
   documentKey,
+  documentMarkKey,
   encodeAccess,
   encodeDocument,
   encodeNamespace,
@@ -227,6 +231,7 @@ export class DataVerbs {
     if (apart !== undefined) tx.put(families.values, rowKey, apart);
     else if (before !== undefined && isApart(before.row)) tx.delete(families.values, rowKey);
     this.#reschedule(tx, rowKey, before?.row, row);
+    putMark(tx, documentMarkKey(rowKey));
     return sizeBytes;
   }
 
@@ -236,6 +241,7 @@ export class DataVerbs {
     if (isApart(row)) tx.delete(families.values, rowKey);
     this.#forgetReads(tx, rowKey);
     this.#reschedule(tx, rowKey, row, undefined);
+    putMark(tx, documentMarkKey(rowKey));
   }
 
   /** The reads of a deleted document must not count for the next one. */
@@ -326,3 +332,12 @@ function withReads(reader: Reader, rowKey: Buffer, record: DocumentRecord): Docu
     ...(isLater && { lastAccessedAt: access.at, lastAccessedByAgent: access.agent }),
   };
 }
+
+/** The entry of a document in the search index; undefined if it does not exist or is not to be found. */
+export const documentSource: EntrySource = (reader, partition, { collection, id }, nowMs) => {
+  const rowKey = Buffer.concat([partition, Buffer.from(`${collection}\0${id}`)]);
+  const row = reader.get(families.documents, rowKey);
+  if (row === undefined || !isLiveRow(row, nowMs)) return undefined;
+  const names = { namespace: collection, key: id };
+  return documentEntry(decodeDocument(rowKey, row, valueJsonOf(reader, rowKey, row), names)) ?? undefined;
+};

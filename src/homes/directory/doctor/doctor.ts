@@ -7,6 +7,7 @@ import { directoryChecks } from './directory.js';
 import { identityChecks } from './identity.js';
 import { kernelChecks } from './kernel.js';
 import { linkChecks } from './links.js';
+import { lockChecks } from './locks.js';
 import { messagingChecks } from './messaging/messaging.js';
 import { registryChecks } from './registry/registry.js';
 import { workspaceChecks } from './workspaces.js';
@@ -16,6 +17,7 @@ export function allChecks(kernel: Kernel): Check[] {
     ...registryChecks(kernel),
     ...dataChecks(),
     ...workspaceChecks(),
+    ...lockChecks,
     ...identityChecks,
     ...messagingChecks(kernel),
     ...linkChecks(kernel),

@@ -10,6 +10,7 @@ import { expiryTimer as dataTimer } from '../datastore/rows.js';
 import { inspectTimer, isTimerKey } from './timers.js';
 import { expiryTimer as tokenTimer } from '../identity/identity.js';
 import { expiryTimers as messagingTimers } from '../messaging/retention-timers.js';
+import { lockTimer } from '../locks/locks.js';
 import { activityTimer } from '../registry/agents.js';
 import { leaseTimer } from '../registry/leases.js';
 import { sessionTimer } from '../workspaces/sessions.js';
@@ -24,6 +25,7 @@ const kinds: ReadonlySet<string> = new Set([
   sessionTimer,
   taskLeaseTimer,
   taskTimer,
+  lockTimer,
   ...Object.values(messagingTimers),
 ]);
 

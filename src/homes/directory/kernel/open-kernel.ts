@@ -7,7 +7,7 @@ import { storeConfigDefaults } from '../../../core/settings/store-config.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { refuseLosses } from './directory/durable-note.js';
-import { makePrivateDirectory, removeDrafts } from '../../../core/files.js';
+import { isMissing, makePrivateDirectory, removeDrafts } from '../../../core/files.js';
 import { type DirectoryLock, acquireLock, lockPath } from './directory/lock.js';
 import {
   type Manifest,
@@ -193,7 +193,7 @@ async function modifiedMs(path: string): Promise<number> {
   try {
     return (await stat(path)).mtimeMs;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
+    if (isMissing(error)) return 0;
     throw new StoaError('invalid_config', `${path} cannot be read: ${messageOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the data directory.',

@@ -12,7 +12,7 @@ import { type Engine, type Entry, type WriteOperation } from './engine.js';
 import { openEngine } from './engines/index.js';
 import { kernelFamilies } from './families.js';
 import { refuseLosses } from './directory/durable-note.js';
-import { writeDurably } from '../../../core/files.js';
+import { isMissing, writeDurably } from '../../../core/files.js';
 import { positionOf } from './feed/log.js';
 import { acquireLock } from './directory/lock.js';
 import {
@@ -259,7 +259,7 @@ async function copyFileOf(name: string, from: string, to: string): Promise<void>
   try {
     content = await readFile(join(from, name));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    if (isMissing(error)) return;
     throw new StoaError('damaged_data', `${join(from, name)} cannot be read: ${messageOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the file.',

@@ -5,15 +5,23 @@ import { writeDurably } from '../../../core/files.js';
 import type { Sealer } from '../../../secrets/sealer.js';
 import type { HomeMove, MoveMark } from '../../../transfer/move/port.js';
 import type { Kernel } from '../kernel/kernel.js';
+import type { DirectoryLocks } from '../locks/locks.js';
 import type { DirectoryWorkspaces } from '../workspaces/workspaces.js';
+import { lockRecordStores } from './locks.js';
 import { unexportedRecords } from './unexported.js';
 
 const markName = 'move.json';
 
-export function directoryMove(kernel: Kernel, workspaces: DirectoryWorkspaces, sealer: Sealer): HomeMove {
+interface MovedParts {
+  readonly workspaces: DirectoryWorkspaces;
+  readonly locks: DirectoryLocks;
+  readonly sealer: Sealer;
+}
+
+export function directoryMove(kernel: Kernel, { workspaces, locks, sealer }: MovedParts): HomeMove {
   return {
     mark: fileMark(kernel.dataDir),
-    records: () => unexportedRecords(kernel, sealer),
+    records: () => [...unexportedRecords(kernel, sealer), ...lockRecordStores(kernel, locks)],
     // The lock keeps servers out, and what they left behind is finished here.
     obstacles: async () => {
       await workspaces.bulk.finish();

@@ -356,6 +356,10 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.cancel(tx, owner, id, reason));
   }
 
+  releaseTask(owner: Owner, id: string, reason: string | undefined): DirectoryStep<Task> {
+    return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.release(tx, owner, id, reason));
+  }
+
   askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): DirectoryStep<Task> {
     return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.ask(tx, owner, id, input, by));
   }

@@ -5,8 +5,10 @@
 import { type PostgresSql, query } from '../database/connection.js';
 import { commitMigrations } from '../commit/schema.js';
 import { dataMigrations } from '../datastore/sql.js';
+import { findMigrations } from '../find/schema.js';
 import { feedMigrations } from '../feed/schema.js';
 import { answerMigrations } from '../write/kept-answers.js';
+import { lockMigrations } from '../locks/schema.js';
 import { messagingMigrations, messagingPlan } from '../messaging/schema.js';
 import { migrationsDone, newerData } from '../database/migrate.js';
 import { registryMigrations } from '../registry/schema.js';
@@ -42,8 +44,10 @@ const domains: readonly Domain[] = [
     tables: 'the schema registry, for users, agents, sessions and tokens',
   },
   { name: 'workspaces', steps: workspacesMigrations.length, tables: 'the schema workspaces' },
+  { name: 'locks', steps: lockMigrations.length, tables: 'the schema locks' },
   { name: 'messaging', steps: messagingMigrations.length, tables: 'the schema messaging' },
   { name: 'commits', steps: commitMigrations.length, tables: 'the tables commit_outbox and commit_bytes' },
+  { name: 'find', steps: findMigrations.length, tables: 'the schema find, for the search' },
 ];
 
 /** The migration steps that this program knows, by domain. */

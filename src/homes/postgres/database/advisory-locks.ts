@@ -32,6 +32,8 @@ const seeds = {
   userTokens: 8,
   /** The owner of an identity whose key the server keeps. */
   keptIdentity: 9,
+  /** The owner of entries of the search: filing and joining them. */
+  findOwner: 11,
   /** A user id: the names and the number of its rooms. */
   userRooms: 10,
 } as const;

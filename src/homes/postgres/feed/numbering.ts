@@ -17,12 +17,19 @@ export interface NumberingOptions {
 const rowsMax = 1_000;
 /** How often each server numbers rows that a killed server left, or whose wake-up was lost. */
 const intervalMs = 500;
+/**
+ * Time between the starts of two rounds that nobody waits for. A round is a commit on disk and a notice to every
+ * server; without a pause each busy server makes one after the other, and the rounds of all servers add up.
+ */
+const pauseMs = 10;
 
 export class Numbering {
   readonly #options: NumberingOptions;
   #current: Promise<unknown> = Promise.resolve();
   #next: Promise<Newest> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #startedMs = -Infinity;
+  #paused: NodeJS.Timeout | undefined;
   #isFailing = false;
 
   constructor(options: NumberingOptions) {
@@ -51,8 +58,16 @@ export class Numbering {
     return this.#next;
   }
 
-  /** `now` for callers that do not wait for the result. */
+  /** `now`, after a pause, for callers that do not wait for the result. Calls during the pause share the round. */
   soon(): void {
+    if (this.#paused !== undefined) return;
+    const waitMs = this.#startedMs + pauseMs - performance.now();
+    if (waitMs <= 0) this.#runSoon();
+    else this.#paused = setTimeout(() => this.#runSoon(), waitMs);
+  }
+
+  #runSoon(): void {
+    this.#paused = undefined;
     this.now().then(
       () => {
         this.#isFailing = false;
@@ -66,10 +81,13 @@ export class Numbering {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await (this.#next ?? this.#current).catch(() => undefined);
+    clearTimeout(this.#paused);
+    const last = this.#paused === undefined ? (this.#next ?? this.#current) : this.now();
+    await last.catch(() => undefined);
   }
 
   async #round(): Promise<Newest> {
+    this.#startedMs = performance.now();
     for (;;) {
       const [row] = await query<{ epoch: string; last_seq: string; numbered: number }>(
         this.#options.sql,

@@ -7,6 +7,7 @@ import { StoaError } from '../../../core/errors.js';
 import type { Change } from '../../../core/change.js';
 import { type PostgresSql, query } from '../database/connection.js';
 import { inSteps } from '../database/in-steps.js';
+import { messagesOwner } from '../find/schema.js';
 import { takeTurn } from '../database/turns.js';
 import { changeOf, postedOf } from './redis/notices.js';
 import { feedOutboxKey, feedOutboxPart } from './redis/keys.js';
@@ -170,6 +171,11 @@ export class FeedOutbox {
         UPDATE messaging.room_facts own SET message_count = greatest(own.message_count, newest.total),
             last_active_at = greatest(own.last_active_at, to_timestamp(newest.active_ms / 1000.0))
           FROM newest WHERE own.room_id = newest.room AND newest.owner IS NOT NULL
+      ), marked AS (
+        INSERT INTO find.marks (owner, kind, collection, id)
+          SELECT '${messagesOwner}', 'messages', split_part(entry, ' ', 2), split_part(entry, ' ', 3)
+            FROM (SELECT replace(entry, '/', ' ') AS entry FROM fresh) AS placed
+            WHERE entry LIKE 'message.%'
       )
       INSERT INTO feed.incoming (changes)
         SELECT changes::json

@@ -51,6 +51,7 @@ import { type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
 import { type RedisConnection, closeRedis } from './redis/connection.js';
 import type { Queryable } from '../database/connection.js';
+import { PostgresSearchedMessages } from './searched-messages.js';
 import { searchRedis } from './redis/search.js';
 
 export class PostgresMessaging implements MessagingPort {
@@ -308,6 +309,12 @@ export class PostgresMessaging implements MessagingPort {
 
   returnBytes(agentId: string, bytes: number): Promise<void> {
     return this.#parts.messages.returnBytes(agentId, bytes);
+  }
+
+  /** For the search. */
+  searched(): PostgresSearchedMessages {
+    const { sql, limits } = this.#options;
+    return new PostgresSearchedMessages(this.#parts, sql, limits);
   }
 
   /** The record types of exports and imports. */

@@ -11,6 +11,7 @@ import type { Servers } from '../cluster/servers.js';
 import { lockNumber } from '../database/advisory-locks.js';
 import { type PostgresSql, closePostgres, openPostgres, query, transaction } from '../database/connection.js';
 import type { PostgresWriter } from '../write/writer.js';
+import { lockRecordStores } from './locks.js';
 import { unexportedRecords } from './unexported.js';
 
 export interface PostgresMoveOptions {
@@ -24,7 +25,10 @@ export function postgresMove(options: PostgresMoveOptions): HomeMove {
   const { sql, writer, sealer, servers } = options;
   return {
     mark: factMark(sql),
-    records: () => unexportedRecords({ sql, sealer, transact: (body) => writer.transact(body) }),
+    records: () => [
+      ...unexportedRecords({ sql, sealer, transact: (body) => writer.transact(body) }),
+      ...lockRecordStores({ sql, transact: (body) => writer.transact(body) }),
+    ],
     obstacles: async () => {
       const [left] = await query<{ messages: string; tasks: string }>(
         sql,

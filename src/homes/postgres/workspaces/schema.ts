@@ -1,6 +1,7 @@
 /** The tables of workspaces in PostgreSQL. */
 import type { Limits } from '../../../core/settings/limits.js';
 import type { PostgresSql } from '../database/connection.js';
+import { taskMarks } from '../find/schema.js';
 import { type Migration, type SteppedMigration, migrate } from '../database/migrate.js';
 
 /** A migration from the previous version of the tables. */
@@ -240,7 +241,9 @@ const initialTables = `
     id text NOT NULL
   );
 
-  CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL)`;
+  CREATE TABLE workspaces.metadata (key text PRIMARY KEY, value text NOT NULL);
+
+  ${taskMarks}`;
 
 export const workspacesMigrations: readonly TableMigration[] = [{ name: '001_initial', up: initialTables }];
 

@@ -305,6 +305,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#taskStep(id, (work) => claims.cancelTask(work, owner, id, reason));
   }
 
+  releaseTask(owner: Owner, id: string, reason: string | undefined): PostgresStep<Task> {
+    return this.#taskStep(id, (work) => claims.releaseTask(work, owner, id, reason));
+  }
+
   askQuestion(owner: Owner, id: string, input: AskRequest, by: Reporter): PostgresStep<Task> {
     return this.#taskStep(id, (work) => claims.askQuestion(work, owner, id, input, by));
   }

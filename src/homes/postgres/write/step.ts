@@ -6,7 +6,7 @@ import type { Work } from './work.js';
 
 /** What a step locks before the first statement of its write: rows of all steps are locked in one order. */
 export interface RowName {
-  readonly table: 'documents' | 'tasks' | 'users' | 'agents' | 'rooms';
+  readonly table: 'documents' | 'tasks' | 'users' | 'agents' | 'rooms' | 'locks';
   /** The key of the row as text; equal keys are one row. */
   readonly key: string;
 }

@@ -222,7 +222,11 @@ export const writeMessagingError: ErrorWriter = async (error, request, reply) =>
     .send(JSON.stringify({ error: sentenceOf(error) }));
 };
 
-export async function onTooMany(error: StoaError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+export async function onTooMany(
+  error: StoaError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
   const { gate, port } = messagingOf(request);
   const { decision, retry_after_seconds: seconds } = (error.details ?? {}) as {
     decision?: RateDecision;

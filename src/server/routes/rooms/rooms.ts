@@ -28,10 +28,14 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
         fix: 'Set "public" to true, or ask a user to link the identity.',
       });
     if (owner === null && retention_seconds !== undefined)
-      throw new StoaError('invalid_request', 'Messages of public rooms are kept as long as the settings say.', {
-        fix: 'Leave retention_seconds out, or create a room of the user.',
-        details: { field: 'retention_seconds' },
-      });
+      throw new StoaError(
+        'invalid_request',
+        'Messages of public rooms are kept as long as the settings say.',
+        {
+          fix: 'Leave retention_seconds out, or create a room of the user.',
+          details: { field: 'retention_seconds' },
+        },
+      );
     const input = { name, is_private, key, owner, retentionSeconds: retention_seconds ?? null };
     const room = await messaging.rooms.create(caller, input, signatureOf(request), idempotency);
     return shownRoom(room, messaging.limits);
@@ -69,8 +73,11 @@ async function listed(
 ): Promise<Page<Room>> {
   const limit = pageLimit(query.limit, messaging.limits);
   const list = `${roomList} ${String(query.public)}`;
-  const [section, offset, owner, name] = (decodeTextCursor(list, query.cursor, cursorBytesMax) ?? '').split('/');
-  const cursorOf = (...place: (string | number)[]): string => encodeCursor(list, Buffer.from(place.join('/')));
+  const [section, offset, owner, name] = (decodeTextCursor(list, query.cursor, cursorBytesMax) ?? '').split(
+    '/',
+  );
+  const cursorOf = (...place: (string | number)[]): string =>
+    encodeCursor(list, Buffer.from(place.join('/')));
   const found: Room[] = [];
   if (query.public !== true && section !== 'public') {
     const user = caller.everyUser ? null : userOf(caller);

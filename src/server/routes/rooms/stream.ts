@@ -31,10 +31,12 @@ export async function streamTopic(
 ): Promise<typeof streaming> {
   const { port, authors, hub, gate } = messaging;
   const span = { beforeMs: null, limit: 1 };
-  const { items } = topic.kind === 'room' ? await port.messages(topic.room, span) : await port.inbox(topic.id, span);
+  const { items } =
+    topic.kind === 'room' ? await port.messages(topic.room, span) : await port.inbox(topic.id, span);
   const newestMs = items[0]?.tsMs ?? 0;
   // A position ahead of the clock would hide messages: such a reader begins with the next message.
-  let positionMs = fromMs === undefined || fromMs > port.nowMs() ? Math.min(fromMs ?? newestMs, newestMs) : fromMs;
+  let positionMs =
+    fromMs === undefined || fromMs > port.nowMs() ? Math.min(fromMs ?? newestMs, newestMs) : fromMs;
   const stops: (() => void)[] = [];
   const position = () => ({ event: 'position', id: String(positionMs), data: {} });
   const stream = streams.open(reply, {

@@ -81,6 +81,8 @@ const derived: Readonly<Record<string, Rule>> = {
     spoiled: 'same',
     extra: [[Buffer.concat([Buffer.of(0xff), stranger.subarray(0, 32)]), Buffer.alloc(8)]],
   },
+  'locks/locks_by_holder': { lost: 'same', extra: [[stranger, none]] },
+  'locks/counters': { lost: 'same', spoiled: 'same' },
   'registry/user_names': {
     lost: 'same',
     spoiled: 'same',
@@ -199,6 +201,7 @@ const records: Readonly<Record<string, Rule>> = {
   'workspaces/sessions': {},
   'workspaces/tasks': {},
   'workspaces/leases': { extra: [[text('lease:task_x'), text('{}')]] },
+  'locks/locks': {},
   'messaging/identities': {},
   'messaging/kept_identities': {
     extra: [[stranger.subarray(0, 32), text('{"id":"09090909-0909-0909-0909-090909090909"}')]],

@@ -113,7 +113,7 @@ describe('reading', () => {
     feeds.push({ feed: other, sql });
     await other.open();
     const position = await other.newest();
-    for (const since of [newest, newest.replace(/-.*/, '-0'), '1', '1.0'])
+    for (const since of [newest, newest.replace(/-.*/, '-0'), '0123456789ab-1', '0123456789ab-1.0'])
       await expect(other.read({ since })).rejects.toMatchObject({ code: 'resync', details: { position } });
   });
 });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
 import { type FileFacts, readSmallFile } from './file.js';
 import { dataFormat, shardDirectory } from '../directory/manifest.js';
+import { isMissing } from '../../../../core/files.js';
 
 /** The state of one shard at the moment of the backup. */
 export interface ShardBackup {
@@ -96,7 +97,7 @@ async function isLink(path: string): Promise<boolean> {
   try {
     return (await lstat(path)).isSymbolicLink();
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    if (isMissing(error)) return false;
     throw unusable(`${path} cannot be read: ${messageOf(error)}`);
   }
 }

@@ -6,6 +6,7 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError } from '../../../../core/errors.js';
 import { isBackupName, readDescription } from './description.js';
+import { isMissing } from '../../../../core/files.js';
 
 /** The end of the name of a backup that is not finished. */
 export const unfinishedEnding = '.partial';
@@ -54,7 +55,7 @@ export async function isDirectory(path: string): Promise<boolean> {
   try {
     return (await lstat(path)).isDirectory();
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true;
+    if (isMissing(error)) return true;
     throw error;
   }
 }

@@ -7,7 +7,7 @@ import { type FileHandle, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoaError, messageOf } from '../../../../core/errors.js';
 import { KeyQueue } from '../../../../core/waiting/key-queue.js';
-import { fileFailure, writeDurably } from '../../../../core/files.js';
+import { fileFailure, isMissing, writeDurably } from '../../../../core/files.js';
 import { acquireLock } from './lock.js';
 import { type Manifest, shardDirectory } from './manifest.js';
 
@@ -128,7 +128,7 @@ async function readNote(dataDir: string, manifest: Manifest): Promise<number[]> 
   try {
     content = await readFile(path, 'latin1');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    if (isMissing(error)) return [];
     throw new StoaError('damaged_data', `${path} cannot be read: ${messageOf(error)}.`, {
       cause: fileFailure(dataDir, error),
       fix: 'Check the permissions of the data directory.',

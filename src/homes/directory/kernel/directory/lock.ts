@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { messageOf, StoaError } from '../../../../core/errors.js';
-import { writeWhole } from '../../../../core/files.js';
+import { isMissing, writeWhole } from '../../../../core/files.js';
 import { processState, thisProcess } from './process-identity.js';
 
 const lockOwnerSchema = z.object({
@@ -180,7 +180,7 @@ async function readOwner(path: string): Promise<FoundOwner | undefined> {
     content = await readFile(path, 'utf8');
     touchedAtMs = (await stat(path)).mtimeMs;
   } catch (thrown) {
-    if (codeOf(thrown) === 'ENOENT') return undefined;
+    if (isMissing(thrown)) return undefined;
     throw new StoaError(
       'invalid_config',
       `${dirname(path)} cannot be used as a data directory of Stoa: ${messageOf(thrown)}.`,

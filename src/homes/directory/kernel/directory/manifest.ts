@@ -7,7 +7,7 @@ import { blake3 } from '../../../../core/blake3.js';
 import { type EngineName, engineNames } from '../../../../core/settings/store-config.js';
 import { type WriteOperation } from '../engine.js';
 import { kernelFamilies } from '../families.js';
-import { writeDurably } from '../../../../core/files.js';
+import { isMissing, writeDurably } from '../../../../core/files.js';
 
 /** The format of everything in a data directory. A program refuses any other. */
 export const dataFormat = 1;
@@ -53,7 +53,7 @@ export async function readManifest(dataDir: string): Promise<Manifest | undefine
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (isMissing(error)) return undefined;
     throw new StoaError('damaged_data', `${path} cannot be read: ${messageOf(error)}.`, {
       cause: error,
       fix: 'Check the permissions of the data directory.',

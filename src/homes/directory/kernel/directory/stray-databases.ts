@@ -8,6 +8,7 @@ import { type EngineName, storeConfigDefaults } from '../../../../core/settings/
 import { openEngine } from '../engines/index.js';
 import { kernelFamilies } from '../families.js';
 import { type Manifest, shardDirectory, storeIdKey } from './manifest.js';
+import { isMissing } from '../../../../core/files.js';
 
 /** A file that every database of an engine has. */
 const ownFiles: readonly (readonly [EngineName, string])[] = [
@@ -56,7 +57,7 @@ async function enginesIn(path: string): Promise<EngineName[]> {
     const names = await readdir(path);
     return ownFiles.filter(([, file]) => names.includes(file)).map(([engine]) => engine);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    if (isMissing(error)) return [];
     throw error;
   }
 }

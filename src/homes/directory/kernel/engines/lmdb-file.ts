@@ -4,6 +4,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { endianness } from 'node:os';
 import { dirname } from 'node:path';
 import { damagedData } from './checked.js';
+import { isMissing } from '../../../../core/files.js';
 
 /** The offsets of the fields in a meta page, in lmdb 3.5's format. */
 const magicAt = 24;
@@ -25,7 +26,7 @@ export async function checkFile(path: string): Promise<void> {
   try {
     file = await open(path, 'r+');
   } catch (thrown) {
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return;
+    if (isMissing(thrown)) return;
     throw thrown;
   }
   try {

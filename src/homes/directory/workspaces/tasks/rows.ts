@@ -1,4 +1,8 @@
 /** A task, its lease, its timer, its index entries and its dependencies, written and removed together. */
+import { taskEntry } from '../../../../find/entries.js';
+import { userKey } from '../../../../identity/user-key.js';
+import { markEntry } from '../../find/marks.js';
+import type { EntrySource } from '../../find/sources.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader, Timer, Transaction } from '../../kernel/transaction.js';
 import type { Task, TaskLease } from '../../../../workspaces/model.js';
@@ -39,6 +43,7 @@ export function placedTask(reader: Reader, task: Task, { projectId, ownerId }: T
 export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
   const placed = placedTask(tx, task, home);
   taskRecords.put(tx, undefined, placed);
+  markTask(tx, task, home);
   moveTimer(tx, undefined, task);
   return isReady(placed);
 }
@@ -46,6 +51,7 @@ export function addTask(tx: Transaction, task: Task, home: TaskHome): boolean {
 /** Writes the changed task and its lease, and changes the timer if the holder changed. */
 export function changeHeld(tx: Transaction, before: StoredTask, after: HeldTask, home: TaskHome): void {
   taskRecords.put(tx, placedTask(tx, before.task, home), placedTask(tx, after.task, home));
+  markTask(tx, after.task, home);
   moveTimer(tx, before.task, after.task);
   if (after.lease !== undefined) storeLease(tx, after.task.id, before.lease, after.lease);
 }
@@ -104,8 +110,20 @@ export function removeTask(tx: Transaction, task: Task, home: TaskHome): void {
   // nothing.
   const waiting = { task, ...home, waitsFor: task.depends_on };
   taskRecords.remove(tx, waiting);
+  markTask(tx, task, home);
   if (task.depends_on.length > 0) taskRecords.move(tx, { ...waiting, waitsFor: waitsForNothing }, undefined);
 }
+
+/** For the search index. */
+function markTask(tx: Transaction, { id }: Task, { projectId, ownerId }: TaskHome): void {
+  markEntry(tx, userKey(ownerId), { kind: 'tasks', collection: projectId, id });
+}
+
+/** The entry of a task in the search index; undefined if it does not exist. */
+export const taskSource: EntrySource = (reader, _partition, { collection, id }) => {
+  const task = readRecord(reader, 'task', id);
+  return task === undefined ? undefined : taskEntry(collection, task);
+};
 
 export function dependants(reader: Reader, taskId: string, limit: number): string[] {
   return Array.from(

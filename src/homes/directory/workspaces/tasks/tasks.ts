@@ -200,6 +200,12 @@ export class TaskVerbs {
     return this.#end(tx, path, held, rules.cancelTask(held, reason, tx.nowMs));
   }
 
+  release(tx: Transaction, owner: Owner, id: string, reason: string | undefined): Task {
+    const path = findTask(tx, owner, id);
+    const held = readHeld(tx, path.task);
+    return this.#end(tx, path, held, rules.releaseTask(held, reason, tx.nowMs));
+  }
+
   ask(tx: Transaction, owner: Owner, id: string, input: AskRequest, by: Reporter): Task {
     const path = findTask(tx, owner, id);
     const held = readHeld(tx, path.task);

@@ -154,6 +154,16 @@ export async function cancelTask(
   return endTask(work, path, rules.cancelTask(path.held, reason, work.nowMs));
 }
 
+export async function releaseTask(
+  work: WorkspacesWork,
+  owner: Owner,
+  id: string,
+  reason: string | undefined,
+): Promise<Task> {
+  const path = await lockTask(work, owner, id);
+  return endTask(work, path, rules.releaseTask(path.held, reason, work.nowMs));
+}
+
 export async function askQuestion(
   work: WorkspacesWork,
   owner: Owner,

@@ -1,7 +1,6 @@
 /** The list of column families on disk, in a file beside the database. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeDurably } from '../../../../../core/files.js';
+import { readIfThere, writeDurably } from '../../../../../core/files.js';
 import { damagedData } from '../checked.js';
 
 /** Which families are on disk. RocksDB refuses to open unless every one of them is named. */
@@ -17,13 +16,8 @@ export async function rememberFamilies(path: string, families: readonly string[]
 }
 
 async function knownFamilies(path: string, file: string): Promise<string[]> {
-  let content: string;
-  try {
-    content = await readFile(file, 'utf8');
-  } catch (thrown) {
-    if (thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOENT') return [];
-    throw thrown;
-  }
+  const content = await readIfThere(file);
+  if (content === undefined) return [];
   try {
     const names: unknown = JSON.parse(content);
     if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;

@@ -1,26 +1,7 @@
-/**
- * Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, rows whose
- * owner is gone.
- */
-import { StoaError } from '../../core/errors.js';
-import type { ExaminedFinding, DamageKind } from '../../operations/model.js';
-import { type PostgresSql, query, transaction } from './database/connection.js';
+/** Checks of the change feed and of messaging: sizes, numbers, totals and ranks. */
+import { type Check, findingsMax } from './check.js';
 
-/**
- * One thing that must hold. `find` answers rows with `key` and `problem`; `repair` makes it hold again, for
- * all rows at once.
- */
-interface Check {
-  readonly family: string;
-  readonly kind: DamageKind;
-  readonly find: string;
-  /** Missing where only a backup can help. */
-  readonly repair?: { readonly about: string; readonly statement: string };
-}
-
-const findingsMax = 10_000;
-
-const checks: readonly Check[] = [
+export const feedAndMessagingChecks: readonly Check[] = [
   {
     family: 'feed.extent',
     kind: 'wrong',
@@ -30,6 +11,7 @@ const checks: readonly Check[] = [
         WHERE e.size_bytes <> s.size`,
     repair: {
       about: 'Count the bytes again.',
+      locks: ['feed.commits', 'feed.extent'],
       statement:
         'UPDATE feed.extent SET size_bytes = (SELECT coalesce(sum(size_bytes), 0) FROM feed.commits)',
     },
@@ -55,6 +37,7 @@ const checks: readonly Check[] = [
       WHERE (t.agents, t.rooms, t.messages) IS DISTINCT FROM (c.agents, c.rooms, c.messages)`,
     repair: {
       about: 'Count the totals again.',
+      locks: ['messaging.totals', 'agents', 'rooms'],
       statement: `WITH counted AS (SELECT (SELECT count(*) FROM agents) AS agents,
           count(*) FILTER (WHERE NOT is_private) AS rooms, coalesce(sum(message_count), 0) AS messages
           FROM rooms)
@@ -73,6 +56,7 @@ const checks: readonly Check[] = [
         LIMIT ${findingsMax}`,
     repair: {
       about: 'Take the rank from the room.',
+      locks: ['messaging.room_ranks', 'rooms'],
       statement: `WITH gone AS (DELETE FROM messaging.room_ranks k
         WHERE NOT EXISTS (SELECT FROM rooms r WHERE r.id = k.room_id AND NOT is_private))
         INSERT INTO messaging.room_ranks
@@ -89,46 +73,10 @@ const checks: readonly Check[] = [
         LIMIT ${findingsMax}`,
     repair: {
       about: 'Add the key to the history.',
+      locks: ['messaging.agent_keys', 'agents'],
       statement: `INSERT INTO messaging.agent_keys (public_key, agent_id, from_ms)
         SELECT public_key, id, (extract(epoch FROM created_at) * 1000)::bigint FROM agents
           ON CONFLICT DO NOTHING`,
     },
   },
 ];
-
-/** With `repair` each kind of damage is repaired in one transaction that looks again first. */
-export async function* examine(sql: PostgresSql, repair: boolean): AsyncGenerator<ExaminedFinding> {
-  for (const check of checks) {
-    const found = await look(sql, check, repair);
-    for (const { key, problem } of found.rows)
-      yield {
-        family: check.family,
-        key,
-        kind: check.kind,
-        problem,
-        repair: check.repair?.about ?? null,
-        shard: 0,
-        repaired: found.repaired,
-      };
-  }
-}
-
-interface Found {
-  readonly rows: readonly { key: string; problem: string }[];
-  readonly repaired: boolean;
-}
-
-async function look(sql: PostgresSql, check: Check, repair: boolean): Promise<Found> {
-  const { repair: mend } = check;
-  return transaction(sql, async (tx) => {
-    // A large table takes its time.
-    await query(tx, 'SET LOCAL statement_timeout = 0');
-    const rows = await query<{ key: string; problem: string }>(tx, check.find);
-    if (!repair || mend === undefined || rows.length === 0) return { rows, repaired: false };
-    await query(tx, mend.statement);
-    const left = await query<object>(tx, check.find);
-    if (left.length > 0)
-      throw new StoaError('internal', `The repair of ${check.family} left ${left.length} rows damaged.`);
-    return { rows, repaired: true };
-  });
-}

@@ -1,0 +1,179 @@
+/** The work: tasks by status, and one task with its timeline, dependencies and question. */
+import { useMemo } from 'preact/hooks';
+import { useObservable } from '../../observable.js';
+import { href, route, setQuery } from '../../router.js';
+import { useLoaded } from '../../load.js';
+import { useRecords, useWorld } from '../../live/use-world.js';
+import type { ListedTask } from '../../live/world.js';
+import { countText, plural, visible } from '../../ui/format.js';
+import { Empty, Loading, Problem, Status } from '../../ui/parts.js';
+import { Ago, Since } from '../../ui/time.js';
+import { VirtualList } from '../../ui/virtual-list.js';
+import { columns, statusTones, tasksIn } from './model.js';
+import { TaskDrawer } from './task-drawer.js';
+
+export function WorkPage() {
+  const { tasks: records } = useWorld();
+  const tasks = useRecords(records);
+  const state = useObservable(records.state);
+  const { path, query } = useObservable(route);
+  const [wanted, project] = [query.get('filter') ?? '', query.get('project') ?? ''];
+  const shown = useMemo(() => tasksIn(tasks, wanted, project), [tasks, wanted, project]);
+  const chosen = path[1];
+  const column = query.get('status') ?? 'running';
+  const isEmpty = state.isComplete && tasks.length === 0;
+  return (
+    <div class="with-drawer">
+      <section class="main-column" aria-label="Work">
+        <header class="page-head">
+          <h1>Work</h1>
+          <p class="muted page-count">{plural(tasks.length, 'task')}</p>
+          <ProjectChoice chosen={project} />
+          <input
+            type="search"
+            class="filter"
+            placeholder="Filter by command, holder, label"
+            aria-label="Filter tasks"
+            value={wanted}
+            onInput={(event) => setQuery({ filter: event.currentTarget.value })}
+          />
+        </header>
+        {state.failure === undefined ? null : (
+          <Problem failure={state.failure} onRetry={() => void records.reload()} />
+        )}
+        {isEmpty ? (
+          <Empty
+            title="No tasks yet"
+            command='stoa tasks create SESSION_ID --command "Write the daily report"'
+          >
+            A task belongs to a session of a project. Agents claim it when it is ready.
+          </Empty>
+        ) : !state.isComplete && tasks.length === 0 ? (
+          <Loading />
+        ) : (
+          <>
+            <div class="column-choice" role="group" aria-label="Status">
+              {columns.map((status) => (
+                <button
+                  type="button"
+                  class="tab"
+                  key={status}
+                  aria-pressed={column === status}
+                  onClick={() => setQuery({ status })}
+                >
+                  {status.replace('_', ' ')} {countText(shown.get(status)?.length ?? 0)}
+                </button>
+              ))}
+            </div>
+            <div class="board">
+              {columns.map((status) => (
+                <Column
+                  key={status}
+                  status={status}
+                  tasks={shown.get(status) ?? []}
+                  chosen={chosen}
+                  isOpen={column === status}
+                />
+              ))}
+            </div>
+          </>
+        )}
+      </section>
+      {chosen === undefined ? null : (
+        <TaskDrawer
+          key={chosen}
+          id={chosen}
+          task={records.items.get(chosen)}
+          isKnown={state.isComplete}
+          closeTo={href(['work'], { filter: wanted, project, status: query.get('status') ?? undefined })}
+        />
+      )}
+    </div>
+  );
+}
+
+function Column(props: {
+  status: ListedTask['status'];
+  tasks: readonly ListedTask[];
+  chosen: string | undefined;
+  isOpen: boolean;
+}) {
+  const { status, tasks, chosen, isOpen } = props;
+  return (
+    <section class={`board-column ${isOpen ? 'open' : ''}`} aria-label={status.replace('_', ' ')}>
+      <h2>
+        <Status name={status} tone={statusTones[status]} />
+        <span class="muted">{countText(tasks.length)}</span>
+      </h2>
+      <VirtualList<ListedTask>
+        items={tasks}
+        rowHeight={76}
+        label={`Tasks: ${status.replace('_', ' ')}`}
+        keyOf={({ id }) => id}
+        row={(task) => <Card task={task} isChosen={task.id === chosen} />}
+        empty={<p class="board-empty muted">None</p>}
+      />
+    </section>
+  );
+}
+
+function Card({ task, isChosen }: { task: ListedTask; isChosen: boolean }) {
+  const { query } = route.value;
+  const kept = { filter: query.get('filter') ?? undefined, project: query.get('project') ?? undefined };
+  return (
+    <a class={`card ${isChosen ? 'chosen' : ''}`} href={href(['work', task.id], kept)} data-row>
+      <span class="card-title">{visible(task.command)}</span>
+      <span class="card-line muted">
+        <span class="clip">
+          {task.claimed_by === null
+            ? task.labels.map((label) => visible(label)).join(' ')
+            : visible(task.claimed_by)}
+        </span>
+        <span>
+          {task.depends_on.length > 0 && task.status === 'pending'
+            ? `waits for ${task.depends_on.length} · `
+            : ''}
+          {task.attempts > 0 ? `${task.attempts}/${task.max_attempts} · ` : ''}
+          {task.status === 'running' && task.started_at !== null ? (
+            <Since at={task.started_at} />
+          ) : (
+            <Ago at={task.updated_at} />
+          )}
+        </span>
+      </span>
+    </a>
+  );
+}
+
+const projectsMax = 200;
+
+/** Projects of all workspaces that can be seen. */
+function ProjectChoice({ chosen }: { chosen: string }) {
+  const { view } = useWorld();
+  const projects = useLoaded(
+    async (signal) => {
+      const spaces = await view.stoa.workspaces.list({ limit: projectsMax, signal });
+      const lists = await Promise.all(
+        spaces.items.map(async ({ id, name }) => {
+          const { items } = await view.stoa.projects.list(id, { limit: projectsMax, signal });
+          return items.map((project) => ({ id: project.id, text: `${name} / ${project.name}` }));
+        }),
+      );
+      return lists.flat();
+    },
+    [view.session.token, view.user],
+  );
+  return (
+    <label class="choice">
+      <span class="visually-hidden">Project</span>
+      <select value={chosen} onChange={(event) => setQuery({ project: event.currentTarget.value })}>
+        <option value="">All projects</option>
+        {(projects.value ?? []).map(({ id, text }) => (
+          <option key={id} value={id}>
+            {visible(text)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

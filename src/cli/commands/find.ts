@@ -1,0 +1,69 @@
+/** `stoa find`: searches documents, tasks and messages. */
+import { StoaError, messageOf } from '../../core/errors.js';
+import { markedText } from '../../find/excerpt.js';
+import { type Action, type Options, numberOption, textOption } from '../definitions/definition.js';
+import type { Column } from '../output/output.js';
+
+interface Hit {
+  kind: string;
+  namespace?: string | undefined;
+  key?: string | undefined;
+  project_id?: string | undefined;
+  room_id?: string | undefined;
+  id?: string | undefined;
+  score: number | null;
+  excerpt: string;
+  marks: [number, number][];
+  author: string | null;
+  time: string;
+}
+
+const columns: readonly Column<Hit>[] = [
+  ['SCORE', ({ score }) => (score === null ? '' : score.toFixed(2))],
+  ['KIND', ({ kind }) => kind],
+  ['PLACE', placeOf],
+  ['UPDATED', ({ time }) => time],
+  ['BY', ({ author }) => author ?? ''],
+  ['TEXT', ({ excerpt, marks }) => markedText({ text: excerpt, marks })],
+];
+
+export const find: Action = async ({ connect, output }, words, options) => {
+  const kinds = textOption(options, 'in')?.split(',');
+  const connection = await connect();
+  const page = await connection.call('find.query', {
+    q: words.length === 0 ? undefined : words.join(' '),
+    // The server checks the names of the kinds.
+    in: kinds as ('data' | 'tasks' | 'messages')[] | undefined,
+    namespace: textOption(options, 'namespace'),
+    prefix: textOption(options, 'prefix'),
+    project: textOption(options, 'project'),
+    room: textOption(options, 'room'),
+    agent: textOption(options, 'by'),
+    since: textOption(options, 'since'),
+    until: textOption(options, 'until'),
+    filter: filterOption(options),
+    sort: textOption(options, 'sort'),
+    limit: numberOption(options, 'limit'),
+    cursor: textOption(options, 'cursor'),
+  });
+  output.list(page, columns, 'Nothing found.');
+  if (!page.examined_all) output.say('The search stopped at a limit. --cursor continues it.');
+};
+
+function placeOf({ namespace, key, project_id: project, room_id: room, id }: Hit): string {
+  return namespace === undefined ? `${project ?? room ?? ''}/${id ?? ''}` : `${namespace}/${key ?? ''}`;
+}
+
+function filterOption(options: Options): Record<string, never> | undefined {
+  const text = textOption(options, 'filter');
+  if (text === undefined) return undefined;
+  try {
+    // The server checks that it is an object.
+    return JSON.parse(text) as Record<string, never>;
+  } catch (error) {
+    throw new StoaError('invalid_request', `--filter is not JSON: ${messageOf(error)}.`, {
+      fix: `Write it as '{"status": "open"}'.`,
+      cause: error,
+    });
+  }
+}

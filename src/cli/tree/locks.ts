@@ -1,0 +1,26 @@
+/** Definitions of the commands of advisory locks. */
+import { lockCommands as hints } from '../../api/locks/commands.js';
+import type { CommandDefinition } from '../definitions/definition.js';
+import { derivedCommands } from '../definitions/derive.js';
+
+const { list, release } = hints;
+
+export const lockCommands: readonly CommandDefinition[] = [
+  {
+    usage: 'lock <name> [command...]',
+    about: 'Hold an advisory lock on a name such as a path, or run a command while holding it',
+    options: [
+      ['--ttl <duration>', 'Release it by itself after this long (default: 15m)'],
+      ['--wait <duration>', 'Wait this long for a lock that another agent holds'],
+      ['--note <text>', 'Why it is held; other agents see it'],
+    ],
+    examples: [
+      'stoa lock src/app.ts --agent scout --ttl 10m',
+      'stoa lock deploy --wait 5m -- ./deploy.sh',
+      'stoa lock ls',
+    ],
+    action: async () => (await import('../commands/lock.js')).lock,
+    commands: derivedCommands('locks', { list }),
+  },
+  ...derivedCommands('locks', { release }),
+];

@@ -1,0 +1,309 @@
+/**
+ * The conformance suite of the search: what every home must find. The expected results come from the records
+ * themselves, ranked in memory, so homes that pass give the same results in the same order with the same scores.
+ */
+import { operatorCaller } from '../../core/caller.js';
+import { limitDefinitions } from '../../core/settings/limits.js';
+import type { TestRunner } from '../../core/test-runner.js';
+import type { Writer } from '../../core/write.js';
+import type { DocumentRecord } from '../../datastore/model.js';
+import { timeOfMs } from '../../datastore/documents/times.js';
+import type { DataPort, DocumentWrite } from '../../datastore/port.js';
+import { documentEntry } from '../entries.js';
+import type { RankedEntry } from '../model.js';
+import type { FindPort, IndexSearch } from '../port.js';
+import { parseQuery } from '../query/query.js';
+import { searchView } from '../ranking/search-view.js';
+import { IndexView } from '../segments/view.js';
+import { type CorpusShape, makeCorpus } from './corpus.js';
+import { makeQuestions } from './questions.js';
+
+/** A home, or one of several servers on it. */
+export interface FindBench {
+  readonly data: DataPort;
+  readonly writer: Writer;
+  readonly find: FindPort;
+  nowMs(): number;
+  /** Files everything that waits, and joins what is to be joined. */
+  settle(): Promise<void>;
+}
+
+export interface FindTarget {
+  /** Opens an empty home whose clock `advance` moves. */
+  open(): Promise<FindBench & { advance(ms: number): void; close(): Promise<void> }>;
+  /** Another server on the same home; missing where a home has one server. */
+  second?(): Promise<FindBench>;
+  /** Documents of the corpus. */
+  readonly documents: number;
+}
+
+const findPostingsMax = limitDefinitions.findPostingsMax.default;
+const users = 4;
+const namespacesPerUser = 4;
+
+export function findConformance(
+  { describe, it, beforeAll, afterAll, expect }: TestRunner,
+  target: FindTarget,
+): void {
+  describe('the search', () => {
+    let bench: Awaited<ReturnType<FindTarget['open']>>;
+    let other: FindBench;
+    const shape: CorpusShape = { seed: 11, documents: target.documents, users, namespacesPerUser };
+    const place = { user: 'user-1', namespace: 'user-1-space-1' };
+    const questions = makeQuestions(77, 12, place);
+
+    beforeAll(async () => {
+      bench = await target.open();
+      other = (await target.second?.()) ?? bench;
+    });
+    afterAll(() => bench.close());
+
+    /** Compares a home with the ranking of its records in memory. */
+    const expectEqual = async (texts: readonly string[]): Promise<void> => {
+      const user = place.user;
+      const records = await allRecords(bench.data, user);
+      for (const namespaces of [null, [place.namespace], ['user-1-space-0', 'user-1-space-3']]) {
+        const view = viewOf(records, namespaces, bench.nowMs());
+        for (const text of texts)
+          for (const found of [bench, other]) {
+            const search = searchOf(text, user, namespaces, bench.nowMs());
+            const { entries, statistics } = await found.find.search(search);
+            const expected = await searchView(view, search, { findPostingsMax });
+            expect(entries.map(shown), text).toEqual(expected.entries.map(shown));
+            expect(statistics, text).toEqual(expected.statistics);
+          }
+      }
+    };
+
+    it('finds a written document with the next search, on every server', async () => {
+      for (const [index, bodyText] of ['zebra crossing', 'the zebras crossed', 'Überraschung'].entries()) {
+        await set(bench, 'fresh', 'news', [write(`note-${index}`, { text: bodyText })]);
+        const word = bodyText.split(' ')[1] ?? 'uberraschung';
+        for (const found of [other, bench])
+          expect(await keysOf(found, 'fresh', word)).toContain(`note-${index}`);
+      }
+      await set(other, 'fresh', 'news', [write('note-0', { text: 'giraffe' })]);
+      expect(await keysOf(bench, 'fresh', 'giraffe')).toEqual(['note-0']);
+      expect(await keysOf(bench, 'fresh', 'crossing')).not.toContain('note-0');
+      await remove(bench, 'fresh', 'news', ['note-0']);
+      expect(await keysOf(other, 'fresh', 'giraffe')).toEqual([]);
+    });
+
+    it('finds the corpus as its records say: waiting, filed, and joined', async () => {
+      const texts = [...questions.map(({ text }) => text).slice(0, 24), ...queryShapes];
+      const corpus = [...makeCorpus(shape), ...questions.map(({ answer }) => answer)];
+      const byScope = new Map<string, { user: string; namespace: string; writes: DocumentWrite[] }>();
+      for (const { user, namespace, key, value } of corpus) {
+        const scope = byScope.get(namespace) ?? { user, namespace, writes: [] };
+        scope.writes.push(write(key, value));
+        byScope.set(namespace, scope);
+      }
+      for (const { user, namespace, writes } of byScope.values())
+        for (let at = 0; at < writes.length; at += 50)
+          await set(bench, user, namespace, writes.slice(at, at + 50));
+      await expectEqual(texts.slice(0, 6));
+      await bench.settle();
+      await expectEqual(texts);
+    });
+
+    it('follows documents that are written again and deleted', async () => {
+      const records = await allRecords(bench.data, place.user);
+      for (const [index, { namespace, key }] of records.entries()) {
+        if (index % 17 === 0)
+          await set(bench, place.user, namespace, [write(key, { text: `rewritten database ${index}` })]);
+        if (index % 19 === 0) await remove(other, place.user, namespace, [key]);
+      }
+      await expectEqual(queryShapes);
+      await bench.settle();
+      await expectEqual(queryShapes);
+    });
+
+    it('answers most questions of the corpus with their document first', async () => {
+      const live = new Set((await allRecords(bench.data, place.user)).map(({ key }) => key));
+      const asked = questions.filter(({ answer }) => live.has(answer.key));
+      let first = 0;
+      for (const { text, answer } of asked) {
+        const [best] = await keysOf(bench, place.user, text, [place.namespace]);
+        if (best === answer.key) first += 1;
+      }
+      expect(first).toBeGreaterThanOrEqual(Math.floor(asked.length * 0.7));
+    });
+
+    it('shows nothing of other users and namespaces, and does not count it', async () => {
+      const before = await bench.find.search(searchOf('secretword', 'alone', ['mine'], bench.nowMs()));
+      await set(bench, 'alone', 'mine', [
+        write('a', { text: 'secretword here' }),
+        write('b', { text: 'other' }),
+      ]);
+      const search = searchOf('secretword', 'alone', ['mine'], bench.nowMs());
+      const only = await bench.find.search(search);
+      await set(bench, 'alone', 'theirs', [write('c', { text: 'secretword secretword' })]);
+      await set(bench, 'stranger', 'mine', [write('d', { text: 'secretword secretword' })]);
+      for (const _filed of [false, true]) {
+        expect(await bench.find.search(search)).toEqual(only);
+        await bench.settle();
+      }
+      expect(before.entries).toEqual([]);
+      expect(only.statistics.entries).toBe(2);
+      expect(await keysOf(bench, 'nobody', 'secretword')).toEqual([]);
+    });
+
+    it('does not find an expired document, before and after it is swept', async () => {
+      const expiresAt = timeOfMs(bench.nowMs() + 60_000);
+      await set(bench, 'brief', 'n', [
+        { ...write('gone', { text: 'ephemeral thing' }), expiresAt },
+        write('stays', { text: 'ephemeral too' }),
+      ]);
+      await bench.settle();
+      expect(await keysOf(bench, 'brief', 'ephemeral')).toEqual(['gone', 'stays']);
+      bench.advance(61_000);
+      const search = searchOf('ephemeral', 'brief', null, bench.nowMs());
+      const { entries, statistics } = await bench.find.search(search);
+      expect(entries.map(({ name }) => name.id)).toEqual(['stays']);
+      expect(statistics.entries).toBe(1);
+    });
+
+    it('does not find what a cleared namespace had', async () => {
+      await set(bench, 'tidy', 'n', [write('a', { text: 'clutter' }), write('b', { text: 'clutter' })]);
+      await bench.settle();
+      const scope = { user: 'tidy', namespace: 'n' };
+      await bench.writer.write({ caller: operatorCaller('tidy'), idempotency: null }, [
+        bench.data.clear(scope, null, 100),
+      ]);
+      expect(await keysOf(bench, 'tidy', 'clutter')).toEqual([]);
+    });
+  });
+}
+
+/** Queries of every shape, over the words of the corpus. */
+const queryShapes = [
+  'database',
+  'the',
+  'the of to and',
+  'database queue',
+  'migration of the invoice table to the cluster',
+  '"the database"',
+  'database -queue',
+  'data*',
+  'getUserById',
+  'user id',
+  '数据库',
+  '会议 报告',
+  'Straße prüfen',
+  'сервер ошибка',
+  'E404',
+  'src/app.ts',
+  'nosuchwordanywhere database',
+  'キャッシュ',
+];
+
+function write(key: string, value: unknown): DocumentWrite {
+  return {
+    key,
+    valueJson: JSON.stringify(value),
+    metadata: null,
+    agent: 'scribe',
+    ifVersion: null,
+    expiresAt: null,
+  };
+}
+
+async function set(
+  { data, writer }: FindBench,
+  user: string,
+  namespace: string,
+  sets: readonly DocumentWrite[],
+): Promise<void> {
+  await writer.write({ caller: operatorCaller(user), idempotency: null }, [
+    data.write({ user, namespace }, { sets, deletes: [], gets: [] }),
+  ]);
+}
+
+async function remove(
+  { data, writer }: FindBench,
+  user: string,
+  namespace: string,
+  keys: readonly string[],
+): Promise<void> {
+  const deletes = keys.map((key) => ({ key, ifVersion: null }));
+  await writer.write({ caller: operatorCaller(user), idempotency: null }, [
+    data.write({ user, namespace }, { sets: [], deletes, gets: [] }),
+  ]);
+}
+
+async function allRecords(data: DataPort, user: string): Promise<DocumentRecord[]> {
+  const records: DocumentRecord[] = [];
+  for (const { namespace } of await data.listNamespaces(user, null, 1_000)) {
+    let after: string | null = null;
+    for (;;) {
+      const page: DocumentRecord[] = await data.listDocuments(
+        { user, namespace },
+        { prefix: '', after, limit: 500 },
+      );
+      records.push(...page);
+      const last = page.at(-1);
+      if (last === undefined || page.length < 500) break;
+      after = last.key;
+    }
+  }
+  return records;
+}
+
+export function searchOf(
+  text: string,
+  user: string,
+  namespaces: readonly string[] | null,
+  asOfMs: number,
+): IndexSearch {
+  return {
+    query: parseQuery(text),
+    parts: { data: { user, namespaces }, tasks: null, messages: null },
+    prefix: null,
+    author: null,
+    sinceMs: null,
+    untilMs: null,
+    asOfMs,
+    statistics: null,
+    after: null,
+    limit: 10,
+  };
+}
+
+/** The records themselves, without any index of a home. */
+function viewOf(
+  records: readonly DocumentRecord[],
+  namespaces: readonly string[] | null,
+  nowMs: number,
+): IndexView {
+  const waiting = records.flatMap((record) => entryOf(record) ?? []);
+  return new IndexView([{ segments: [], marked: [], waiting }], {
+    hasCollection: (_kind, collection) => namespaces?.includes(collection) ?? true,
+    nowMs,
+  });
+}
+
+/** Each version of a record is packed once. */
+const entries = new WeakMap<DocumentRecord, ReturnType<typeof documentEntry>>();
+
+function entryOf(record: DocumentRecord): ReturnType<typeof documentEntry> {
+  let entry = entries.get(record);
+  if (entry === undefined) {
+    entry = documentEntry(record);
+    entries.set(record, entry);
+  }
+  return entry;
+}
+
+async function keysOf(
+  { find, nowMs }: FindBench,
+  user: string,
+  text: string,
+  namespaces: readonly string[] | null = null,
+): Promise<string[]> {
+  const answer = await find.search(searchOf(text, user, namespaces, nowMs()));
+  return answer.entries.map(({ name }) => name.id);
+}
+
+function shown({ name, score, version, timeMs, author }: RankedEntry): unknown {
+  return [name.collection, name.id, score, version, timeMs, author];
+}

@@ -1,0 +1,20 @@
+/** One thing that must hold in the tables, and how it is made to hold again. */
+import type { DamageKind } from '../../../operations/model.js';
+
+/**
+ * `find` answers rows with `key` and `problem`; `repair` makes it hold again, for all rows at once.
+ */
+export interface Check {
+  readonly family: string;
+  readonly kind: DamageKind;
+  readonly find: string;
+  /** Missing where only a backup can help. */
+  readonly repair?: {
+    readonly about: string;
+    readonly statement: string;
+    /** Tables that nobody writes during the repair, so that it counts all rows. */
+    readonly locks: readonly string[];
+  };
+}
+
+export const findingsMax = 10_000;

@@ -1,0 +1,51 @@
+/**
+ * Examines the tables of a Stoa in SQL: counters against contents, ranks and totals against rooms, rows whose
+ * owner is gone.
+ */
+import { StoaError } from '../../../core/errors.js';
+import type { ExaminedFinding } from '../../../operations/model.js';
+import { type PostgresSql, query, transaction } from '../database/connection.js';
+import type { Check } from './check.js';
+import { counterChecks } from './counters.js';
+import { feedAndMessagingChecks } from './feed-and-messaging.js';
+
+const checks: readonly Check[] = [...feedAndMessagingChecks, ...counterChecks];
+
+/** With `repair` each kind of damage is repaired in one transaction that looks again first. */
+export async function* examine(sql: PostgresSql, repair: boolean): AsyncGenerator<ExaminedFinding> {
+  for (const check of checks) {
+    const found = await look(sql, check, repair);
+    for (const { key, problem } of found.rows)
+      yield {
+        family: check.family,
+        key,
+        kind: check.kind,
+        problem,
+        repair: check.repair?.about ?? null,
+        shard: 0,
+        repaired: found.repaired,
+      };
+  }
+}
+
+interface Found {
+  readonly rows: readonly { key: string; problem: string }[];
+  readonly repaired: boolean;
+}
+
+async function look(sql: PostgresSql, check: Check, repair: boolean): Promise<Found> {
+  const { repair: mend } = check;
+  return transaction(sql, async (tx) => {
+    // A large table takes its time.
+    await query(tx, 'SET LOCAL statement_timeout = 0');
+    if (repair && mend !== undefined)
+      await query(tx, `LOCK TABLE ${mend.locks.join(', ')} IN EXCLUSIVE MODE`);
+    const rows = await query<{ key: string; problem: string }>(tx, check.find);
+    if (!repair || mend === undefined || rows.length === 0) return { rows, repaired: false };
+    await query(tx, mend.statement);
+    const left = await query<object>(tx, check.find);
+    if (left.length > 0)
+      throw new StoaError('internal', `The repair of ${check.family} left ${left.length} rows damaged.`);
+    return { rows, repaired: true };
+  });
+}

@@ -1,0 +1,189 @@
+/**
+ * Files marked places into segments, and joins segments. One server at a time does this for an owner. Writers
+ * and searches never wait for it: a place that is written meanwhile has a new mark.
+ */
+import type { Limits } from '../../../core/settings/limits.js';
+import type { EntryName } from '../../../find/model.js';
+import { Catalog } from '../../../find/segments/catalog.js';
+import {
+  DeadPlaces,
+  type MergedCatalog,
+  type WaitingEntry,
+  fileEntries,
+  mergeSegments,
+} from '../../../find/segments/segment.js';
+import { nextMerge } from '../../../find/segments/tiers.js';
+import { nextTurn } from '../../../core/waiting/yielding.js';
+import { tryLockKeySql } from '../database/advisory-locks.js';
+import type { Work } from '../write/work.js';
+import type { PostgresWriter } from '../write/writer.js';
+import type { MessageReader } from './messages.js';
+import { readEntries } from './records.js';
+import { BlockRows, type SegmentRow, deleteSegments, insertSegment, segmentColumns } from './segment-rows.js';
+
+export interface FilingOptions {
+  readonly writer: PostgresWriter;
+  readonly limits: Limits;
+  readonly nowMs: () => number;
+  readonly messages: MessageReader;
+}
+
+/** Marks that one transaction files. */
+const marksPerStep = 512;
+/** A merge lets other work run after this time. */
+const sliceMs = 4;
+
+interface MarkRow {
+  readonly mark: string;
+  readonly kind: EntryName['kind'];
+  readonly collection: string;
+  readonly id: string;
+}
+
+export class Filing {
+  readonly #options: FilingOptions;
+
+  constructor(options: FilingOptions) {
+    this.#options = options;
+  }
+
+  /** Files the oldest marks of an owner. Returns how many; null if another server is at work. */
+  file(owner: string): Promise<number | null> {
+    return this.#options.writer.transact(async (work) => {
+      if (!(await isAlone(work, owner))) return null;
+      const marks = await work.rows<MarkRow>(
+        'SELECT mark, kind, collection, id FROM find.marks WHERE owner = $1 ORDER BY mark LIMIT $2',
+        [owner, marksPerStep],
+      );
+      if (marks.length === 0) return 0;
+      const names = distinct(marks);
+      // Read after the marks: a write that is not seen here has a mark that is not deleted here.
+      const entries = await readEntries(work.sql, owner, names, this.#options.messages);
+      await this.#bury(work, owner, names);
+      const alive = entries.filter(({ expiresAtMs }) => (expiresAtMs ?? Infinity) > this.#options.nowMs());
+      if (alive.length > 0) await insertEntries(work, owner, alive);
+      await work.rows('DELETE FROM find.marks WHERE owner = $1 AND mark = ANY($2::bigint[])', [
+        owner,
+        marks.map(({ mark }) => mark),
+      ]);
+      return marks.length;
+    });
+  }
+
+  /** Joins segments of an owner, if it is time for it. Returns true if there may be more to do. */
+  merge(owner: string): Promise<boolean> {
+    const { limits, nowMs, writer } = this.#options;
+    return writer.transact(async (work) => {
+      if (!(await isAlone(work, owner))) return false;
+      const states = await work.rows<Omit<SegmentRow, 'catalog' | 'dead'>>(
+        `SELECT segment, entries, dead_entries, (extract(epoch FROM dead_since) * 1000)::bigint AS dead_since_ms
+          FROM find.segments WHERE owner = $1 ORDER BY segment`,
+        [owner],
+      );
+      const now = nowMs();
+      const chosen = nextMerge(
+        states.map(({ segment, entries, dead_entries, dead_since_ms }) => ({
+          segment,
+          entries,
+          dead: dead_entries,
+          deadSinceMs: dead_since_ms === null || Number(dead_since_ms) > now ? null : Number(dead_since_ms),
+        })),
+        now,
+        (limits.findDeadSecondsMax * 1_000) / 2,
+      );
+      if (chosen === null) return false;
+      await this.#join(
+        work,
+        owner,
+        chosen.map(({ segment }) => segment),
+      );
+      return true;
+    });
+  }
+
+  async #join(work: Work, owner: string, segments: readonly string[]): Promise<void> {
+    const rows = await work.rows<SegmentRow>(
+      `SELECT ${segmentColumns} FROM find.segments WHERE owner = $1 AND segment = ANY($2::bigint[])
+        ORDER BY segment`,
+      [owner, segments],
+    );
+    const inputs = [];
+    for (const { segment, catalog, dead } of rows)
+      inputs.push({
+        catalog: new Catalog(catalog),
+        dead: new DeadPlaces(dead),
+        blocks: await work.rows<{ body: Buffer }>(
+          'SELECT body FROM find.blocks WHERE owner = $1 AND segment = $2::bigint ORDER BY first, place',
+          [owner, segment],
+        ),
+      });
+    const merging = mergeSegments(inputs, this.#options.nowMs());
+    const blocks = [];
+    let untilMs = performance.now() + sliceMs;
+    let step = merging.next();
+    for (; step.done !== true; step = merging.next()) {
+      blocks.push(...step.value);
+      if (performance.now() > untilMs) {
+        await nextTurn();
+        untilMs = performance.now() + sliceMs;
+      }
+    }
+    await deleteSegments(work, owner, segments);
+    const merged: MergedCatalog = step.value;
+    if (merged.entries === 0) return;
+    const number = await insertSegment(work, owner, merged, earliestExpiry(new Catalog(merged.catalog)));
+    const writing = new BlockRows(work, owner, number);
+    await writing.add(blocks);
+    await writing.send();
+  }
+
+  /** The entries of these places in older segments are dead from now on. */
+  async #bury(work: Work, owner: string, names: readonly EntryName[]): Promise<void> {
+    const rows = await work.rows<SegmentRow>(`SELECT ${segmentColumns} FROM find.segments WHERE owner = $1`, [
+      owner,
+    ]);
+    for (const { segment, catalog: bytes, dead: deadBytes } of rows) {
+      const catalog = new Catalog(bytes);
+      const dead = new DeadPlaces(deadBytes);
+      const places = names
+        .map((name) => catalog.placeOf(name))
+        .filter((place) => place >= 0 && !dead.has(place));
+      if (places.length === 0) continue;
+      const buried = dead.with(places);
+      await work.rows(
+        `UPDATE find.segments SET dead = decode($3, 'hex'), dead_entries = $4,
+            dead_since = least(dead_since, to_timestamp($5::double precision / 1000))
+          WHERE owner = $1 AND segment = $2::bigint`,
+        [owner, segment, buried.bytes.toString('hex'), buried.count, this.#options.nowMs()],
+      );
+    }
+  }
+}
+
+async function isAlone(work: Work, owner: string): Promise<boolean> {
+  const [lock] = await work.rows<{ taken: boolean }>(tryLockKeySql('findOwner'), [owner]);
+  return lock?.taken === true;
+}
+
+async function insertEntries(work: Work, owner: string, entries: readonly WaitingEntry[]): Promise<void> {
+  const filed = fileEntries(entries);
+  const earliest = Math.min(...entries.map(({ expiresAtMs }) => expiresAtMs ?? Infinity));
+  const writing = new BlockRows(work, owner, await insertSegment(work, owner, filed, earliest));
+  await writing.add(filed.blocks);
+  await writing.send();
+}
+
+function earliestExpiry({ expiries }: Catalog): number {
+  return expiries.reduce((least, expiry) => Math.min(least, expiry), Infinity);
+}
+
+/** Each place once. */
+export function distinct(marks: readonly Omit<MarkRow, 'mark'>[]): EntryName[] {
+  const names = new Map(
+    marks.map(({ kind, collection, id }) => [
+      JSON.stringify([kind, collection, id]),
+      { kind, collection, id },
+    ]),
+  );
+  return [...names.values()];
+}

@@ -1,0 +1,169 @@
+/** The search over documents, tasks and messages in PostgreSQL: the port of the find domain. */
+import type { Limits } from '../../../core/settings/limits.js';
+import { Periodic } from '../../../core/waiting/periodic.js';
+import type { FindKind } from '../../../find/model.js';
+import type { FindCapabilities, FindPort, IndexAnswer, IndexSearch } from '../../../find/port.js';
+import { termsOfQuery } from '../../../find/query/query.js';
+import { searchView } from '../../../find/ranking/search-view.js';
+import { IndexView } from '../../../find/segments/view.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import { takeTurn } from '../database/turns.js';
+import type { PostgresWriter } from '../write/writer.js';
+import { Filing } from './filing.js';
+import { type GatheredOwner, Gathering } from './gather.js';
+import type { SearchedMessages } from './messages.js';
+import { type ReindexProgress, reindexAll } from './reindex.js';
+import { messagesOwner } from './schema.js';
+
+export interface PostgresFindOptions {
+  readonly sql: PostgresSql;
+  readonly writer: PostgresWriter;
+  readonly limits: Limits;
+  readonly nowMs: () => number;
+  readonly messages: SearchedMessages;
+  readonly onError: (error: unknown, about: string) => void;
+  readonly intervalMs: number | undefined;
+  readonly isOnlyRead: boolean;
+}
+
+const intervalDefaultMs = 1_000;
+/** Owners that one round of filing looks at. The next round looks at the others. */
+const ownersPerRound = 256;
+/** A search that finds too many marks files them first, in at most so many steps. */
+const stepsBeforeSearchMax = 64;
+
+export class PostgresFind implements FindPort {
+  readonly capabilities: FindCapabilities = { documents: 'same-commit', needsReindex: false };
+  readonly #options: PostgresFindOptions;
+  readonly #gathering: Gathering;
+  readonly #filing: Filing;
+  readonly #rounds: Periodic;
+  #isOver = false;
+
+  constructor(options: PostgresFindOptions) {
+    const { sql, writer, limits, nowMs, messages, onError, intervalMs = intervalDefaultMs } = options;
+    this.#options = options;
+    this.#gathering = new Gathering({ sql, messages, cacheBytesMax: limits.findCacheBytesMax });
+    this.#filing = new Filing({ writer, limits, nowMs, messages });
+    this.#rounds = new Periodic({
+      everyMs: intervalMs,
+      run: () => this.#round(intervalMs),
+      onError: (error) =>
+        onError(
+          error,
+          'filing written things for the search (they are found all the same); it is tried again',
+        ),
+    });
+  }
+
+  start(): void {
+    if (!this.#options.isOnlyRead) this.#rounds.start();
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    await this.#rounds.close();
+  }
+
+  async search(search: IndexSearch): Promise<IndexAnswer> {
+    const { limits, messages } = this.#options;
+    const { parts } = search;
+    const owners = new Set<string>();
+    for (const part of [parts.data, parts.tasks]) if (part !== null) owners.add(part.user);
+    if (parts.messages !== null) {
+      owners.add(messagesOwner);
+      await messages.markAll(parts.messages.rooms);
+    }
+    const rooms = parts.messages === null ? null : await this.#rooms(parts.messages);
+    const gathered = await this.#gather([...owners], termsOfQuery(search.query));
+    const partitions = [];
+    for (const owner of gathered) partitions.push(await this.#gathering.partitionOf(owner));
+    const view = new IndexView(partitions, {
+      hasCollection: (kind, collection) => isSearched(parts, rooms, kind, collection),
+      nowMs: search.asOfMs,
+    });
+    return searchView(view, search, limits);
+  }
+
+  /** Files everything that is marked now: for tests, and before a move. */
+  async fileAll(): Promise<void> {
+    for (;;) {
+      const owners = await this.#markedOwners(1);
+      if (owners.length === 0) return;
+      for (const owner of owners) await this.#fileOwner(owner);
+    }
+  }
+
+  /** Files everything again. Searches and writes go on meanwhile. */
+  reindex(): AsyncGenerator<ReindexProgress> {
+    const { sql, messages } = this.#options;
+    return reindexAll({ sql, filing: this.#filing, messages: () => messages.all() });
+  }
+
+  async #gather(
+    owners: readonly string[],
+    wanted: ReturnType<typeof termsOfQuery>,
+  ): Promise<GatheredOwner[]> {
+    const { findWaitingMax } = this.#options.limits;
+    for (let step = 0; ; step += 1) {
+      const gathered = await this.#gathering.read(owners, wanted);
+      const crowded = gathered.filter(({ marks }) => marks.length > findWaitingMax);
+      if (crowded.length === 0 || step === stepsBeforeSearchMax || this.#options.isOnlyRead) return gathered;
+      // The search finds waiting things too, but it would read each of them.
+      for (const { owner } of crowded) if ((await this.#filing.file(owner)) === null) return gathered;
+    }
+  }
+
+  async #rooms({
+    owner,
+    rooms,
+  }: NonNullable<IndexSearch['parts']['messages']>): Promise<ReadonlySet<string>> {
+    return rooms === null ? this.#options.messages.readableRooms(owner) : new Set(rooms);
+  }
+
+  async #round(intervalMs: number): Promise<void> {
+    if (!(await takeTurn(this.#options.sql, 'find', intervalMs))) return;
+    const { findWaitingMax, findDeadSecondsMax } = this.#options.limits;
+    // Few marks of an owner may wait for more, so that segments are not tiny.
+    for (const owner of await this.#markedOwners(Math.max(1, findWaitingMax >> 2))) {
+      if (this.#isOver) return;
+      await this.#fileOwner(owner);
+    }
+    const rotten = await query<{ owner: string }>(
+      this.#options.sql,
+      `SELECT DISTINCT owner FROM find.segments
+        WHERE dead_since <= to_timestamp($1::double precision / 1000) LIMIT $2`,
+      [this.#options.nowMs() - (findDeadSecondsMax * 1_000) / 2, ownersPerRound],
+    );
+    for (const { owner } of rotten) if (!this.#isOver) await this.#filing.merge(owner);
+  }
+
+  async #fileOwner(owner: string): Promise<void> {
+    while (!this.#isOver && ((await this.#filing.file(owner)) ?? 0) > 0);
+    while (!this.#isOver && (await this.#filing.merge(owner)));
+  }
+
+  /** Owners with so many marks, or with one that has waited for a quarter of the allowed time. */
+  async #markedOwners(marksMin: number): Promise<string[]> {
+    const { findDeadSecondsMax } = this.#options.limits;
+    const rows = await query<{ owner: string }>(
+      this.#options.sql,
+      `SELECT owner FROM find.marks GROUP BY owner
+        HAVING count(*) >= $1 OR min(marked_at) < clock_timestamp() - $2::double precision * interval '1 second'
+        ORDER BY count(*) DESC LIMIT $3`,
+      [marksMin, findDeadSecondsMax / 4, ownersPerRound],
+    );
+    return rows.map(({ owner }) => owner);
+  }
+}
+
+function isSearched(
+  { data, tasks, messages }: IndexSearch['parts'],
+  rooms: ReadonlySet<string> | null,
+  kind: FindKind,
+  collection: string,
+): boolean {
+  if (kind === 'data') return data !== null && (data.namespaces?.includes(collection) ?? true);
+  if (kind === 'tasks') return tasks !== null && (tasks.project ?? collection) === collection;
+  return messages !== null && rooms?.has(collection) === true;
+}

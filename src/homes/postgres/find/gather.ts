@@ -1,0 +1,198 @@
+/** Reads the rows of one search: marks, segments and blocks in one statement, so in one snapshot. */
+import { LRUCache } from 'lru-cache';
+import type { EntryName } from '../../../find/model.js';
+import { Catalog } from '../../../find/segments/catalog.js';
+import { DeadPlaces, type WaitingEntry } from '../../../find/segments/segment.js';
+import type { ViewedPartition, ViewedSegment } from '../../../find/segments/view.js';
+import { type PostgresSql, query } from '../database/connection.js';
+import type { MessageReader } from './messages.js';
+import { readEntries } from './records.js';
+
+/** The terms whose lists a search reads. */
+export interface WantedTerms {
+  readonly terms: readonly string[];
+  /** Every term that begins so. */
+  readonly beginnings: readonly string[];
+}
+
+interface GatheredRow {
+  readonly what: 'mark' | 'segment' | 'block';
+  readonly owner: string;
+  /** Of the mark or the segment. */
+  readonly number: string;
+  readonly kind: EntryName['kind'] | null;
+  readonly collection: string | null;
+  readonly id: string | null;
+  /** A catalog, unless it is known; the body of a block. */
+  readonly bytes: Buffer | null;
+  readonly dead: Buffer | null;
+  /** Of the first entry in the block, if it is a part of a list. */
+  readonly place: number | null;
+}
+
+/** A mark with the place that it marks. */
+export interface Mark {
+  readonly number: string;
+  readonly name: EntryName;
+}
+
+/** What is stored for one owner. */
+export interface GatheredOwner {
+  readonly owner: string;
+  readonly marks: readonly Mark[];
+  readonly segments: readonly ViewedSegment[];
+}
+
+const blockOfTerm = `SELECT body, first, place FROM find.blocks b
+    WHERE b.owner = s.owner AND b.segment = s.segment AND b.first = wanted.term
+  UNION ALL (SELECT body, first, place FROM find.blocks b
+    WHERE b.owner = s.owner AND b.segment = s.segment AND b.first < wanted.term
+    ORDER BY first DESC, place DESC LIMIT 1)`;
+
+/** The end is null where every later term begins so too. */
+const blocksOfBeginning = `SELECT body, first, place FROM find.blocks b
+    WHERE b.owner = s.owner AND b.segment = s.segment AND b.first >= wanted.begin
+      AND (wanted.until IS NULL OR b.first < wanted.until)
+  UNION ALL (SELECT body, first, place FROM find.blocks b
+    WHERE b.owner = s.owner AND b.segment = s.segment AND b.first < wanted.begin
+    ORDER BY first DESC, place DESC LIMIT 1)`;
+
+const statement = `WITH s AS MATERIALIZED (
+    SELECT owner, segment, dead, CASE WHEN segment = ANY($2::bigint[]) THEN NULL ELSE catalog END AS catalog
+      FROM find.segments WHERE owner = ANY($1::text[])),
+  blocks AS (
+    SELECT s.owner, s.segment, f.body, f.first, f.place
+      FROM s, (SELECT decode(term, 'hex') AS term FROM unnest($3::text[]) AS term) AS wanted,
+        LATERAL (${blockOfTerm}) AS f
+    UNION SELECT s.owner, s.segment, f.body, f.first, f.place
+      FROM s, (SELECT decode(begin, 'hex') AS begin, decode(nullif(until, ''), 'hex') AS until
+          FROM unnest($4::text[], $5::text[]) AS given (begin, until)) AS wanted,
+        LATERAL (${blocksOfBeginning}) AS f)
+  SELECT 'mark' AS what, owner, mark AS number, kind, collection, id, NULL::bytea AS bytes,
+      NULL::bytea AS dead, NULL::integer AS place
+    FROM find.marks WHERE owner = ANY($1::text[])
+  UNION ALL SELECT 'segment', owner, segment, NULL, NULL, NULL, catalog, dead, NULL FROM s
+  UNION ALL SELECT 'block', owner, segment, NULL, NULL, NULL, body, NULL, place FROM blocks`;
+
+export interface GatheringOptions {
+  readonly sql: PostgresSql;
+  readonly messages: MessageReader;
+  /** Of the catalogs and the words of waiting entries in memory. */
+  readonly cacheBytesMax: number;
+}
+
+export class Gathering {
+  readonly #options: GatheringOptions;
+  /** By owner: the catalogs of the segments that the last search saw. Segments never change. */
+  readonly #catalogs: LRUCache<string, ReadonlyMap<string, Catalog>>;
+  /** By mark: what a waiting record had when it was read. A later write has a later mark. */
+  readonly #waiting: LRUCache<string, { readonly entry: WaitingEntry | null }>;
+
+  constructor(options: GatheringOptions) {
+    this.#options = options;
+    // A cache needs room for at least something.
+    const maxSize = Math.max(1, Math.floor(options.cacheBytesMax / 2));
+    this.#catalogs = new LRUCache({ maxSize, sizeCalculation: sizeOfCatalogs });
+    this.#waiting = new LRUCache({
+      maxSize,
+      sizeCalculation: ({ entry }) => 200 + (entry?.packed.length ?? 0),
+    });
+  }
+
+  async read(owners: readonly string[], { terms, beginnings }: WantedTerms): Promise<GatheredOwner[]> {
+    const known = new Map(owners.flatMap((owner) => [...(this.#catalogs.get(owner) ?? [])]));
+    const rows = await query<GatheredRow>(this.#options.sql, statement, [
+      owners,
+      [...known.keys()],
+      terms.map(hex),
+      beginnings.map(hex),
+      beginnings.map((begin) => afterAll(Buffer.from(begin)).toString('hex')),
+    ]);
+    return owners.map((owner) => {
+      const own = rows.filter((row) => row.owner === owner);
+      const catalogs = new Map(
+        own
+          .filter(({ what }) => what === 'segment')
+          .map(({ number, bytes }) => [number, known.get(number) ?? new Catalog(bytes ?? Buffer.alloc(0))]),
+      );
+      this.#catalogs.set(owner, catalogs);
+      return gathered(owner, own, catalogs);
+    });
+  }
+
+  /** The marked places of an owner with their entries as they are now. */
+  async partitionOf({ owner, marks, segments }: GatheredOwner): Promise<ViewedPartition> {
+    const newest = new Map<string, Mark>();
+    for (const mark of marks) newest.set(JSON.stringify(mark.name), mark);
+    const missing = [...newest.values()].filter(({ number }) => !this.#waiting.has(number));
+    const found = new Map<string, { entry: WaitingEntry | null }>();
+    if (missing.length > 0) {
+      const { sql, messages } = this.#options;
+      const names = missing.map(({ name }) => name);
+      const entries = new Map(
+        (await readEntries(sql, owner, names, messages)).map((entry) => [JSON.stringify(entry.name), entry]),
+      );
+      for (const { number, name } of missing) {
+        const read = { entry: entries.get(JSON.stringify(name)) ?? null };
+        found.set(number, read);
+        this.#waiting.set(number, read);
+      }
+    }
+    const waiting = [...newest.values()].flatMap(({ number }) => {
+      const read = found.get(number) ?? this.#waiting.get(number);
+      return read?.entry ?? [];
+    });
+    return { segments, marked: [...newest.values()].map(({ name }) => name), waiting };
+  }
+}
+
+function gathered(
+  owner: string,
+  rows: readonly GatheredRow[],
+  catalogs: ReadonlyMap<string, Catalog>,
+): GatheredOwner {
+  const dead = new Map<string, Buffer>();
+  const blocks = new Map<string, { place: number; body: Buffer }[]>();
+  const marks: Mark[] = [];
+  for (const row of rows) {
+    const { what, number, kind, collection, id, bytes } = row;
+    if (what === 'segment') dead.set(number, row.dead ?? Buffer.alloc(0));
+    else if (what === 'block' && bytes !== null)
+      blocks.set(number, [...(blocks.get(number) ?? []), { place: row.place ?? 0, body: bytes }]);
+    else if (kind !== null && collection !== null && id !== null)
+      marks.push({ number, name: { kind, collection, id } });
+  }
+  return {
+    owner,
+    // In the order in which they were written: the last mark of a place counts.
+    marks: marks.toSorted((a, b) => Number(a.number) - Number(b.number)),
+    segments: [...catalogs].map(([segment, catalog]) => ({
+      catalog,
+      dead: new DeadPlaces(dead.get(segment) ?? Buffer.alloc(0)),
+      // The parts of a list in their order.
+      blocks: (blocks.get(segment) ?? []).toSorted((a, b) => a.place - b.place).map(({ body }) => body),
+    })),
+  };
+}
+
+function sizeOfCatalogs(catalogs: ReadonlyMap<string, Catalog>): number {
+  let size = 200;
+  for (const catalog of catalogs.values()) size += 200 + catalog.sizeBytes;
+  return size;
+}
+
+function hex(text: string): string {
+  return Buffer.from(text).toString('hex');
+}
+
+/** The least bytes above everything that begins so; empty if there are none. */
+function afterAll(begin: Buffer): Buffer {
+  const end = Buffer.from(begin);
+  for (let last = end.length - 1; last >= 0; last -= 1) {
+    const byte = end[last] ?? 0;
+    if (byte === 0xff) continue;
+    end[last] = byte + 1;
+    return end.subarray(0, last + 1);
+  }
+  return Buffer.alloc(0);
+}

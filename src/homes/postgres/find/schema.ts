@@ -1,0 +1,105 @@
+/**
+ * The tables of the search in PostgreSQL. A statement that changes documents or tasks marks their places, in the
+ * same transaction and whichever program sends it: triggers do it. A server later files marked places into
+ * segments; until then a search reads the marked records themselves.
+ */
+import type { PostgresSql } from '../database/connection.js';
+import { type Migration, migrate } from '../database/migrate.js';
+
+/** The owner of messages: rooms belong to all users, so their messages have one index. */
+export const messagesOwner = '';
+
+const documentFacts = '"userId", namespace, key, version, "updatedAt", "expiresAt"';
+const taskFacts = 'owner_id, project_id, id, version, updated_at';
+
+/** The mark triggers of a table: after each statement, for all rows that it changed. */
+function markTriggers(table: string, name: string): string {
+  return `
+  CREATE TRIGGER ${name}_insert AFTER INSERT ON ${table} REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION find.${name}();
+  CREATE TRIGGER ${name}_update AFTER UPDATE ON ${table} REFERENCING NEW TABLE AS added OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION find.${name}();
+  CREATE TRIGGER ${name}_delete AFTER DELETE ON ${table} REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION find.${name}();`;
+}
+
+/** Updates that change none of the facts, such as read counts, mark nothing. */
+function markFunction(name: string, marked: string, facts: string): string {
+  return `
+  CREATE FUNCTION find.${name}() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF TG_OP = 'INSERT' THEN
+      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM added;
+    ELSIF TG_OP = 'UPDATE' THEN
+      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM
+        (SELECT ${facts} FROM added EXCEPT SELECT ${facts} FROM removed) AS changed;
+    ELSE
+      INSERT INTO find.marks (owner, kind, collection, id) SELECT ${marked} FROM removed;
+    END IF;
+    RETURN NULL;
+  END $$;`;
+}
+
+const initialTables = `
+  CREATE SCHEMA find;
+
+  -- Places whose record was written, deleted or has expired since it was filed. Each write adds a row of its own,
+  -- so that writers never wait for each other or for the server that files.
+  CREATE TABLE find.marks (
+    owner text COLLATE "C" NOT NULL,
+    mark bigint GENERATED ALWAYS AS IDENTITY,
+    kind text NOT NULL,
+    collection text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    marked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (owner, mark)
+  );
+
+  -- Rows are added and removed whole; only the dead places of a segment change.
+  CREATE TABLE find.segments (
+    owner text COLLATE "C" NOT NULL,
+    segment bigint GENERATED ALWAYS AS IDENTITY,
+    entries integer NOT NULL,
+    dead_entries integer NOT NULL DEFAULT 0,
+    -- When text that nobody may find any more first was in the segment: deleted, or expired.
+    dead_since timestamptz,
+    catalog bytea NOT NULL,
+    dead bytea NOT NULL DEFAULT '',
+    PRIMARY KEY (owner, segment)
+  );
+  CREATE TABLE find.blocks (
+    owner text COLLATE "C" NOT NULL,
+    segment bigint NOT NULL,
+    first bytea NOT NULL,
+    place integer NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (owner, segment, first, place)
+  );
+  -- The bytes are packed already: compressing them again costs time and saves little.
+  ALTER TABLE find.segments ALTER catalog SET STORAGE EXTERNAL, ALTER dead SET STORAGE EXTERNAL;
+  ALTER TABLE find.blocks ALTER body SET STORAGE EXTERNAL;
+
+  ${markFunction('mark_documents', `"userId", 'data', namespace, key`, documentFacts)}
+  ${markTriggers('agent_data_store', 'mark_documents')}
+
+  CREATE FUNCTION find.forget_documents() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    DELETE FROM find.marks WHERE owner <> '';
+    DELETE FROM find.segments WHERE owner <> '';
+    DELETE FROM find.blocks WHERE owner <> '';
+    INSERT INTO find.marks (owner, kind, collection, id) SELECT owner_id, 'tasks', project_id, id FROM workspaces.tasks;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER forget_documents AFTER TRUNCATE ON agent_data_store
+    FOR EACH STATEMENT EXECUTE FUNCTION find.forget_documents()`;
+
+/** For the migration of workspaces, whose table gets these triggers. */
+export const taskMarks = `${markFunction('mark_tasks', `owner_id, 'tasks', project_id, id`, taskFacts)}
+  ${markTriggers('workspaces.tasks', 'mark_tasks')}`;
+
+export const findMigrations: readonly Migration[] = [initialTables];
+
+/** After the tables of documents, which get triggers, and before those of tasks. */
+export function migrateFind(sql: PostgresSql): Promise<void> {
+  return migrate(sql, 'find', findMigrations);
+}

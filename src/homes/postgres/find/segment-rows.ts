@@ -1,0 +1,86 @@
+/** The rows of segments and blocks in PostgreSQL. Bytes travel as hexadecimal text. */
+import type { Block } from '../../../find/segments/blocks.js';
+import type { Work } from '../write/work.js';
+
+/** Bytes of blocks in one statement. */
+const statementBytes = 512 * 1024;
+
+export interface SegmentRow {
+  readonly segment: string;
+  readonly entries: number;
+  readonly dead_entries: number;
+  readonly dead_since_ms: string | null;
+  readonly catalog: Buffer;
+  readonly dead: Buffer;
+}
+
+export const segmentColumns = `segment, entries, dead_entries, catalog, dead,
+  (extract(epoch FROM dead_since) * 1000)::bigint AS dead_since_ms`;
+
+/** Adds a segment and returns its number. `earliestExpiryMs` is Infinity if none of its entries expires. */
+export async function insertSegment(
+  work: Work,
+  owner: string,
+  { catalog, entries }: { readonly catalog: Buffer; readonly entries: number },
+  earliestExpiryMs: number,
+): Promise<string> {
+  const [row] = await work.rows<{ segment: string }>(
+    `INSERT INTO find.segments (owner, entries, catalog, dead_since)
+      VALUES ($1, $2, decode($3, 'hex'), to_timestamp($4::double precision / 1000)) RETURNING segment`,
+    [owner, entries, catalog.toString('hex'), Number.isFinite(earliestExpiryMs) ? earliestExpiryMs : null],
+  );
+  return row?.segment ?? '';
+}
+
+/** Collects blocks and sends them in statements of a limited size. */
+export class BlockRows {
+  readonly #work: Work;
+  readonly #owner: string;
+  readonly #segment: string;
+  #blocks: Block[] = [];
+  #bytes = 0;
+
+  constructor(work: Work, owner: string, segment: string) {
+    this.#work = work;
+    this.#owner = owner;
+    this.#segment = segment;
+  }
+
+  async add(blocks: readonly Block[]): Promise<void> {
+    for (const block of blocks) {
+      this.#blocks.push(block);
+      this.#bytes += block.body.length;
+      if (this.#bytes >= statementBytes) await this.send();
+    }
+  }
+
+  async send(): Promise<void> {
+    const blocks = this.#blocks;
+    if (blocks.length === 0) return;
+    this.#blocks = [];
+    this.#bytes = 0;
+    await this.#work.rows(
+      `INSERT INTO find.blocks (owner, segment, first, place, body)
+        SELECT $1, $2::bigint, decode(first, 'hex'), place, decode(body, 'hex')
+          FROM unnest($3::text[], $4::integer[], $5::text[]) AS given (first, place, body)`,
+      [
+        this.#owner,
+        this.#segment,
+        blocks.map(({ first }) => Buffer.from(first).toString('hex')),
+        blocks.map(({ from }) => String(from)),
+        blocks.map(({ body }) => body.toString('hex')),
+      ],
+    );
+  }
+}
+
+export async function deleteSegments(work: Work, owner: string, segments: readonly string[]): Promise<void> {
+  await work.rows('DELETE FROM find.blocks WHERE owner = $1 AND segment = ANY($2::bigint[])', [
+    owner,
+    segments,
+  ]);
+  await work.rows('DELETE FROM find.segments WHERE owner = $1 AND segment = ANY($2::bigint[])', [
+    owner,
+    segments,
+  ]);
+}

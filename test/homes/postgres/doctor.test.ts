@@ -1,0 +1,75 @@
+/** What `stoa doctor` finds and repairs in the tables of PostgreSQL. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { operatorCaller } from '../../../src/core/caller.js';
+import {
+  type PostgresSql,
+  closePostgres,
+  openPostgres,
+} from '../../../src/homes/postgres/database/connection.js';
+import { examine } from '../../../src/homes/postgres/doctor/doctor.js';
+import { type Stoa, openStoa } from '../../../src/index.js';
+import { sharedHome } from '../../servers/shared.js';
+
+const ada = operatorCaller('ada');
+let stoa: Stoa;
+let sql: PostgresSql;
+
+beforeAll(async () => {
+  const { options } = await sharedHome();
+  stoa = await openStoa({ ...options, onError: () => undefined });
+  sql = await openPostgres(new URL(options.postgres));
+  const { workspaces, registry, data, identity, messaging } = stoa;
+  const { id: workspaceId } = await workspaces.createWorkspace(ada, { name: 'w' });
+  const { id: projectId } = await workspaces.createProject(ada, workspaceId, { name: 'p' });
+  const { id: sessionId } = await workspaces.createSession(ada, projectId, { status: 'active' });
+  for (const command of ['ends', 'runs', 'waits']) await workspaces.createTask(ada, sessionId, { command });
+  const first = await workspaces.claimTask(ada, projectId);
+  await workspaces.claimTask(ada, projectId);
+  await workspaces.completeTask(ada, first?.task.id ?? '', { fence: first?.lease.fence ?? 0, output: '' });
+  const ended = await workspaces.createSession(ada, projectId, {});
+  await workspaces.createTask(ada, ended.id, { command: 'is removed' });
+  await workspaces.deleteSession(ada, ended.id);
+  for (const name of ['one', 'two', 'three']) {
+    const { agent_id } = await registry.createAgent(ada, { name });
+    await registry.updateAgentStatus(ada, agent_id, 'running');
+    const session = await registry.openSession(ada, agent_id, {});
+    if (name !== 'one') await registry.closeSession(ada, session.session_id);
+    if (name !== 'three') continue;
+    for (const state of ['stopping', 'stopped'] as const)
+      await registry.updateAgentStatus(ada, agent_id, state);
+    await registry.deleteAgent(ada, agent_id, undefined);
+  }
+  for (const key of ['a', 'b', 'c']) await data.set(ada, 'notes', key, key);
+  await data.delete(ada, 'notes', 'b');
+  await identity.createToken(operatorCaller(), 'ada', {}, null);
+  await messaging.rooms.post(ada, { room: 'global' }, () => ({ body: 'hello', pid: '' }), null);
+});
+afterAll(async () => {
+  await closePostgres(sql, 5);
+  await stoa.close();
+});
+
+async function findings(repair = false): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { family, problem } of examine(sql, repair)) found.push(`${family}: ${problem}`);
+  return found;
+}
+
+it('finds nothing where all domains were used', async () => {
+  expect(await findings()).toEqual([]);
+});
+
+it.each([
+  ['a document count', 'UPDATE agent_data_store_counts SET documents = documents + 5', 'has 2'],
+  ['a counter of a session', 'UPDATE workspaces.sessions SET open_tasks = 7 WHERE NOT removed', 'has 2'],
+  ['a counter of a project', 'UPDATE workspaces.projects SET open_tasks = 7', 'has 2'],
+  ['the agents of a user', 'UPDATE registry.users SET agents = agents + 1', 'The user counts'],
+  ['the sessions of an agent', 'UPDATE registry.agents SET active_sessions = 9', 'The agent counts 9'],
+  ['an owner that is missing', "DELETE FROM registry.owners WHERE id LIKE 'token:%'", 'names its owner'],
+  ['the size of the feed', 'UPDATE feed.extent SET size_bytes = 1', 'The feed counts 1 bytes'],
+])('finds and repairs %s', async (_what, damage, problem) => {
+  await sql.unsafe(damage);
+  expect((await findings()).join('\n')).toContain(problem);
+  expect((await findings(true)).join('\n')).toContain(problem);
+  expect(await findings()).toEqual([]);
+});

@@ -1,0 +1,61 @@
+/** The search in PostgreSQL: the conformance suite over two servers. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { limitsWith } from '../../../src/core/settings/limits.js';
+import { findConformance, type FindBench } from '../../../src/find/conformance/index.js';
+import { PostgresFind } from '../../../src/homes/postgres/find/find.js';
+import { sharedPostgres } from '../../servers/shared.js';
+import { openData } from './open-domains.js';
+
+const documents = process.env['FIND'] === 'full' ? 20_000 : 2_000;
+const limits = limitsWith({ findWaitingMax: 256 });
+let skewMs = 0;
+const nowMs = (): number => Date.now() + skewMs;
+const closing: (() => Promise<void>)[] = [];
+
+async function server(url: string): Promise<FindBench> {
+  const { port, writer, base } = await openData(url, { limits, nowMs });
+  const find = new PostgresFind({
+    sql: base.sql,
+    writer: base.writer,
+    limits,
+    nowMs,
+    messages: {
+      read: async () => [],
+      markAll: async () => undefined,
+      readableRooms: async () => new Set(),
+      all: async function* none() {},
+    },
+    onError: (error) => {
+      throw error;
+    },
+    intervalMs: undefined,
+    isOnlyRead: false,
+  });
+  closing.push(
+    () => find.close(),
+    () => port.close(),
+  );
+  return { data: port, writer, find, nowMs, settle: () => find.fileAll() };
+}
+
+let url = '';
+findConformance(
+  { describe, it, beforeAll, afterAll, afterEach, expect },
+  {
+    documents,
+    open: async () => {
+      ({ url } = await sharedPostgres());
+      const bench = await server(url);
+      return {
+        ...bench,
+        advance: (ms) => {
+          skewMs += ms;
+        },
+        close: async () => {
+          for (const close of closing) await close();
+        },
+      };
+    },
+    second: () => server(url),
+  },
+);
