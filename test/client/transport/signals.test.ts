@@ -49,6 +49,7 @@ function callsOf(
     'room.post': () => room.post('b', settings),
     'room.read': () => room.read(settings),
     'room.thread': () => room.thread('m', settings),
+    'room.message': () => room.message('m', settings),
     'room.delete': () => room.delete('m', settings),
     'agent.register': () => agent.register({}, settings),
     'agent.rotate': () => agent.rotate(keys, settings),
