@@ -18,6 +18,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   commit: async () => (await import('./commit.js')).commitBench,
   datastore: async () => (await import('./datastore.js')).datastoreBench,
   feed: async () => (await import('./feed.js')).feedBench,
+  find: async () => (await import('./find.js')).findBench,
   http: async () => (await import('./http.js')).httpBench,
   kernel: async () => (await import('./kernel.js')).kernelBench,
   mcp: async () => (await import('./mcp.js')).mcpBench,

@@ -18,9 +18,11 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { fail, root } from './install.js';
 
 const installBytesMax = 60_000_000;
+const consoleBytesMax = 200_000;
 const startSecondsMax = 60;
 const manifest = readJson(join(root, 'package.json'));
 const complaints = [];
@@ -37,6 +39,7 @@ try {
   checkFiles();
   await checkEntries();
   checkPrograms();
+  checkConsole();
   checkSize();
   await checkStart();
   checkMissingPackage(['up', '--data', 'other', '--engine', 'rocksdb'], '@nxtedition/rocksdb');
@@ -157,6 +160,15 @@ function checkPrograms() {
     if (status !== 0 || stdout.trim() !== manifest.version)
       complain(`${name} --version printed ${JSON.stringify(stdout)} and ended with ${status}.`);
   }
+}
+
+/** The web page for people, small enough for a slow line. */
+function checkConsole() {
+  const files = [...shipped].filter((file) => file.startsWith('bundle/console/'));
+  const bytes = files.reduce((sum, file) => sum + gzipSync(readFileSync(join(installed, file))).length, 0);
+  if (!shipped.has('bundle/console/index.html')) complain('The console is not shipped.');
+  if (bytes > consoleBytesMax)
+    complain(`The console has ${bytes} bytes gzipped, more than ${consoleBytesMax}.`);
 }
 
 function checkSize() {

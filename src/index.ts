@@ -166,7 +166,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       messaging: home.messaging,
       limits,
       nowMs,
-      findRoom: async (_caller, room) => room,
+      findRoom: async (caller, room) => (await messaging.rooms.find(caller, room)).id,
     });
     const commit = new CommitService({
       steps: { data: data.steps, registry: registry.steps, workspaces: workspaces.steps, locks: locks.steps },

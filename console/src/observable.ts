@@ -1,5 +1,5 @@
 /** A value that components follow. A component renders again when the value was replaced. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 export class Observable<Value> {
   #value: Value;
@@ -28,12 +28,17 @@ export class Observable<Value> {
 
 export function useObservable<Value>(observable: Observable<Value>): Value {
   const [, render] = useState(0);
+  const { value } = observable;
+  const rendered = useRef(value);
+  rendered.current = value;
   useEffect(() => {
-    const seen = observable.value;
-    const stop = observable.subscribe(() => render((count) => count + 1));
-    // It may have changed between the first render and this effect.
-    if (observable.value !== seen) render((count) => count + 1);
+    const look = (): void => {
+      if (observable.value !== rendered.current) render((count) => count + 1);
+    };
+    const stop = observable.subscribe(look);
+    // It may have changed between the render and this effect.
+    look();
     return stop;
   }, [observable]);
-  return observable.value;
+  return value;
 }

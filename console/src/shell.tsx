@@ -63,7 +63,7 @@ export function Shell() {
           ))}
         </ul>
         <div class="side-end">
-          <button type="button" class="search-open" onClick={openSearch}>
+          <button type="button" class="search-open" aria-label="Search /" onClick={openSearch}>
             <Icon name="search" />
             <span>Search</span>
             <kbd>/</kbd>

@@ -28,6 +28,8 @@ export interface SetSettings extends WriteSettings {
   metadata?: Readonly<Record<string, unknown>> | undefined;
   /** Seconds until the document expires. */
   ttl?: number | null | undefined;
+  /** False: searches for words do not find the document, until a write says true. */
+  index?: boolean | undefined;
   /** The time when the document expires, in ISO 8601, instead of `ttl`. */
   expiresAt?: string | null | undefined;
 }

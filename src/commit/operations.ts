@@ -33,8 +33,8 @@ export function stepOf(
 ): Step<unknown> {
   switch (operation.op) {
     case 'data.set': {
-      const { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt } = operation;
-      return data.set(caller, namespace, key, value, { metadata, ttl, expiresAt, ifVersion });
+      const { namespace, key, value, if_version: ifVersion, metadata, ttl, expiresAt, index } = operation;
+      return data.set(caller, namespace, key, value, { metadata, ttl, expiresAt, index, ifVersion });
     }
     case 'data.delete':
       return data

@@ -38,6 +38,8 @@ export interface DocumentRecord {
   version: number;
   /** Always with milliseconds, so that sorting the texts sorts the times. */
   expiresAt: string | null;
+  /** False: searches for words do not find the document. Left out otherwise. */
+  indexed?: boolean;
 }
 
 /** A document as callers see it: the seed's fields, then the fields that Stoa adds. */

@@ -58,6 +58,8 @@ export interface DocumentWrite {
   readonly ifVersion: ExpectedVersion;
   /** When the document expires; null means never; undefined leaves the expiry unchanged. */
   readonly expiresAt: string | null | undefined;
+  /** Whether searches for words find it. Undefined leaves it unchanged; a new document is found. */
+  readonly index?: boolean | undefined;
 }
 
 export interface DocumentDelete {

@@ -16,6 +16,8 @@ export interface SetOptions {
   ttl?: number | null | undefined;
   /** The moment at which it expires, ISO 8601. */
   expiresAt?: string | null | undefined;
+  /** False: searches for words do not find the document, until a write says true. */
+  index?: boolean | undefined;
 }
 
 export interface RequestRules {
@@ -50,6 +52,7 @@ export function documentWrite(
     agent,
     ifVersion,
     expiresAt: expiryOf(options, nowMs()),
+    index: options.index,
   };
 }
 

@@ -17,6 +17,11 @@ export const expiresAt = z
   .optional()
   .describe('When the document expires, instead of `ttl`');
 
+export const index = z
+  .boolean()
+  .optional()
+  .describe('False: searches for words do not find the document, until a write says true');
+
 export const setDocumentSchema = z
-  .strictObject({ value: json, metadata: metadata.optional(), ttl, expiresAt })
+  .strictObject({ value: json, metadata: metadata.optional(), ttl, expiresAt, index })
   .meta({ id: 'SetDocument' });

@@ -47,6 +47,7 @@ export interface BatchRequest {
   metadata?: Readonly<Record<string, unknown>> | undefined;
   ttl?: number | null | undefined;
   expiresAt?: string | null | undefined;
+  index?: boolean | undefined;
 }
 
 /** The result of one key of a batch. */

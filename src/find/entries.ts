@@ -12,6 +12,7 @@ import { entryTermsOf } from './words/entry-terms.js';
 
 /** Null if the document is not to be found by its words. */
 export function documentEntry(record: DocumentRecord): WaitingEntry | null {
+  if (record.indexed === false) return null;
   return {
     name: { kind: 'data', collection: record.namespace, id: record.key },
     version: record.version,

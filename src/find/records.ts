@@ -16,6 +16,8 @@ export interface FoundRecord {
   readonly version: number;
   readonly timeMs: number;
   readonly author: string | null;
+  /** The name of the room, if the result is a message. */
+  readonly room: string | null;
 }
 
 export interface RecordPorts {
@@ -64,6 +66,7 @@ export function foundDocument(document: DocumentRecord): FoundRecord {
     version: document.version,
     timeMs: Date.parse(document.updatedAt),
     author: document.updatedByAgent,
+    room: null,
   };
 }
 
@@ -80,6 +83,7 @@ async function foundTask(
       version: task.version,
       timeMs: Date.parse(task.updated_at),
       author: task.claimed_by,
+      room: null,
     };
   } catch (error) {
     if (error instanceof StoaError && error.code === 'not_found') return undefined;
@@ -100,5 +104,6 @@ async function foundMessage(
     version: 1,
     timeMs: message.tsMs,
     author: message.from,
+    room: room?.name ?? null,
   };
 }

@@ -30,6 +30,8 @@ export interface FindHit {
   key?: string;
   project_id?: string;
   room_id?: string;
+  /** The name of the room of a message. */
+  room?: string;
   id?: string;
   /** From 0 to 1; above 0.5 the result has all words. Null without words. */
   score: number | null;
@@ -173,13 +175,14 @@ export class FindService {
 
   #hit(
     entry: RankedEntry | undefined,
-    { text, document, version, timeMs, author }: FoundRecord,
+    { text, document, version, timeMs, author, room }: FoundRecord,
     query: Query | null,
     values: boolean,
   ): FindHit {
     const excerpt: Excerpt = excerptOf(text, query ?? { groups: [], phrases: [], excluded: [] });
     return {
       ...placeOf(entry, document),
+      ...(room !== null && { room }),
       score: entry === undefined ? null : Number(entry.score.toFixed(6)),
       excerpt: excerpt.text,
       marks: excerpt.marks.map(([start, end]) => [start, end]),

@@ -101,10 +101,12 @@ export class StoaStore extends BaseStore {
     return itemOf(document);
   }
 
-  /** In order of namespace and key. `query` has no effect, as in LangGraph's own store without an index. */
-  async #search({ namespacePrefix, filter, limit = 10, offset = 0 }: SearchOperation): Promise<SearchItem[]> {
-    const found: DataDocument<Value>[] = [];
+  /** With `query` the best first; without it in order of namespace and key. */
+  async #search(operation: SearchOperation): Promise<SearchItem[]> {
+    const { namespacePrefix, filter, limit = 10, offset = 0, query } = operation;
     if (limit <= 0) return [];
+    if (query !== undefined && query.trim() !== '') return this.#find(query, operation);
+    const found: DataDocument<Value>[] = [];
     let skipped = 0;
     const pageItems = filter === undefined ? Math.min(pageItemsMax, limit + offset) : pageItemsMax;
     for await (const document of this.#data.entries({ prefix: pathPrefix(namespacePrefix), pageItems })) {
@@ -115,6 +117,39 @@ export class StoaStore extends BaseStore {
     }
     await this.#refresh(found);
     return found.map(itemOf);
+  }
+
+  /** Searches by words, over as many pages as needed. Each item has the score of the server. */
+  async #find(
+    query: string,
+    { namespacePrefix, filter, limit = 10, offset = 0 }: SearchOperation,
+  ): Promise<SearchItem[]> {
+    const found: SearchItem[] = [];
+    let [cursor, skipped] = [undefined as string | undefined, 0];
+    do {
+      const page = await this.#client.find(query, {
+        in: ['data'],
+        namespace: this.#data.namespace,
+        prefix: pathPrefix(namespacePrefix) || undefined,
+        filter,
+        values: true,
+        limit: Math.min(100, limit + offset - skipped - found.length),
+        cursor,
+      });
+      for (const { key = '', value, created_at: createdAt, time, score } of page.items) {
+        if (skipped < offset) skipped += 1;
+        else
+          found.push({
+            ...parseItemKey(key),
+            value: value as Value, // Only items are stored in this namespace, and their values are objects.
+            createdAt: new Date(createdAt ?? time),
+            updatedAt: new Date(time),
+            ...(score !== null && { score }),
+          });
+      }
+      cursor = page.next_cursor ?? undefined;
+    } while (cursor !== undefined && found.length < limit);
+    return found;
   }
 
   /** Restarts the time of items that have less than half of it left. A concurrent write does the same. */
@@ -160,16 +195,17 @@ export class StoaStore extends BaseStore {
   async #write(puts: readonly StoaPutOperation[]): Promise<void> {
     if (puts.length === 0) return;
     const last = new Map(puts.map((put) => [itemKey(put.namespace, put.key), put]));
-    const sets = [...last].flatMap(([key, { value, ttlSeconds = this.#ttlSeconds }]) =>
-      value === null ? [] : [{ key, value, ttl: ttlSeconds }],
+    const sets = [...last].flatMap(([key, { value, index, ttlSeconds = this.#ttlSeconds }]) =>
+      value === null ? [] : [{ key, value, ttl: ttlSeconds, index: index !== false }],
     );
     const deletes = [...last].flatMap(([key, { value }]) => (value === null ? [key] : []));
-    const ttl = sets[0]?.ttl;
-    if (sets.every((set) => set.ttl === ttl)) {
+    const [ttl, index] = [sets[0]?.ttl, sets[0]?.index];
+    if (sets.every((set) => set.ttl === ttl && set.index === index)) {
       const { set } = await this.#data.batch({
         set: Object.fromEntries(sets.map(({ key, value }) => [key, value])),
         delete: deletes,
         ttl,
+        index,
       });
       return requireWritten(set);
     }

@@ -185,6 +185,34 @@ describe('a search over HTTP', () => {
     expect(await keysOf('q=giraffe', server.bob)).toEqual([]);
   });
 
+  test('a document that was written with index: false is not found until a write says true', async () => {
+    await set('quiet', 'hushword', { index: false } as object);
+    expect(await keysOf('q=hushword')).toEqual([]);
+    await set('quiet', 'hushword again');
+    expect(await keysOf('q=hushword')).toEqual([]);
+    const { json } = await server.ask('GET', '/v1/data/notes/quiet', { as: server.alice });
+    expect(json).toMatchObject({ indexed: false });
+    await set('quiet', 'hushword aloud', { index: true } as object);
+    expect(await keysOf('q=hushword')).toEqual(['quiet']);
+  });
+
+  test("messages of public rooms and of the user's own rooms are found, others are not", async () => {
+    const rooms = server.stoa.messaging.rooms;
+    const alice = { ...operatorCaller('alice'), kind: 'user' as const };
+    const say = (room: string, body: string) =>
+      rooms.post(alice, { room, byName: true }, () => ({ body, pid: '' }), null);
+    await say('global', 'the pelican has landed');
+    await say('alice-room', 'the pelican is mine');
+    const found = async (as: string): Promise<string[]> => {
+      const { json } = await server.ask('GET', '/v1/find?q=pelican&in=messages', { as });
+      return pageOf(json).items.map(({ excerpt }) => excerpt);
+    };
+    expect(new Set(await found(server.alice))).toEqual(
+      new Set(['the pelican has landed', 'the pelican is mine']),
+    );
+    expect(await found(server.bob)).toEqual(['the pelican has landed']);
+  });
+
   test.each([
     ['no words', 'q=%20'],
     ['only an excluded word', 'q=-lonely'],

@@ -59,9 +59,12 @@ test('two agents: one stores, asks and posts; the other claims, reads, answers a
     output: 'counted',
   });
   expect((await asker.ok('recall', { key: 'harvest/count' })).items[0].value).toBe(2);
-  expect(
-    (await asker.ok('find', { query: 'fields harvest' })).messages.map(({ from }: { from: string }) => from),
-  ).toContain('doer');
+  expect((await asker.ok('find', { query: 'fields harvest', in: ['messages'] })).items).toContainEqual(
+    expect.objectContaining({ kind: 'messages', place: 'harvest' }),
+  );
+  expect((await asker.ok('recall', { query: 'how many were counted at the harvest' })).items).toContainEqual(
+    expect.objectContaining({ key: 'harvest/count', value: 2 }),
+  );
 
   // Nobody of another user can join in.
   const stranger = await TestClient.connect(running.url, running.bob, 'modern', { 'stoa-agent': 'doer' });

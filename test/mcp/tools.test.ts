@@ -265,9 +265,11 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect((await client.ok('read', { room, after: read.last })).messages).toMatchObject([
       { text: 'good', reply_to: posted.id },
     ]);
-    expect((await client.ok('find', { query: `${generation} harvest` })).messages).toMatchObject([
-      { id: posted.id, room, room_id: posted.room_id },
-    ]);
+    expect((await client.ok('find', { query: `${generation} harvest`, room })).items[0]).toMatchObject({
+      kind: 'messages',
+      id: posted.id,
+      place: room,
+    });
   });
 
   test('waits for a message and for a task that come later', async () => {

@@ -1,6 +1,6 @@
 /** The schemas of the data store's operations. */
 import { z } from 'zod';
-import { expiresAt, json, metadata, setDocumentSchema, ttl } from '../../datastore/schemas.js';
+import { expiresAt, index, json, metadata, setDocumentSchema, ttl } from '../../datastore/schemas.js';
 import { pageOf, pageQuery, pathSegment, progressAbout, queryBoolean } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import { type data, type documents, mergePatchType } from './operations.js';
@@ -29,6 +29,7 @@ const batchSchema = z
     metadata: metadata.optional().describe('Merged into the metadata of every key in `set`'),
     ttl,
     expiresAt,
+    index,
   })
   .meta({ id: 'DataBatch' });
 
@@ -49,6 +50,7 @@ const documentSchema = z
     lastAccessedAt: time.nullable(),
     version: z.int().describe('1 for a new document; each write adds 1'),
     expiresAt: time.nullable(),
+    indexed: z.boolean().optional().describe('False: searches for words do not find it'),
   })
   .meta({ id: 'Document' });
 

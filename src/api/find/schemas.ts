@@ -46,6 +46,7 @@ const hitSchema = z
     key: z.string().optional().describe('Of a document'),
     project_id: z.string().optional().describe('Of a task'),
     room_id: z.string().optional().describe('Of a message'),
+    room: z.string().optional().describe('The name of the room of a message'),
     id: z.string().optional().describe('Of a task or a message'),
     score: z
       .number()

@@ -10,6 +10,7 @@ interface Hit {
   key?: string | undefined;
   project_id?: string | undefined;
   room_id?: string | undefined;
+  room?: string | undefined;
   id?: string | undefined;
   score: number | null;
   excerpt: string;
@@ -50,8 +51,10 @@ export const find: Action = async ({ connect, output }, words, options) => {
   if (!page.examined_all) output.say('The search stopped at a limit. --cursor continues it.');
 };
 
-function placeOf({ namespace, key, project_id: project, room_id: room, id }: Hit): string {
-  return namespace === undefined ? `${project ?? room ?? ''}/${id ?? ''}` : `${namespace}/${key ?? ''}`;
+function placeOf({ namespace, key, project_id: project, room_id: roomId, room, id }: Hit): string {
+  return namespace === undefined
+    ? `${project ?? room ?? roomId ?? ''}/${id ?? ''}`
+    : `${namespace}/${key ?? ''}`;
 }
 
 function filterOption(options: Options): Record<string, never> | undefined {

@@ -40,6 +40,7 @@ export function mergeDocument(
     lastAccessedAt: now,
     version: (existing?.version ?? 0) + 1,
     expiresAt: write.expiresAt === undefined ? (existing?.expiresAt ?? null) : write.expiresAt,
+    ...((write.index ?? existing?.indexed ?? true) ? undefined : { indexed: false }),
   };
 }
 

@@ -25,6 +25,7 @@ export function toDocument(record: DocumentRecord): DataDocument {
     lastAccessedAt: record.lastAccessedAt,
     version: record.version,
     expiresAt: record.expiresAt,
+    ...(record.indexed === false && { indexed: false }),
   };
 }
 
@@ -50,10 +51,11 @@ export function toDocumentJson(record: DocumentRecord): string {
     lastAccessedAt,
     version,
     expiresAt,
+    indexed,
   } = record;
   const names = `{"_id":${quoted(documentId(userId, namespace, key))},"userId":${quoted(userId)},"namespace":${quoted(namespace)},"key":${quoted(key)}`;
   const agents = `"createdByAgent":${quoted(createdByAgent)},"updatedByAgent":${quoted(updatedByAgent)},"lastAccessedByAgent":${quoted(lastAccessedByAgent)},"accessCount":${accessCount}`;
-  const times = `"createdAt":${quoted(createdAt)},"updatedAt":${quoted(updatedAt)},"lastAccessedAt":${quoted(lastAccessedAt)},"version":${version},"expiresAt":${quoted(expiresAt)}}`;
+  const times = `"createdAt":${quoted(createdAt)},"updatedAt":${quoted(updatedAt)},"lastAccessedAt":${quoted(lastAccessedAt)},"version":${version},"expiresAt":${quoted(expiresAt)}${indexed === false ? ',"indexed":false' : ''}}`;
   return `${names},"value":${valueJson},"metadata":${JSON.stringify(metadata)},${agents},${times}`;
 }
 
@@ -105,6 +107,7 @@ export function fromSeedFields(
     lastAccessedAt: optionalTime(fields, 'lastAccessedAt'),
     version: optionalCount(fields, 'version') ?? 1,
     expiresAt: expiresAt === null ? null : expiryOfMs(msOf(expiresAt)),
+    ...(fields.indexed === false && { indexed: false }),
   };
 }
 

@@ -9,6 +9,7 @@
  *
  *   base   = Σ word / Σ over counted words of idf × (k1 + 1)            between 0 and 1
  *   part   = Σ idf of the words that the entry has / Σ idf of all       how much of the question it has
+ *            (both sums without words that nothing in the searched collections has)
  *   rank   = base × part^coveragePower × (1 + nearWeight × nearness) × (1 + freshWeight × freshness),
  *            divided by its highest value
  *   score  = (1 + rank) / 2 if the entry has all words, rank / 2 otherwise

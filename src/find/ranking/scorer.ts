@@ -39,8 +39,10 @@ export class Scorer {
     this.inverseFrequencies = groups.map((_, index) => inverseFrequency(entries, frequencies[index] ?? 0));
     this.#isCounted = groups.map(({ isCounted }) => isCounted);
     this.#countedGroups = groups.filter(({ isCounted }) => isCounted).length;
+    // A word that nothing has says nothing about which entry is better.
     let sum = 0;
-    for (const [index, value] of this.inverseFrequencies.entries()) if (this.#isCounted[index]) sum += value;
+    for (const [index, value] of this.inverseFrequencies.entries())
+      if (this.#isCounted[index] && (frequencies[index] ?? 0) > 0) sum += value;
     this.#frequencySum = sum;
     this.#averageTitle = Math.max(1, titleLength / Math.max(1, entries));
     this.#averageBody = Math.max(1, bodyLength / Math.max(1, entries));

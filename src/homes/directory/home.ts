@@ -19,6 +19,7 @@ import { type Kernel } from './kernel/kernel.js';
 import type { GroupFacts } from './kernel/store-options.js';
 import { DirectoryFind } from './find/find.js';
 import { documentSource } from './datastore/verbs.js';
+import { isRoomSearched, messageSource } from './messaging/messages.js';
 import { taskSource } from './workspaces/tasks/rows.js';
 import { DirectoryLocks } from './locks/locks.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
@@ -145,8 +146,8 @@ export class DirectoryHome implements Home {
     });
     this.find = new DirectoryFind({
       kernel,
-      sources: { data: documentSource, tasks: taskSource, messages: () => undefined },
-      isRoomSeen: () => false,
+      sources: { data: documentSource, tasks: taskSource, messages: messageSource(limits) },
+      isRoomSeen: (roomId, user) => isRoomSearched(kernel.root, roomId, user),
       onError,
     });
     this.operations = new DirectoryOperations(kernel, this.writer);

@@ -2,6 +2,7 @@
 import { type ListedTool, type Tool, listedTool } from '../tool.js';
 import { agentTools } from './agents.js';
 import { commitTools } from './commit.js';
+import { findTools } from './find.js';
 import { lockTools } from './locks.js';
 import { memoryTools } from './memory.js';
 import { messageTools } from './messages.js';
@@ -11,6 +12,7 @@ const all: readonly Tool[] = [
   ...memoryTools,
   ...taskTools,
   ...messageTools,
+  ...findTools,
   ...lockTools,
   ...agentTools,
   ...commitTools,

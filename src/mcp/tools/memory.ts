@@ -1,10 +1,11 @@
 /** Documents of the data store, as the memory of agents. */
 import { z } from 'zod';
 import { toDocument } from '../../datastore/documents/seed-document.js';
+import { defaultNamespace } from '../../datastore/model.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { cursor, ifVersion, json, limit, namespace, nextCursor, record } from '../fields.js';
-import { defineTool } from '../tool.js';
+import { type ToolContext, defineTool } from '../tool.js';
 import { limitError } from '../../core/settings/exceeds.js';
 
 const key = z.string().describe('Such as "plan" or "user/ada/language"');
@@ -74,27 +75,24 @@ const recall = defineTool({
   name: 'recall',
   title: 'Recall',
   description:
-    'Read what is stored under one key or several, with version and who wrote it. Keys that hold ' +
-    'nothing come back in `missing`. Use it before asking a person for something that may be known.',
+    'Read what is stored under one key or several, or what answers a question (query, the best first). ' +
+    'Keys that hold nothing come back in `missing`. Use it before asking a person for something that may be known.',
   annotations: { readOnlyHint: true },
-  input: z.strictObject({ key: z.union([key, z.array(z.string()).min(1)]), namespace }),
-  output: z.object({
-    items: z.array(
-      z.object({
-        key: z.string(),
-        value: json,
-        version: z.int(),
-        updatedAt: z.string(),
-        createdByAgent: z.string().nullable(),
-        updatedByAgent: z.string().nullable(),
-        expiresAt: z.string().nullable(),
-        metadata: record,
-      }),
-    ),
-    missing: z.array(z.string()),
+  input: z.strictObject({
+    key: z.union([key, z.array(z.string()).min(1)]).optional(),
+    query: z.string().min(1).optional().describe('Instead of key'),
+    namespace: z.string().optional().describe('Default for a query: all'),
+    limit,
   }),
-  run: async ({ stoa, caller }, input) => {
-    const keys = [...new Set([input.key].flat())];
+  output: z.object({ items: z.array(record), missing: z.array(z.string()) }),
+  run: async ({ stoa, caller, signal }, input) => {
+    const { key: asked, query, namespace: ns } = input;
+    if ((asked === undefined) === (query === undefined))
+      throw new StoaError('invalid_request', 'recall needs either key or query.', {
+        fix: 'Send key to read what you know the name of, or query to search.',
+      });
+    if (query !== undefined) return recalled({ stoa, caller, signal }, query, ns, input.limit);
+    const keys = [...new Set([asked ?? []].flat())];
     if (keys.length > stoa.limits.mcpKeysMax)
       throw limitError('too_large', {
         subject: 'The request',
@@ -107,7 +105,7 @@ const recall = defineTool({
     const found = new Map<string, DocumentRecord>();
     let leftBytes = stoa.limits.mcpAnswerBytesMax;
     for (const name of keys) {
-      const entry = await stoa.data.getRecord(caller, input.namespace, name);
+      const entry = await stoa.data.getRecord(caller, ns ?? defaultNamespace, name);
       if (entry === undefined) continue;
       leftBytes -= entry.valueJson.length;
       if (leftBytes < 0 && found.size > 0) throw tooMuch(stoa.limits, [...found.keys()]);
@@ -184,6 +182,26 @@ function documentItem(entry: DocumentRecord) {
     metadata,
   } = toDocument(entry);
   return { key: name, value, version, updatedAt, createdByAgent, updatedByAgent, expiresAt, metadata };
+}
+
+/** The documents that answer a question, as many as fit into an answer. */
+async function recalled(
+  { stoa, caller, signal }: Pick<ToolContext, 'stoa' | 'caller' | 'signal'>,
+  query: string,
+  namespace: string | undefined,
+  wanted: number | undefined,
+) {
+  const page = await stoa.find.find(caller, { q: query, in: ['data'], namespace, limit: wanted, signal });
+  const items = [];
+  let leftBytes = stoa.limits.mcpAnswerBytesMax;
+  for (const { namespace: ns = '', key: name = '', score } of page.items) {
+    const entry = await stoa.data.getRecord(caller, ns, name);
+    if (entry === undefined) continue;
+    leftBytes -= entry.valueJson.length;
+    if (leftBytes < 0 && items.length > 0) break;
+    items.push({ ...documentItem(entry), namespace: ns, ...(score !== null && { score }) });
+  }
+  return { items, missing: [] };
 }
 
 function tooMuch(limits: Limits, fitting: readonly string[]): StoaError {

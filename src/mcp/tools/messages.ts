@@ -2,8 +2,12 @@
 import { z } from 'zod';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
+<<<<<<< HEAD
 import { standingFor } from '../../messaging/identities/standing.js';
 import { userOf } from '../../messaging/rooms/visibility.js';
+=======
+import { canonicalUuid } from '../../messaging/identities/uuid.js';
+>>>>>>> main
 import { enterRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
@@ -125,48 +129,7 @@ const read = defineTool({
   },
 });
 
-const find = defineTool({
-  name: 'find',
-  title: 'Find messages',
-  description:
-    "Search your user's rooms and public rooms by words of three letters or more; all must occur. Newest first.",
-  annotations: { readOnlyHint: true },
-  input: z.strictObject({
-    query: z.string(),
-    room: z.string().optional(),
-    after: z.int().min(0).optional().describe('Unix ms'),
-    limit,
-  }),
-  output: z.object({ messages: z.array(message.extend({ room: z.string(), room_id: z.string() })) }),
-  run: async (context, { query, room: reference, after, limit: wanted }) => {
-    const { stoa, caller } = context;
-    await takeRate(stoa, caller, 'GET', '/find');
-    const { searchResultsDefault, searchResultsMax } = stoa.messaging.limits;
-    const within =
-      reference === undefined ? undefined : (await enterRoom(stoa, caller, reference, undefined)).id;
-    const { results } = await stoa.messaging.rooms.search({
-      query,
-      limit: Math.min(wanted ?? searchResultsDefault, searchResultsMax),
-      roomId: within ?? null,
-      owner: userOf(caller),
-      afterMs: after ?? 0,
-      from: null,
-    });
-    const messages = await shown(
-      context,
-      results.map((result) => result.message),
-    );
-    return {
-      messages: messages.map((item, index) => ({
-        ...item,
-        room: results[index]?.room.name ?? '',
-        room_id: results[index]?.room.id ?? '',
-      })),
-    };
-  },
-});
-
-export const messageTools = [post, read, find];
+export const messageTools = [post, read];
 
 async function send(
   { stoa, caller }: Pick<ToolContext, 'stoa' | 'caller'>,

@@ -1,14 +1,31 @@
 /** The OpenAPI 3.1 document, made from the schemas that validate requests. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { requestOf } from '../../api/call.js';
+import type { Example } from '../../api/example.js';
+import { exampleNamed } from '../../api/examples.js';
+import { groupSummaries } from '../../api/groups.js';
 import { parameterNames } from '../../api/operation.js';
+import { errorKinds } from '../../core/errors.js';
 import { version } from '../../version.js';
 import type { RouteGroup } from '../group.js';
+import { ndjson } from '../../api/operations/schemas.js';
 import { problemSchema } from '../answer/problem.js';
 import { hasLocation } from '../answer/location.js';
 import type { Route } from '../route.js';
+import { errorStatusesOf } from './errors.js';
+import { operationOf, samplesOf } from './samples.js';
 
 type Json = Record<string, unknown>;
+
+const tagSummaries: Readonly<Record<string, string | undefined>> = {
+  ...groupSummaries,
+  aicq: 'The text that describes AICQ for agents.',
+  mcp: 'The Model Context Protocol.',
+  health: 'The health of the server in the format of AICQ.',
+  probes: 'Probes for a supervisor.',
+  reference: 'This document, the error codes and the metrics.',
+};
 
 export function openApiOf(groups: readonly RouteGroup[]): Json {
   const components = new Components();
@@ -26,13 +43,14 @@ export function openApiOf(groups: readonly RouteGroup[]): Json {
       title: 'Stoa',
       version,
       description: 'The state plane for AI agents: shared data, registry, workspaces and messaging.',
+      license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
     tags: [
       ...new Set(
         groups.flatMap(({ routes }) => routes.filter(({ hidden }) => !hidden).map(({ tag }) => tag)),
       ),
-    ].map((name) => ({ name })),
+    ].map((name) => ({ name, description: tagSummaries[name] })),
     paths,
     components: {
       schemas: components.schemas,
@@ -56,7 +74,8 @@ function problemContent(group: RouteGroup, components: Components): Json {
 }
 
 function operation(route: Route, problem: Json, components: Components): Json {
-  const requestBody = bodyOf(route, components);
+  const example = exampleNamed(route.name);
+  const requestBody = bodyOf(route, example, components);
   return {
     operationId: route.name,
     summary: route.summary,
@@ -64,11 +83,13 @@ function operation(route: Route, problem: Json, components: Components): Json {
     tags: [route.tag],
     security: securityOf(route),
     'x-principals': route.principals,
-    parameters: parametersOf(route, components),
+    'x-codeSamples': samplesOf(route, example),
+    parameters: parametersOf(route, example, components),
     ...(requestBody === undefined ? {} : { requestBody }),
     responses: {
-      ...responsesOf(route, components),
-      default: { description: 'An error.', content: problem },
+      ...errorAnswers(route, problem),
+      ...responsesOf(route, example, components),
+      default: { description: 'Another error.', content: problem },
     },
   };
 }
@@ -81,30 +102,53 @@ function securityOf({ principals }: Route): Json[] {
   return schemes;
 }
 
-function parametersOf(route: Route, components: Components): Json[] {
+/** Each status of the caller's mistakes, with its codes. */
+function errorAnswers(route: Route, problem: Json): Json {
+  return Object.fromEntries(
+    [...errorStatusesOf(route)].map(([status, codes]) => [
+      status,
+      {
+        description: codes.map((code) => `\`${code}\`: ${errorKinds[code].title}.`).join(' '),
+        'x-error-codes': codes,
+        content: problem,
+      },
+    ]),
+  );
+}
+
+function parametersOf(route: Route, example: Example | undefined, components: Components): Json[] {
   const inPath = components.propertiesOf(route.params);
+  const fields: Readonly<Record<string, unknown>> = { ...example?.request };
   return [
     ...parameterNames(route.path).map((name) => ({
       name,
       in: 'path',
       required: true,
       schema: inPath.properties[name] ?? { type: 'string' },
+      ...(fields[name] === undefined ? {} : { example: fields[name] }),
     })),
-    ...parametersIn('query', components.propertiesOf(route.query)),
-    ...parametersIn('header', components.propertiesOf(route.headers)),
+    ...parametersIn('query', components.propertiesOf(route.query), fields),
+    ...parametersIn('header', components.propertiesOf(route.headers), {}),
     ...conventionalHeaders(route),
   ];
 }
 
-function parametersIn(place: string, { properties, required }: Properties): Json[] {
+function parametersIn(
+  place: string,
+  { properties, required }: Properties,
+  examples: Readonly<Record<string, unknown>>,
+): Json[] {
   return Object.entries(properties).map(([name, schema]) => {
     const { description, ...rest } = schema;
+    const example = examples[name];
     return {
       name,
       in: place,
       required: required.has(name),
       ...(description === undefined ? {} : { description }),
       schema: rest,
+      // A list is sent with commas.
+      ...(example === undefined ? {} : { example: rest['type'] === 'string' ? String(example) : example }),
     };
   });
 }
@@ -141,16 +185,32 @@ function header(name: string, description: string): Json {
   return { name, in: 'header', required: false, description, schema: { type: 'string' } };
 }
 
-function bodyOf(route: Route, components: Components): Json | undefined {
+function bodyOf(route: Route, example: Example | undefined, components: Components): Json | undefined {
+  if (route.streamsBody)
+    return {
+      required: true,
+      content: {
+        [ndjson]: {
+          schema: { type: 'string', description: 'One record on each line.' },
+          ...(example?.lines === undefined ? {} : { example: `${example.lines.join('\n')}\n` }),
+        },
+      },
+    };
   if (route.body === undefined) return undefined;
   const schema = components.schemaOf(route.body, 'input');
+  const row = operationOf(route);
+  const body = row === undefined || example === undefined ? undefined : requestOf(row, example.request).body;
   const content = Object.fromEntries(
-    (route.consumes === 'raw' ? ['application/json'] : route.consumes).map((type) => [type, { schema }]),
+    (route.consumes === 'raw' ? ['application/json'] : route.consumes).map((type) => [
+      type,
+      // The example is of the usual content type; another type means another format.
+      { schema, ...(body === undefined || type !== 'application/json' ? {} : { example: body }) },
+    ]),
   );
   return { required: !route.body.safeParse(undefined).success, content };
 }
 
-function responsesOf(route: Route, components: Components): Json {
+function responsesOf(route: Route, example: Example | undefined, components: Components): Json {
   const headers = {
     'Request-Id': { schema: { type: 'string' } },
     ...(route.versioned ? { ETag: { description: 'The quoted version.', schema: { type: 'string' } } } : {}),
@@ -165,7 +225,12 @@ function responsesOf(route: Route, components: Components): Json {
         content: { [answer.contentType]: { schema: { type: 'string' } } },
       };
     else {
-      const content: Json = { 'application/json': { schema: components.schemaOf(answer, 'output') } };
+      const content: Json = {
+        'application/json': {
+          schema: components.schemaOf(answer, 'output'),
+          ...(example?.answer === undefined ? {} : { example: example.answer }),
+        },
+      };
       if (route.streams)
         content['text/event-stream'] = { schema: { type: 'string', description: 'Server-sent events.' } };
       const location = status === '201' && hasLocation(route);

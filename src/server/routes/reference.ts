@@ -2,8 +2,9 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { type OperationTable, type SchemasOf, anyone, authenticated } from '../../api/operation.js';
-import { errorKinds } from '../../core/errors.js';
+import { type ErrorCode, errorKinds } from '../../core/errors.js';
 import { packageRoot } from '../../version.js';
+import { errorFixes } from '../openapi/fixes.js';
 import { missingCredentials } from '../request/authentication.js';
 import { routesOf } from '../route.js';
 import { fileRoutes } from './files.js';
@@ -15,7 +16,15 @@ const pagePolicy =
 
 const errorTableSchema = z
   .object({
-    items: z.array(z.object({ code: z.string(), status: z.int(), exit: z.int(), title: z.string() })),
+    items: z.array(
+      z.object({
+        code: z.string(),
+        status: z.int(),
+        exit: z.int(),
+        title: z.string(),
+        fix: z.string().describe('What a caller can do about it'),
+      }),
+    ),
   })
   .meta({ id: 'ErrorTable' });
 
@@ -24,7 +33,7 @@ const reference = {
   errors: {
     method: 'GET',
     path: '/reference/errors.json',
-    summary: 'List every error code with its HTTP status and the exit status of the CLI',
+    summary: 'List every error code with its HTTP status, the exit status of the CLI and what to do',
     principals: anyone,
   },
   metrics: {
@@ -63,12 +72,10 @@ export const referenceRoutes = [
   ...routesOf('reference', reference, schemas, {
     openapi: ({ request }) => ({ openapi: '3.1.0', ...request.server.stoaServer.openApi() }),
     errors: () => ({
-      items: Object.entries(errorKinds).map(([code, { status, exit, title }]) => ({
-        code,
-        status,
-        exit,
-        title,
-      })),
+      items: (Object.keys(errorKinds) as ErrorCode[]).map((code) => {
+        const { status, exit, title } = errorKinds[code];
+        return { code, status, exit, title, fix: errorFixes[code] };
+      }),
     }),
     metrics: ({ request, caller }) => {
       const { metrics, metricsNeedToken } = request.server.stoaServer;

@@ -624,7 +624,7 @@ test('a reader of a room that is far behind gets everything over one connection'
       });
     let connections = 0;
     const counted: typeof fetch = (input, init) => {
-      if (String(input).includes('/stream')) connections += 1;
+      if (String(input).includes('/messages')) connections += 1;
       return fetch(input, init);
     };
     const behind = new Watched((signal) =>

@@ -12,9 +12,11 @@ interface Operation {
   security: unknown[];
   parameters: { in: string; name: string }[];
   responses: Record<string, unknown>;
+  'x-codeSamples': { label: string; source: string }[];
 }
 
 let document: {
+  tags: { name: string; description?: string }[];
   paths: Record<string, Record<string, Operation>>;
   components: { schemas: Record<string, object> };
 };
@@ -53,6 +55,25 @@ test('every parameter in a path is declared, and every operation has a summary, 
       expect(Object.keys(operation.responses)).toContain('default');
     }
   }
+});
+
+test('every group has a description, and every operation an example and the errors of its callers', () => {
+  expect(document.tags.filter(({ description }) => description === undefined)).toEqual([]);
+  for (const { operationId, responses, 'x-codeSamples': samples } of operations()) {
+    expect([operationId, Object.keys(responses).some((status) => status.startsWith('4'))]).toEqual([
+      operationId,
+      true,
+    ]);
+    if (!/^(mcp|aicq)\./.test(operationId))
+      expect([operationId, samples[0]?.label]).toEqual([operationId, 'curl']);
+  }
+});
+
+test('every error code has a fix', async () => {
+  const { items } = JSON.parse((await running.ask('GET', '/reference/errors.json')).text) as {
+    items: { code: string; fix: string }[];
+  };
+  expect(items.filter(({ fix }) => fix.length < 10)).toEqual([]);
 });
 
 test('every reference leads somewhere and every schema compiles', () => {

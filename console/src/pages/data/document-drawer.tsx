@@ -189,12 +189,12 @@ function CopyAs({ document: { namespace, key, userId } }: { document: DataDocume
         text={`curl ${quoted(origin + path)} -H "Authorization: Bearer $STOA_TOKEN"${user}`}
       />
       <CopyButton
-        label="Copy as a command"
+        label="Copy as CLI command"
         words="CLI"
         text={`stoa data get ${quoted(key)} -n ${quoted(namespace)}${view.isOperator ? ` --user ${quoted(userId)}` : ''}`}
       />
       <CopyButton
-        label="Copy as a call of the SDK"
+        label="Copy as SDK call"
         words="SDK"
         text={`const value = await stoa.data(${JSON.stringify(namespace)}).get(${JSON.stringify(key)});`}
       />

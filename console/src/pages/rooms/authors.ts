@@ -1,6 +1,6 @@
 /** Names of authors, and how far each message is proven. */
 import { useEffect, useState } from 'preact/hooks';
-import { type RoomMessage, isAuthentic } from '../../../../src/client/index.js';
+import { type RoomMessage, Stoa, StoaError, isAuthentic } from '../../../../src/client/index.js';
 import { useWorld } from '../../live/use-world.js';
 import type { Tone } from '../../ui/parts.js';
 
@@ -12,27 +12,47 @@ export interface Author {
   readonly isKept: boolean;
 }
 
-const authors = new Map<string, Author>();
-/** The server limits how often an address reads profiles. */
-const readsAtOnce = 12;
+const storageKey = 'stoa.authors';
+const keptMax = 500;
+const authors = new Map<string, Author>(storedAuthors());
+/** The server limits how often an address reads profiles, and blocks an address that goes on. */
+const readsAtOnce = 8;
+const pauseMs = 60_000;
+let pausedUntilMs = 0;
+const asked = new Set<string>();
 
-/** Reads the profiles of authors that are not known yet, a few at a time. */
+function storedAuthors(): [string, Author][] {
+  // Written below, in this tab.
+  return JSON.parse(sessionStorage.getItem(storageKey) ?? '[]') as [string, Author][];
+}
+
+function keep(id: string, author: Author): void {
+  authors.set(id, author);
+  sessionStorage.setItem(storageKey, JSON.stringify([...authors].slice(-keptMax)));
+}
+
+/** Reads the profiles of authors that are not known yet, a few at a time and each once. */
 export function useAuthors(ids: readonly string[]): ReadonlyMap<string, Author> {
   const { view } = useWorld();
   const [, setRound] = useState(0);
-  const missing = [...new Set(ids)].filter((id) => !authors.has(id)).slice(0, readsAtOnce);
+  const missing = [...new Set(ids)].filter((id) => !authors.has(id) && !asked.has(id)).slice(0, readsAtOnce);
   useEffect(() => {
-    const stop = new AbortController();
-    for (const id of missing)
-      view.stoa.identities
-        .get(id, { signal: stop.signal })
+    if (Date.now() < pausedUntilMs) return;
+    const stoa = new Stoa({ url: globalThis.location.origin, token: view.session.token, attemptsMax: 1 });
+    for (const id of missing) {
+      asked.add(id);
+      stoa.identities
+        .get(id)
         .then(({ name, proven, server_kept }) => {
-          authors.set(id, { name: name ?? '', isProven: proven === true, isKept: server_kept === true });
+          keep(id, { name: name ?? '', isProven: proven === true, isKept: server_kept === true });
           setRound((count) => count + 1);
         })
-        // Without a profile the id is shown.
-        .catch(() => undefined);
-    return () => stop.abort();
+        .catch((error: unknown) => {
+          // Without a profile the id is shown.
+          if (error instanceof StoaError && error.code === 'rate_limited')
+            pausedUntilMs = Date.now() + pauseMs;
+        });
+    }
   }, [missing.join(' ')]);
   return authors;
 }

@@ -29,6 +29,8 @@ const valueInlineBytesMax = 8 * 1024;
 
 const format = 1;
 const apartFlag = 1;
+/** Searches for words do not find the document. */
+const unindexedFlag = 2;
 /** Format, flags, expiry in milliseconds, length of the head. */
 const prefixBytes = 1 + 1 + 8 + 4;
 
@@ -105,7 +107,7 @@ export function encodeDocument(record: DocumentRecord): {
   const headBytes = Buffer.byteLength(text);
   const row = Buffer.allocUnsafe(prefixBytes + headBytes + (isInline ? sizeBytes : 0));
   row[0] = format;
-  row[1] = isInline ? 0 : apartFlag;
+  row[1] = (isInline ? 0 : apartFlag) | (record.indexed === false ? unindexedFlag : 0);
   // 0 means "never", so a time of 1970 or before is stored as 1 ms.
   row.writeDoubleBE(record.expiresAt === null ? 0 : Math.max(1, msOf(record.expiresAt)), 2);
   row.writeUInt32BE(headBytes, 10);
@@ -153,7 +155,7 @@ export function isLiveRow(row: Buffer, nowMs: number): boolean {
 }
 
 export function isApart(row: Buffer): boolean {
-  return row[1] === apartFlag;
+  return ((row[1] ?? 0) & apartFlag) !== 0;
 }
 
 /** The JSON text of a value that is stored in the row itself. */
@@ -245,6 +247,7 @@ function recordOf(namespace: string, key: string, row: Buffer, head: Head, value
     lastAccessedAt,
     version,
     expiresAt: expiresAtMs === 0 ? null : expiryOfMs(expiresAtMs),
+    ...(((row[1] ?? 0) & unindexedFlag) !== 0 && { indexed: false }),
   };
 }
 

@@ -12,6 +12,10 @@ import { type RoomKeep, isPublic, retentionOf } from '../../../messaging/rooms/v
 import { roomWords } from '../../../messaging/messages/tokenizer.js';
 import { newUlidBytes, ulidBytes, ulidTimeMs } from '../../../messaging/messages/ulid.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
+import { messageEntry } from '../../../find/entries.js';
+import { markEntry } from '../find/marks.js';
+import { messagesPartition } from '../find/rows.js';
+import type { EntrySource } from '../find/sources.js';
 import { scheduleExpiry } from './retention-timers.js';
 import { messageRecords, roomRecords } from './indexes.js';
 import { readRoom } from './rooms.js';
@@ -53,6 +57,7 @@ function storeMessage(tx: Transaction, limits: Limits, room: Room, message: Mess
   const roomKey = uuidBytes(roomId);
   messageRecords.put(tx, undefined, { message, id });
   indexMessage(tx, roomKey, indexedId(id, tsMs), roomWords(room, body));
+  if (!room.isPrivate) markMessage(tx, message);
   scheduleExpiry(tx, 'room', roomKey, tsMs + retentionOf(room, limits) * 1000);
 }
 
@@ -145,6 +150,7 @@ export function removeMessage(tx: Transaction, message: Message): void {
   const id = idBytesOf(message);
   messageRecords.remove(tx, { message, id });
   forgetMessage(tx, indexedId(id, message.tsMs));
+  markMessage(tx, message);
 }
 
 export function deleteMessage(tx: Transaction, limits: Limits, roomId: string, messageId: string): boolean {
@@ -229,4 +235,26 @@ export function readThread(
     if (message?.rootId === rootId) items.push(message);
   }
   return { items, hasMore };
+}
+
+/** For the search index. */
+function markMessage(tx: Transaction, { roomId, id }: Message): void {
+  markEntry(tx, messagesPartition, { kind: 'messages', collection: roomId, id });
+}
+
+/** The entries of messages in the search index. Messages of rooms with a key have none. */
+export function messageSource(limits: Limits): EntrySource {
+  return (reader, _partition, { collection, id }, nowMs) => {
+    const room = readRoom(reader, uuidBytes(collection));
+    if (room === undefined || room.isPrivate) return undefined;
+    const message = findMessage(reader, limits, room, id, nowMs);
+    if (message === undefined) return undefined;
+    return messageEntry(message, message.tsMs + retentionOf(room, limits) * 1000);
+  };
+}
+
+/** Whether a search for this user covers the room: public rooms, and the user's own without a key. */
+export function isRoomSearched(reader: Reader, roomId: string, user: string | null): boolean {
+  const room = readRoom(reader, uuidBytes(roomId));
+  return room !== undefined && !room.isPrivate && (room.owner === null || room.owner === user);
 }

@@ -185,8 +185,9 @@ export class PostgresCommit implements CommitHome {
   }
 }
 
+/** A Redis that does not answer, or is full: messages wait in the outbox. */
 function isRedisAway(error: unknown): false {
-  if (error instanceof StoaError && error.code === 'backend_unavailable') return false;
+  if (error instanceof StoaError && /^(backend_unavailable|disk_full)$/.test(error.code)) return false;
   throw error;
 }
 

@@ -80,7 +80,8 @@ export class PostgresFind implements FindPort {
     for (const owner of gathered) partitions.push(await this.#gathering.partitionOf(owner));
     const view = new IndexView(partitions, {
       hasCollection: (kind, collection) => isSearched(parts, rooms, kind, collection),
-      nowMs: search.asOfMs,
+      // A later page must not show what expired since the first one.
+      nowMs: Math.max(search.asOfMs, this.#options.nowMs()),
     });
     return searchView(view, search, limits);
   }

@@ -1,0 +1,21 @@
+/** Examples of the console's operations. */
+import type { ExamplesOf } from '../example.js';
+
+const session = {
+  kind: 'user',
+  user: 'ada',
+  scopes: { write: true, namespaces: null },
+  expires_at: 1_769_893_200_000,
+  version: '0.1.0',
+} as const;
+
+export const consoleExamples: ExamplesOf<'console'> = {
+  createLink: {
+    request: {},
+    answer: { path: '/#code=q3Zr9uXw1dM', expires_at: 1_769_850_300_000 },
+    command: 'stoa console --print',
+  },
+  signIn: { request: { code: 'q3Zr9uXw1dM' }, answer: { ...session, token: 'the secret of the session' } },
+  session: { request: {}, answer: session },
+  signOut: { request: {} },
+};

@@ -1,0 +1,48 @@
+/** The search in a data directory: the conformance suite. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { limitsWith } from '../../../src/core/settings/limits.js';
+import { findConformance } from '../../../src/find/conformance/index.js';
+import { openDirectoryHome } from '../../../src/homes/directory/home.js';
+
+const documents = process.env['FIND'] === 'full' ? 20_000 : 2_000;
+
+findConformance(
+  { describe, it, beforeAll, afterAll, afterEach, expect },
+  {
+    documents,
+    open: async () => {
+      const data = await mkdtemp(join(tmpdir(), 'stoa-find-'));
+      let skewMs = 0;
+      const nowMs = (): number => Date.now() + skewMs;
+      const home = await openDirectoryHome({
+        data,
+        clock: nowMs,
+        limits: limitsWith({}),
+        onError: (error) => {
+          throw error;
+        },
+        onCall: () => undefined,
+        onTokenRemoved: () => undefined,
+        onTokensMissed: () => undefined,
+        onGroup: () => undefined,
+      });
+      return {
+        data: home.data,
+        writer: home.writer,
+        find: home.find,
+        nowMs,
+        settle: () => home.find.work.settle(),
+        advance: (ms) => {
+          skewMs += ms;
+        },
+        close: async () => {
+          await home.close();
+          await rm(data, { recursive: true });
+        },
+      };
+    },
+  },
+);
