@@ -2,12 +2,8 @@
 import { z } from 'zod';
 import type { DirectMessage, Message } from '../../messaging/model.js';
 import type { Span } from '../../messaging/port.js';
-<<<<<<< HEAD
 import { standingFor } from '../../messaging/identities/standing.js';
 import { userOf } from '../../messaging/rooms/visibility.js';
-=======
-import { canonicalUuid } from '../../messaging/identities/uuid.js';
->>>>>>> main
 import { enterRoom, takeRate } from '../rooms.js';
 import { type ToolContext, defineTool } from '../tool.js';
 
