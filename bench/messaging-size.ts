@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DirectoryRegistry } from '../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../src/homes/directory/families.js';
 import {
   type DirectoryMessaging,
@@ -179,7 +180,7 @@ async function openFilled(dataDir: string, count: number): Promise<MessageSet> {
     families: directoryFamilies,
     limits,
   });
-  const port = await openDirectoryMessaging(kernel);
+  const port = await openDirectoryMessaging(kernel, new DirectoryRegistry(kernel));
   const publicKey = signingKeysOf(Buffer.alloc(32, 7)).publicKey.toString('base64');
   const writer = new DirectoryWriter(kernel);
   const registering = port.register({ publicKey, name: 'bench', email: null, proven: true });

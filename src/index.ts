@@ -174,7 +174,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       store: storeName(options.datastore),
       limits,
       position: () => feed.newest(),
-      checkName: (caller) => registry.checkOwnName(caller),
+      agents: registry,
     });
     // Before messaging: a delivery that is under way needs it.
     opened.unshift(() => commit.close());
@@ -308,9 +308,9 @@ function holdSecrets(secrets: Secrets, workspaces: WorkspacesService, messaging:
   secrets.addHolder({
     name: 'messaging',
     reseal: (_onProgress, signal) =>
-      messaging.port.resealKept((sealed, owner) => {
+      messaging.port.resealKept((sealed, id) => {
         signal.throwIfAborted();
-        return secrets.sealer.reseal(sealed, owner);
+        return secrets.sealer.reseal(sealed, id);
       }),
   });
 }

@@ -1,8 +1,9 @@
-/** Search over everything: pages, and records that are already on this page. */
-import { useMemo, useState } from 'preact/hooks';
+/** Search over everything: agents and tasks that are already here at once, then what the server finds. */
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Observable, useObservable } from './observable.js';
 import { href, navigate } from './router.js';
 import { useWorld } from './live/use-world.js';
+import type { World } from './live/world.js';
 import { Modal } from './ui/dialog.js';
 import { shortId, visible } from './ui/format.js';
 
@@ -30,7 +31,7 @@ function SearchDialog() {
   const [words, setWords] = useState('');
   const [at, setAt] = useState(0);
   const wanted = words.trim().toLowerCase();
-  const hits = useMemo(() => {
+  const local = useMemo(() => {
     const found: Hit[] = [];
     if (wanted === '') return found;
     for (const agent of agents.items.values()) {
@@ -55,6 +56,9 @@ function SearchDialog() {
     }
     return found;
   }, [wanted]);
+  const found = useFound(words.trim());
+  const known = new Set(local.map(({ to }) => to));
+  const hits = [...local, ...found.filter(({ to }) => !known.has(to))];
   const close = (): void => isOpen.set(false);
   const choose = (hit: Hit | undefined): void => {
     if (hit === undefined) return;
@@ -103,4 +107,43 @@ function SearchDialog() {
       {hits.length === 0 && wanted !== '' ? <p class="muted">Nothing found.</p> : null}
     </Modal>
   );
+}
+
+const pauseMs = 200;
+
+/** Documents, tasks and messages by their words. A search that fails shows nothing: the local hits stay. */
+function useFound(words: string): readonly Hit[] {
+  const { view } = useWorld();
+  const [found, setFound] = useState<{ words: string; hits: readonly Hit[] }>({ words: '', hits: [] });
+  useEffect(() => {
+    if (words === '') return undefined;
+    const stop = new AbortController();
+    const timer = setTimeout(() => {
+      view.stoa
+        .find(words, { limit: hitsMax, signal: stop.signal })
+        .then(({ items }) => setFound({ words, hits: items.map(hitOf) }))
+        .catch(() => stop.signal.aborted || setFound({ words, hits: [] }));
+    }, pauseMs);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [view, words]);
+  return found.words === words ? found.hits : [];
+}
+
+type Found = Awaited<ReturnType<World['view']['stoa']['find']>>['items'][number];
+
+function hitOf({ namespace, key, room_id, id = '', excerpt, author, kind }: Found): Hit {
+  const detail = author ?? '';
+  if (namespace !== undefined && key !== undefined)
+    return {
+      kind: 'document',
+      text: `${namespace}/${key}`,
+      detail: excerpt.slice(0, 60),
+      to: href(['data', namespace, key]),
+    };
+  if (room_id !== undefined)
+    return { kind: 'message', text: excerpt, detail, to: href(['rooms', room_id, id]) };
+  return { kind: kind === 'tasks' ? 'task' : kind, text: excerpt, detail, to: href(['work', id]) };
 }

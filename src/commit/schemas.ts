@@ -12,7 +12,7 @@ const version = z
   .optional()
   .describe('The expected current version; 0: the document must not exist');
 const fence = z.int().min(0).optional().describe('The fencing number of the lease that the caller holds');
-const agentId = z.string().describe('64 hexadecimal digits');
+const agentId = z.string().describe('The name or the id of the agent');
 
 const signed = z
   .strictObject({

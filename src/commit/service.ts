@@ -5,6 +5,7 @@ import { Outdated, type Refused, type Step, prepareAndWrite } from '../core/writ
 import { type ErrorCode, StoaError } from '../core/errors.js';
 import type { Limits } from '../core/settings/limits.js';
 import { validate } from '../core/validate.js';
+import type { RegistryService } from '../registry/service.js';
 import { ModifiedBytes } from './modified-bytes.js';
 import { type CommitSteps, isMessage, stepOf, stepOfCheck } from './operations.js';
 import { type CommitHome, refuseStore } from './home.js';
@@ -38,8 +39,8 @@ export interface CommitServiceOptions {
   limits: Limits;
   /** The newest position of the change feed. */
   position: () => string | Promise<string>;
-  /** Refuses a token that uses the name of an agent with its own key. */
-  checkName: (caller: Pick<Caller, 'kind' | 'user' | 'agent'>) => void | Promise<void>;
+  /** Agents by name or id. */
+  agents: Pick<RegistryService, 'agentIdOf' | 'actingAs'>;
 }
 
 /** Which part of a commit was refused, and why. */
@@ -97,13 +98,13 @@ export class CommitService {
         advice: 'Commit in several steps',
       });
     for (const check of checks) requireReach(caller, check);
-    await this.#checkNames(caller, operations);
+    const acting = await this.#acting(caller, operations);
     if (store !== null) refuseStore(store, checks, operations);
     try {
       // Before anything is prepared: a signature or a room may be refused the second time.
       const before = await home.writer.answered(caller, idempotency);
       const results =
-        before ?? (await prepareAndWrite(() => this.#write(caller, checks, operations, idempotency)));
+        before ?? (await prepareAndWrite(() => this.#write(acting, checks, operations, idempotency)));
       const shown = (await home.delivered?.(operations, results)) ?? results;
       return { ok: true, results: shown, position: await position() };
     } catch (error) {
@@ -131,12 +132,17 @@ export class CommitService {
     };
     for (const [index, check] of checks.entries()) {
       const part = { check: index };
-      requireStep(await refusable(part, async () => stepOfCheck(domains, caller, check)), part);
+      const make = async (): Promise<Step<void>> =>
+        stepOfCheck(domains, caller, await this.#named(caller, check));
+      requireStep(await refusable(part, make), part);
     }
     for (const [index, operation] of operations.entries()) {
       const part = { operation: index };
       await refusable(part, async () => {
-        if (!isMessage(operation)) return steps.push(stepOf(domains, caller, operation, index, modified));
+        if (!isMessage(operation)) {
+          const named = await this.#named(caller, operation);
+          return steps.push(stepOf(domains, caller, named, index, modified));
+        }
         const message = await prepareMessage(operation);
         for (const check of message.checks) requireStep(check, part);
         return steps.push(message.step);
@@ -149,17 +155,40 @@ export class CommitService {
     return home.writer.write({ caller, idempotency, checks: required, onRefused }, steps);
   }
 
-  async #checkNames(caller: Caller, operations: readonly Operation[]): Promise<void> {
+  /** A commit is the work of one agent: the caller's, or the one that its claims name. */
+  async #acting(caller: Caller, operations: readonly Operation[]): Promise<Caller> {
+    let acting = caller;
     for (const operation of operations) {
-      if (operation.op === 'task.claim' && typeof operation.agent_id === 'string')
-        await this.#options.checkName({ ...caller, agent: operation.agent_id });
+      if (operation.op !== 'task.claim' || operation.agent_id === undefined) continue;
+      const claiming = await this.#options.agents.actingAs(caller, operation.agent_id);
+      if (acting.agent !== null && claiming.agent !== acting.agent)
+        throw new StoaError(
+          'invalid_request',
+          `A claim of the commit is for the agent "${claiming.agent ?? ''}", and the commit is made by "${acting.agent}".`,
+          { fix: 'Leave out agent_id, or send the claims of different agents in separate commits.' },
+        );
+      acting = claiming;
     }
+    return acting;
+  }
+
+  /** A check or an operation with the id of the agent that it names. */
+  async #named<Part extends Check | Operation>(caller: Caller, part: Part): Promise<Part> {
+    if ('op' in part && part.op === 'task.claim') return { ...part, agent_id: undefined };
+    return 'agent_id' in part && typeof part.agent_id === 'string' && !isSession(part)
+      ? { ...part, agent_id: await this.#options.agents.agentIdOf(caller, part.agent_id) }
+      : part;
   }
 
   /** Messages that commits have promised and messaging does not have yet. */
   async outbox(): Promise<OutboxFacts> {
     return (await this.#options.home.outbox?.()) ?? { waiting: 0, oldestWaitingSeconds: 0, undeliverable: 0 };
   }
+}
+
+/** The agent of a workspace session is a note, which may name any agent. */
+function isSession(part: Check | Operation): boolean {
+  return 'op' in part && part.op === 'session.update';
 }
 
 /** Runs `make`, and says of which part a refusal is. */
@@ -175,13 +204,14 @@ async function refusable<T>(part: PartRefused['part'], make: () => Promise<T>): 
  * A check reveals as much as a read: a token must not learn of namespaces outside its scope, nor a signed
  * agent of other agents.
  */
-function requireReach({ kind, agentId, scopes }: Caller, check: Check): void {
+function requireReach({ kind, agent, agentId, scopes }: Caller, check: Check): void {
   if (check.check === 'data' && scopes.namespaces !== null && !scopes.namespaces.includes(check.namespace)) {
     throw new StoaError('forbidden', `The credentials have no access to the namespace "${check.namespace}".`);
   }
   if (
     (check.check === 'agent' || check.check === 'lease') &&
     kind === 'agent' &&
+    check.agent_id !== agent &&
     check.agent_id.toLowerCase() !== agentId
   ) {
     throw new StoaError('not_found', `The agent ${check.agent_id} does not exist.`);

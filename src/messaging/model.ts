@@ -1,11 +1,11 @@
 /** The records of messaging: identities, rooms, messages and proofs of authorship. */
 
-/** What a linked identity may do with its user's data. */
+/** The user and the agent that an identity belongs to, and what it may do with the user's data. */
 export interface IdentityLink {
   user: string;
-  /** The agent in the registry that the identity speaks for. */
-  agentId: string;
-  agentName: string;
+  /** The agent in the registry. Null for the identity of the user itself, which the server keeps. */
+  agentId: string | null;
+  agentName: string | null;
   write: boolean;
   namespaces: string[] | null;
   linkedAtMs: number;

@@ -29,16 +29,26 @@ export interface NewIdentity {
   proven: boolean;
 }
 
-/** An identity that the server signs for. */
+/** For whom the server keeps an identity: an agent by its name, or the user itself. */
+export interface KeptFor {
+  user: string;
+  agent: string | null;
+}
+
+/** An identity that the server signs for. It is linked to its agent from the beginning. */
 export interface KeptIdentity extends NewIdentity {
-  /** The owner: the hash of user and agent name, in hex. */
-  owner: string;
-  /** The secret seed, encrypted. */
+  id: string;
+  keptFor: KeptFor;
+  /** Whether the agent writes in this very write, and so is made if it is new. Otherwise it must exist. */
+  acts: boolean;
+  /** The secret seed, encrypted with the id of the identity as associated data. */
   sealedSeed: string;
 }
 
 export interface SealedIdentity {
   identity: Identity;
+  /** The agent's id, or a hash of the user, in hex. */
+  owner: string;
   sealedSeed: string;
 }
 
@@ -217,12 +227,14 @@ export interface MessagingPort {
    * stored one.
    */
   keep(kept: KeptIdentity): Step<SealedIdentity>;
-  kept(owner: string): Promise<SealedIdentity | undefined>;
+  /** The same step, but it stores the identity first. Throws `Outdated` if the owner has another one by then. */
+  keepFirst<Result>(kept: KeptIdentity | null, step: Step<Result>): Step<Result>;
+  kept(keptFor: KeptFor): Promise<SealedIdentity | undefined>;
   /**
-   * Passes every encrypted seed and its owner through `reseal` and stores the result. Returns how many
+   * Passes every encrypted seed and the id of its identity through `reseal` and stores the result. Returns how many
    * changed.
    */
-  resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number>;
+  resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number>;
   identity(id: string): Promise<Identity | undefined>;
   /** By id, without unknown ids. */
   identities(ids: readonly string[]): Promise<Map<string, Identity>>;

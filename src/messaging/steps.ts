@@ -168,7 +168,7 @@ export class MessagingSteps {
     const author = await authors.authorOf(caller, signature);
     const keyHash = input.is_private ? await keys.hash(input.key) : null;
     const made = { name, isPrivate: input.is_private, keyHash, createdBy: author.id };
-    return port.createRoom({ ...made, owner, retentionSeconds });
+    return port.keepFirst(author.keeping, port.createRoom({ ...made, owner, retentionSeconds }));
   }
 
   async updateRoom(caller: Caller, room: Room, change: RoomUpdate): Promise<Step<Room>> {
@@ -234,11 +234,12 @@ export class MessagingSteps {
     return this.#posting(await this.#options.drafts.toRoom(caller, place, read, { caller, signature }));
   }
 
-  #posting({ message, basis }: RoomDraft): Step<Posted> {
+  #posting({ message, basis, keeping }: RoomDraft): Step<Posted> {
     const { port } = this.#options;
-    if ('room' in message) return port.postOpening(message, basis);
+    if ('room' in message) return port.keepFirst(keeping, port.postOpening(message, basis));
     const { roomId } = message;
-    return port.post(message, basis).map(({ id, tsMs }) => ({ id, tsMs, roomId, created: false }));
+    const posting = port.keepFirst(keeping, port.post(message, basis));
+    return posting.map(({ id, tsMs }) => ({ id, tsMs, roomId, created: false }));
   }
 
   /** The room's key is not needed: the author of a message may always delete it. */
@@ -270,8 +271,9 @@ export class MessagingSteps {
     signature: Signature,
   ): Promise<Step<Delivered>> {
     const { port, drafts } = this.#options;
-    const { message, basis } = await drafts.toAgent(recipient, body, { caller, signature });
-    return port.send(message, basis).map(({ id, tsMs }) => ({ id, tsMs }));
+    const { message, basis, keeping } = await drafts.toAgent(recipient, body, { caller, signature });
+    const sending = port.keepFirst(keeping, port.send(message, basis));
+    return sending.map(({ id, tsMs }) => ({ id, tsMs }));
   }
 
   async acknowledge(caller: Caller | null, ids: readonly string[]): Promise<Step<number>> {
@@ -287,11 +289,11 @@ export class MessagingSteps {
   async postInCommit(caller: Caller, operation: CommitMessage): Promise<MessageInCommit> {
     const { port } = this.#options;
     const draft = await this.prepareMessage(caller, operation);
-    const { message, basis, nonce } = draft;
+    const { message, basis, keeping, nonce } = draft;
     const step: Step<CommittedMessage> =
       'to' in message
-        ? port.send(message, basis).map(({ id, tsMs }) => ({ id, ts: tsMs }))
-        : this.#posting({ message, basis } as RoomDraft).map(committedMessage);
+        ? port.keepFirst(keeping, port.send(message, basis)).map(({ id, tsMs }) => ({ id, ts: tsMs }))
+        : this.#posting({ message, basis, keeping } as RoomDraft).map(committedMessage);
     return { checks: nonce === null ? [] : [port.useNonce(nonce.agentId, nonce.nonce)], step };
   }
 

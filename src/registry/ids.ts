@@ -37,6 +37,12 @@ export function isAgentId(text: string): boolean {
   return text.length === agentIdDigits && /^[0-9a-f]+$/.test(text);
 }
 
+/** Whether a text has the form of an id of an agent or of an identity: an agent cannot have such a name. */
+export function hasIdForm(text: string): boolean {
+  const lower = text.toLowerCase();
+  return isAgentId(lower) || uuidForm.test(lower);
+}
+
 /** An agent id in lower case. A wrong length and a wrong digit give different error codes. */
 export function parseAgentId(text: string): string {
   if (text.length !== agentIdDigits) {

@@ -101,6 +101,8 @@ export interface Lease {
   timerAtMs: number | null;
   /** True from the moment the presence was lost until the lease has a holder again. */
   lost: boolean;
+  /** Held through the agent's own calls, not through heartbeats. A heartbeat of any holder takes it over. */
+  implicit: boolean;
 }
 
 /** All that is stored of one agent. */

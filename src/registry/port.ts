@@ -50,6 +50,10 @@ export interface RegistryPort {
   createAgent(input: CreateAgent): Step<AgentView>;
   putAgent(input: PutAgent, guard: WriteGuard): Step<AgentView>;
   getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined>;
+  /** The id of the user's agent with this name. At once where the home has it at hand. */
+  agentNamed(user: string, name: string): string | undefined | Promise<string | undefined>;
+  /** Some names of the user's agents, to suggest one instead of an unknown name. */
+  someNames(user: string, limit: number): Promise<string[]>;
   /** In the order of user id and agent id, whose digits together are the key. */
   listAgents(scope: UserScope, filter: AgentFilter, page: KeyedPageRequest): Promise<KeyedPage<AgentView>>;
   countAgents(user: string): Promise<number>;
@@ -59,8 +63,9 @@ export interface RegistryPort {
    * Removes some closed sessions of an agent that is about to be deleted. Answers whether too many for one
    * write may be left.
    */
-  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard): Step<boolean>;
-  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): Step<void>;
+  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard, forgets?: boolean): Step<boolean>;
+  /** Only an agent at rest. With `forgets`, also one that is not present, whatever its state. */
+  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard, forgets?: boolean): Step<void>;
   /** Refuses a commit where the agent has another version; an agent that does not exist has version 0. */
   requireAgentVersion(scope: UserScope, agentId: string, version: number): Step<void>;
 
@@ -104,6 +109,10 @@ export interface RegistryPort {
   listUsers(page: KeyedPageRequest): Promise<KeyedPage<StoredUser>>;
   /** Notes that the user called, unless that was noted lately. A user that does not exist is not made. */
   sawUser(user: string): Step<void>;
+  /** Renews the presence of an agent that calls, unless that was done lately. An agent that does not exist is not made. */
+  sawAgent(user: string, agent: string): Step<void>;
+  /** Whether `sawAgent` would write nothing, as far as this server knows. */
+  isSeenLately(user: string, agent: string): boolean;
 
   /** Throws `already_exists` for an identity that speaks for another agent. */
   linkIdentity(scope: UserScope, agentId: string, identity: string): Step<void>;

@@ -1,8 +1,40 @@
 /** What a home of the registry refuses with, in the same words on every home. */
 import { StoaError } from '../core/errors.js';
+import { didYouMean } from '../core/text/nearest.js';
 
 export function agentNotFound(agentId: string): StoaError {
   return new StoaError('not_found', `There is no agent ${agentId}.`);
+}
+
+/** An agent by a name or id that the user does not have. */
+export function unknownAgent(given: string, names: Iterable<string>): StoaError {
+  return new StoaError(
+    'not_found',
+    `Unknown agent "${given.slice(0, 100)}".${didYouMean(given.slice(0, 100), names)}`,
+    {
+      fix: 'Use the name or the id of an agent of this user ("stoa agents ls"). An agent is made by its first write.',
+    },
+  );
+}
+
+export function nameTaken(name: string, agentId: string): StoaError {
+  return new StoaError('already_exists', `The user has an agent "${name}" already (${agentId}).`, {
+    fix: `Use it as it is, change it with PATCH /v1/agents/${agentId}, or choose another name.`,
+    details: { field: 'name', name, agent_id: agentId },
+  });
+}
+
+/** The claims of an agent are held under its name. */
+export function renameWhileHolding(name: string): StoaError {
+  return new StoaError('conflict', `The agent "${name}" holds tasks, so it cannot be renamed.`, {
+    fix: 'Complete, fail or give back its tasks first.',
+  });
+}
+
+export function agentIsPresent(name: string): StoaError {
+  return new StoaError('conflict', `The agent "${name}" is present, so it cannot be forgotten.`, {
+    fix: 'Stop it first, or wait until its presence ends.',
+  });
 }
 
 export function agentExists(agentId: string): StoaError {

@@ -3,10 +3,16 @@ import { StoaError } from '../core/errors.js';
 import { checkBytes, checkCharacters, checkCount } from '../core/settings/field-limits.js';
 import type { LimitName, Limits } from '../core/settings/limits.js';
 import { invalidCharacterIn, unstorableCharacterIn } from '../core/text/invalid-character.js';
+import { hasIdForm } from './ids.js';
 import type { AgentSpecRecord } from './model.js';
 
 export function checkAgentName(name: string, limits: Limits): void {
   checkLine('name', name, 1, 'agentNameCharactersMax', limits);
+  if (hasIdForm(name))
+    throw invalid(
+      'name',
+      `"${name}" has the form of an id. Choose a name that cannot be mistaken for an id.`,
+    );
 }
 
 export function checkLabels(labels: Record<string, string>, limits: Limits): void {

@@ -8,7 +8,7 @@ import { type Page, type PageRequest, decodeCursor, encodeCursor, pageLimit } fr
 import { validate } from '../core/validate.js';
 import { requireOperator, requireUserWide, requireWrite, scopeOf, userOf, userScopeOf } from './access.js';
 import { agentAnswer } from './answers.js';
-import { parseAgentId, parseSessionId } from './ids.js';
+import { hasIdForm, isAgentId, parseAgentId, parseSessionId } from './ids.js';
 import { agentKeyBytes } from './layout/keys.js';
 import { nextPresenceAtMs } from './lifecycle/lease.js';
 import type { AgentState, SessionStatus } from './model.js';
@@ -20,6 +20,7 @@ import {
   type HeartbeatInput,
   type LeaseAnswer,
   type ListAgentsInput,
+  type ListSessionsInput,
   type OpenSessionInput,
   type PutAgentInput,
   type PutUserInput,
@@ -31,10 +32,11 @@ import {
   sessionStatusSchema,
 } from './schemas.js';
 import { RegistrySessions } from './sessions.js';
-import { RegistrySteps, type WriteOptions } from './steps.js';
+import { type RemoveOptions, RegistrySteps, type WriteOptions } from './steps.js';
+import { actingAgent } from './recent-agents.js';
 import type { AgentVerb } from './lifecycle/transitions.js';
 import { RegistryUsers } from './users.js';
-import { agentNotFound } from './refusals.js';
+import { agentNotFound, unknownAgent } from './refusals.js';
 
 export interface RegistryServiceOptions {
   writer: Writer;
@@ -108,6 +110,62 @@ export class RegistryService {
     return this.port.isLinked(user, agentId, identity);
   }
 
+  /**
+   * The agent with this name or id. Throws `not_found`, with a similar name if there is one.
+   */
+  async resolveAgent(caller: Caller, nameOrId: string): Promise<AgentView> {
+    return this.#requireAgent(caller, nameOrId);
+  }
+
+  /** The id of the agent with this name or id. An id is not looked up. */
+  async agentIdOf(caller: Caller, nameOrId: string): Promise<string> {
+    const lower = nameOrId.toLowerCase();
+    if (isAgentId(lower)) return lower;
+    // A signed agent sees only itself.
+    if (caller.kind === 'agent') {
+      if (caller.agentId !== null && nameOrId === caller.agent) return caller.agentId;
+      throw unknownAgent(nameOrId, caller.agent === null ? [] : [caller.agent]);
+    }
+    if (hasIdForm(nameOrId)) throw unknownAgent(nameOrId, []);
+    checkAgentName(nameOrId, this.#limits);
+    const user = userOf(caller, this.#limits);
+    const named = await this.port.agentNamed(user, nameOrId);
+    if (named !== undefined) return named;
+    throw unknownAgent(nameOrId, await this.port.someNames(user, this.#limits.agentNamesComparedMax));
+  }
+
+  /**
+   * The caller in the name of an agent, which may be given by its id. A name that no agent has yet is accepted:
+   * its first write makes the agent.
+   */
+  async actingAs(caller: Caller, nameOrId: string | null | undefined): Promise<Caller> {
+    if (nameOrId === undefined || nameOrId === null || nameOrId === caller.agent) return caller;
+    if (caller.kind === 'agent') {
+      if (nameOrId.toLowerCase() === caller.agentId) return caller;
+      throw new StoaError('forbidden', `The request is signed by another agent than "${nameOrId}".`, {
+        fix: 'Leave out the agent, or sign the request with its key.',
+      });
+    }
+    const isId = isAgentId(nameOrId.toLowerCase());
+    const agent = isId ? (await this.#requireAgent(caller, nameOrId)).record.name : nameOrId;
+    checkAgentName(agent, this.#limits);
+    const acting = { ...caller, agent };
+    await this.checkOwnName(acting);
+    return acting;
+  }
+
+  /**
+   * The name under which an agent holds tasks, for a filter by holder. A user holds tasks under its own id when
+   * it names no agent. The operator may mean an agent of any user.
+   */
+  async holderNamed(caller: Caller, nameOrId: string | undefined): Promise<string | undefined> {
+    if (nameOrId === undefined || nameOrId === caller.user) return nameOrId;
+    if (isAgentId(nameOrId.toLowerCase())) return (await this.#requireAgent(caller, nameOrId)).record.name;
+    // A signed agent sees the tasks of its user, but not the records of other agents.
+    if (!caller.everyUser && caller.kind !== 'agent') await this.agentIdOf(caller, nameOrId);
+    return nameOrId;
+  }
+
   /** The identity that speaks for an agent, by its name or id; undefined for an agent without a key. */
   async identityOf(user: string, agent: string): Promise<string | undefined> {
     return (await this.port.identitiesOf(user, agent))[0];
@@ -176,10 +234,11 @@ export class RegistryService {
 
   async updateAgent(
     caller: Caller,
-    agentId: string,
+    agent: string,
     input: UpdateAgentInput,
     options: WriteOptions = {},
   ): Promise<AgentAnswer> {
+    const agentId = await this.agentIdOf(caller, agent);
     return this.#write(caller, this.steps.updateAgent(caller, agentId, input, options));
   }
 
@@ -195,32 +254,39 @@ export class RegistryService {
   /**
    * Deletes the agent with its sessions. If there are very many sessions, separate writes delete them first.
    */
-  async deleteAgent(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<void> {
+  async deleteAgent(caller: Caller, agent: string, options: RemoveOptions = {}): Promise<string> {
+    const agentId = await this.agentIdOf(caller, agent);
     while (await this.#write(caller, this.steps.thinSessions(caller, agentId, options)));
     await this.#write(caller, this.steps.deleteAgent(caller, agentId, options));
+    return agentId;
+  }
+
+  /** Removes an agent that is not present, whatever its status, with its sessions. Answers its id. */
+  forgetAgent(caller: Caller, agent: string, options: WriteOptions = {}): Promise<string> {
+    return this.deleteAgent(caller, agent, { ...options, forgets: true });
   }
 
   /** One step towards running. */
-  start(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<AgentAnswer> {
-    return this.#move(caller, agentId, 'start', options);
+  start(caller: Caller, agent: string, options: WriteOptions = {}): Promise<AgentAnswer> {
+    return this.#move(caller, agent, 'start', options);
   }
 
   /** One step towards stopped. */
-  stop(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<AgentAnswer> {
-    return this.#move(caller, agentId, 'stop', options);
+  stop(caller: Caller, agent: string, options: WriteOptions = {}): Promise<AgentAnswer> {
+    return this.#move(caller, agent, 'stop', options);
   }
 
   /** Through stopping and stopped to provisioning, in one commit. */
-  restart(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<AgentAnswer> {
-    return this.#move(caller, agentId, 'restart', options);
+  restart(caller: Caller, agent: string, options: WriteOptions = {}): Promise<AgentAnswer> {
+    return this.#move(caller, agent, 'restart', options);
   }
 
-  hibernate(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<AgentAnswer> {
-    return this.#move(caller, agentId, 'hibernate', options);
+  hibernate(caller: Caller, agent: string, options: WriteOptions = {}): Promise<AgentAnswer> {
+    return this.#move(caller, agent, 'hibernate', options);
   }
 
-  wake(caller: Caller, agentId: string, options: WriteOptions = {}): Promise<AgentAnswer> {
-    return this.#move(caller, agentId, 'wake', options);
+  wake(caller: Caller, agent: string, options: WriteOptions = {}): Promise<AgentAnswer> {
+    return this.#move(caller, agent, 'wake', options);
   }
 
   // Leases
@@ -231,16 +297,18 @@ export class RegistryService {
    */
   async heartbeat(
     caller: Caller,
-    agentId: string,
+    agent: string,
     input: HeartbeatInput = {},
   ): Promise<{ lease: LeaseAnswer }> {
+    const agentId = await this.agentIdOf(caller, agent);
     return this.#write(caller, this.steps.heartbeat(caller, agentId, input));
   }
 
   /**
    * Gives the lease back before its time; without a holder, for any holder. Without a lease it does nothing.
    */
-  async releaseLease(caller: Caller, agentId: string, input: HeartbeatInput = {}): Promise<void> {
+  async releaseLease(caller: Caller, agent: string, input: HeartbeatInput = {}): Promise<void> {
+    const agentId = await this.agentIdOf(caller, agent);
     await this.#write(caller, this.steps.releaseLease(caller, agentId, input));
   }
 
@@ -255,10 +323,11 @@ export class RegistryService {
   /** On an idle agent this makes it running; on a sleeping or stopped one it asks for a wake. */
   async openSession(
     caller: Caller,
-    agentId: string,
+    agent: string,
     input: OpenSessionInput = {},
     idempotency: Idempotency | null = null,
   ): Promise<SessionAnswer> {
+    const agentId = await this.agentIdOf(caller, agent);
     return this.#write(caller, this.steps.openSession(caller, agentId, input), idempotency);
   }
 
@@ -284,7 +353,8 @@ export class RegistryService {
   }
 
   /** Closing twice is not an error. Closing the last makes a running agent idle. */
-  async closeSession(caller: Caller, sessionId: string, agentId?: string): Promise<SessionAnswer> {
+  async closeSession(caller: Caller, sessionId: string, agent?: string): Promise<SessionAnswer> {
+    const agentId = agent === undefined ? undefined : await this.agentIdOf(caller, agent);
     return this.#write(caller, this.steps.closeSession(caller, sessionId, agentId));
   }
 
@@ -303,8 +373,14 @@ export class RegistryService {
     });
   }
 
-  getSession: RegistrySessions['get'] = (...given) => this.#sessions.get(...given);
-  listSessions: RegistrySessions['list'] = (...given) => this.#sessions.list(...given);
+  async getSession(caller: Caller, sessionId: string, agent?: string): Promise<SessionAnswer> {
+    const agentId = agent === undefined ? undefined : await this.agentIdOf(caller, agent);
+    return this.#sessions.get(caller, sessionId, agentId);
+  }
+
+  async listSessions(caller: Caller, agent: string, input?: ListSessionsInput): Promise<Page<SessionAnswer>> {
+    return this.#sessions.list(caller, await this.agentIdOf(caller, agent), input);
+  }
 
   // Users and identities
 
@@ -323,12 +399,27 @@ export class RegistryService {
     const isDue =
       known !== undefined &&
       this.port.nowMs() - known.record.last_seen_at >= this.#limits.lastSeenSeconds * 1_000;
-    // A fenced caller still counts as seen.
-    if (isDue) await this.#write({ ...caller, fence: null }, this.port.sawUser(user));
+    // A fenced caller still counts as seen. The call may be a read, which makes no agent.
+    if (isDue) await this.#write({ ...caller, fence: null, agent: null }, this.port.sawUser(user));
+  }
+
+  /** Whether `sawAgent` has nothing to write. */
+  isAgentSeenLately(caller: Caller): boolean {
+    const acting = actingAgent(caller);
+    return acting === null || this.port.isSeenLately(acting.user, acting.agent);
+  }
+
+  /** Renews the presence of the agent that calls, if the agent exists. */
+  async sawAgent(caller: Caller): Promise<void> {
+    const acting = actingAgent(caller);
+    if (acting === null || (await this.port.agentNamed(acting.user, acting.agent)) === undefined) return;
+    const quiet = { ...caller, fence: null, agent: null };
+    await this.#write(quiet, this.port.sawAgent(acting.user, acting.agent));
   }
 
   /** Lets a messaging identity speak for an agent. */
-  async linkIdentity(caller: Caller, agentId: string, identity: string): Promise<void> {
+  async linkIdentity(caller: Caller, agent: string, identity: string): Promise<void> {
+    const agentId = await this.agentIdOf(caller, agent);
     await this.#write(caller, this.steps.linkIdentity(caller, agentId, identity));
   }
 
@@ -336,7 +427,9 @@ export class RegistryService {
     await this.#write(caller, this.steps.unlinkIdentity(caller, identity));
   }
 
-  listIdentities: RegistryUsers['listIdentities'] = (...given) => this.#users.listIdentities(...given);
+  async listIdentities(caller: Caller, agent: string, page?: PageRequest): Promise<Page<string>> {
+    return this.#users.listIdentities(caller, await this.agentIdOf(caller, agent), page);
+  }
 
   /** The agent that a messaging identity speaks for, or null. */
   async linkedAgent(identity: string): Promise<AgentAnswer | null> {
@@ -352,12 +445,13 @@ export class RegistryService {
     return writeOne(this.#writer, { caller, idempotency }, step);
   }
 
-  async #move(caller: Caller, agentId: string, verb: AgentVerb, options: WriteOptions): Promise<AgentAnswer> {
+  async #move(caller: Caller, agent: string, verb: AgentVerb, options: WriteOptions): Promise<AgentAnswer> {
+    const agentId = await this.agentIdOf(caller, agent);
     return this.#write(caller, this.steps.moveAgent(caller, agentId, verb, options));
   }
 
-  async #requireAgent(caller: Caller, agentId: string): Promise<AgentView> {
-    const id = parseAgentId(agentId);
+  async #requireAgent(caller: Caller, nameOrId: string): Promise<AgentView> {
+    const id = await this.agentIdOf(caller, nameOrId);
     const agent = await this.port.getAgent(scopeOf(caller, id, this.#limits), id);
     if (agent === undefined) throw agentNotFound(id);
     return agent;

@@ -49,6 +49,11 @@ export interface WriteOptions {
   ifVersion?: number | undefined;
 }
 
+export interface RemoveOptions extends WriteOptions {
+  /** Also an agent that works, unless it is present. */
+  forgets?: boolean | undefined;
+}
+
 export class RegistrySteps {
   readonly #port: RegistryPort;
   readonly #limits: Limits;
@@ -104,16 +109,18 @@ export class RegistrySteps {
   }
 
   /** To be written again and again before `deleteAgent`, as long as it answers true. */
-  thinSessions(caller: Caller, agentId: string, options: WriteOptions = {}): Step<boolean> {
+  thinSessions(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<boolean> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
-    return this.#port.thinSessions(scopeOf(caller, id, this.#limits), id, guardOf(caller, options));
+    const guard = guardOf(caller, options);
+    return this.#port.thinSessions(scopeOf(caller, id, this.#limits), id, guard, options.forgets ?? false);
   }
 
-  deleteAgent(caller: Caller, agentId: string, options: WriteOptions = {}): Step<void> {
+  deleteAgent(caller: Caller, agentId: string, options: RemoveOptions = {}): Step<void> {
     requireWrite(caller);
     const id = parseAgentId(agentId);
-    return this.#port.deleteAgent(scopeOf(caller, id, this.#limits), id, guardOf(caller, options));
+    const guard = guardOf(caller, options);
+    return this.#port.deleteAgent(scopeOf(caller, id, this.#limits), id, guard, options.forgets ?? false);
   }
 
   requireAgentVersion(caller: Caller, agentId: string, version: number): Step<void> {

@@ -216,7 +216,7 @@ class RoutePipeline {
   #allow(caller: Caller | null): void | Promise<void> {
     const { principals, writes } = this.#route;
     if (caller === null) return undefined;
-    this.#services.lastSeen.saw(caller);
+    this.#services.lastSeen.saw(caller, writes);
     if (!this.#isOpen && !principals.includes(caller.kind)) {
       throw new StoaError(
         'forbidden',

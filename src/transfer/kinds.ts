@@ -65,7 +65,9 @@ export const recordKinds: readonly RecordKind[] = [
       ...record,
       id: map(record.type, record.id),
       link:
-        record.link === null ? null : { ...record.link, agentId: map('registry.agent', record.link.agentId) },
+        record.link === null || record.link.agentId === null
+          ? record.link
+          : { ...record.link, agentId: map('registry.agent', record.link.agentId) },
     }),
   }),
   kind({

@@ -51,6 +51,7 @@ export const agentSchema = z.strictObject({
       expiresAtMs: timeMs,
       timerAtMs: timeMs.nullable(),
       lost: z.boolean(),
+      implicit: z.boolean(),
     })
     .nullable()
     .optional(),
@@ -181,8 +182,9 @@ export const taskSchema = z.strictObject({
 const proof = jsonObject.nullable();
 const identityLink = z.strictObject({
   user,
-  agentId,
-  agentName: z.string(),
+  /** Null for the identity of the user itself. */
+  agentId: agentId.nullable(),
+  agentName: z.string().nullable(),
   write: z.boolean(),
   namespaces: z.array(z.string()).nullable(),
   linkedAtMs: timeMs,

@@ -14,10 +14,17 @@ export function checkWrites(caller: Caller): void {
     });
 }
 
-/** The name under which the caller claims a task. */
-export function holderOf(caller: Caller, named: string | undefined): string {
+/** The name under which the caller claims tasks: its agent, or the user itself. */
+export function holderOf({ agent, user }: Caller): string {
+  return agent ?? user;
+}
+
+/** The caller in the name of the agent that a request names. A signed agent acts only in its own name. */
+export function actingAs(caller: Caller, named: string | null | undefined): Caller {
   checkOwnName(caller, named);
-  return named ?? caller.agentId ?? caller.agent ?? caller.user;
+  return caller.kind === 'agent' || named === undefined || named === null
+    ? caller
+    : { ...caller, agent: named };
 }
 
 /** A signed agent claims tasks and opens sessions only in its own name. It may leave the name out. */
@@ -30,7 +37,12 @@ export function checkOwnName({ kind, agentId, agent }: Caller, named: string | n
   });
 }
 
-/** Fencing numbers can be guessed, so a signed agent may only report on claims that it holds. */
-export function reporterOf({ kind, agentId, agent }: Caller): Reporter {
-  return kind === 'agent' ? [agentId, agent] : null;
+/** Only the holder reports on a claim. The operator, too, cancels a task or takes it over instead. */
+export function reporterOf(caller: Caller): Reporter {
+  return [holderOf(caller)];
+}
+
+/** A person answers, or another agent than the one that asked. */
+export function answererOf({ agent }: Caller): Reporter {
+  return agent === null ? null : [agent];
 }

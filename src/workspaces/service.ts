@@ -273,11 +273,11 @@ export class WorkspacesService {
     body: Unchecked = {},
     { signal, idempotency = null }: ClaimOptions = {},
   ): Promise<Claim | null> {
-    const { step, waitMs, filter } = this.steps.claimTask(caller, projectId, body);
+    const { step, waitMs, filter, acting } = this.steps.claimTask(caller, projectId, body);
     if (signal?.aborted === true) return null;
     const { waiters } = this.port;
     const wait = { waiters, projectId: checkId('project', projectId), filter, waitMs, signal };
-    const request = { caller, idempotency, isAnswer: hasClaim };
+    const request = { caller: acting, idempotency, isAnswer: hasClaim };
     return claimOrWait(wait, () => writeOne(this.#writer, request, step));
   }
 

@@ -6,7 +6,15 @@ import { checkCharacters } from '../core/settings/field-limits.js';
 import type { Limits } from '../core/settings/limits.js';
 import { type Sealer, secretMask } from '../secrets/sealer.js';
 import { validate } from '../core/validate.js';
-import { checkOwnName, checkWrites, holderOf, ownerOf, reporterOf } from './authorise.js';
+import {
+  actingAs,
+  answererOf,
+  checkOwnName,
+  checkWrites,
+  holderOf,
+  ownerOf,
+  reporterOf,
+} from './authorise.js';
 import {
   checkClaimBounds,
   checkProjectBounds,
@@ -137,7 +145,7 @@ export class WorkspacesSteps {
     const input = validate(schemas.newSessionSchema, body);
     checkSessionBounds(input, this.#limits);
     checkOwnName(caller, input.agent_id);
-    const agent = input.agent_id === undefined ? (caller.agentId ?? caller.agent) : input.agent_id;
+    const agent = input.agent_id === undefined ? caller.agent : input.agent_id;
     return this.#port.createSession(ownerOf(caller), checkId('project', projectId), newId('session'), {
       ...input,
       agent_id: agent,
@@ -183,20 +191,21 @@ export class WorkspacesSteps {
     caller: Caller,
     projectId: string,
     body: Unchecked,
-  ): { step: Step<ClaimOutcome>; waitMs: number; filter: ClaimFilter } {
+  ): { step: Step<ClaimOutcome>; waitMs: number; filter: ClaimFilter; acting: Caller } {
     checkWrites(caller);
     const request = validate(schemas.claimRequestSchema, body);
     checkClaimBounds(request, this.#limits);
+    const acting = actingAs(caller, request.agent_id);
     const filter = claimFilter(request);
     const step = this.#port.claimTask(
       ownerOf(caller),
       checkId('project', projectId),
-      holderOf(caller, request.agent_id),
+      holderOf(acting),
       request.lease_seconds ?? this.#limits.taskLeaseSeconds,
       filter,
     );
     const waitMs = Math.min(request.wait ?? 0, this.#limits.claimWaitSecondsMax) * 1_000;
-    return { step, waitMs, filter };
+    return { step, waitMs, filter, acting };
   }
 
   /** A claim beside other steps never waits: null when no task is ready. */
@@ -239,8 +248,8 @@ export class WorkspacesSteps {
     checkWrites(caller);
     const input = validate(schemas.answerRequestSchema, body);
     checkCharacters('answer', input.answer, 'taskQuestionCharactersMax', this.#limits);
-    const by = holderOf(caller, undefined);
-    return this.#port.answerQuestion(ownerOf(caller), checkId('task', id), input, by, reporterOf(caller));
+    const by = holderOf(caller);
+    return this.#port.answerQuestion(ownerOf(caller), checkId('task', id), input, by, answererOf(caller));
   }
 
   cancelTask(caller: Caller, id: string, body: Unchecked): Step<Task> {

@@ -208,6 +208,10 @@ describe('everywhere', () => {
     await page.locator('.hits a').first().waitFor();
     await page.getByLabel(/Search agents/).press('Enter');
     await page.getByRole('complementary', { name: 'Agent translator-ja' }).waitFor();
+    await page.locator('body').press('/');
+    await page.getByLabel(/Search agents/).fill('Sunflower');
+    await page.locator('.hits a', { hasText: 'notes/ferries/osaka/beppu' }).click();
+    await page.getByRole('complementary', { name: 'Document ferries/osaka/beppu' }).waitFor();
   });
 
   test('two browsers see each other’s changes, and a user sees nothing of another', async () => {

@@ -29,6 +29,20 @@ async function keysOf(query: string, as = server.alice): Promise<string[]> {
   return pageOf(reply.json).items.map(({ key, id }) => key ?? id ?? '');
 }
 
+/** The keys of one namespace. */
+function found(q: string): Promise<string[]> {
+  return keysOf(`namespace=words&q=${encodeURIComponent(q)}`);
+}
+
+async function filtered(body: object): Promise<string[]> {
+  const reply = await server.ask('POST', '/v1/find', {
+    as: server.reader,
+    body: { namespace: 'todo', ...body },
+  });
+  expect(reply.status, reply.text).toBe(200);
+  return reply.json.items.map(({ key }: { key: string }) => key);
+}
+
 describe('a search over HTTP', () => {
   test('an acknowledged write is found by the next search, and a question finds the note', async () => {
     await set('decisions/database', { text: 'We chose PostgreSQL as the database for the state of agents.' });
@@ -114,7 +128,6 @@ describe('a search over HTTP', () => {
     await set('p1', 'the blue green deployment failed', { namespace: 'words' });
     await set('p2', 'green fields and a blue sky', { namespace: 'words' });
     await set('p3', 'we deployed to production', { namespace: 'words' });
-    const found = (q: string): Promise<string[]> => keysOf(`namespace=words&q=${encodeURIComponent(q)}`);
     expect(await found('"blue green"')).toEqual(['p1']);
     expect(await found('blue -deployment')).toEqual(['p2']);
     expect(await found('prod*')).toEqual(['p3']);
@@ -127,18 +140,10 @@ describe('a search over HTTP', () => {
     await set('t1', { status: 'open', priority: 1, text: 'lamp' }, { namespace: 'todo' });
     await set('t2', { status: 'open', priority: 3, text: 'lamp post' }, { namespace: 'todo' });
     await set('t3', { status: 'done', priority: 5, text: 'lamp' }, { namespace: 'todo' });
-    const post = async (body: object): Promise<string[]> => {
-      const reply = await server.ask('POST', '/v1/find', {
-        as: server.reader,
-        body: { namespace: 'todo', ...body },
-      });
-      expect(reply.status, reply.text).toBe(200);
-      return reply.json.items.map(({ key }: { key: string }) => key);
-    };
-    expect(await post({ filter: { status: 'open', priority: { $gte: 2 } } })).toEqual(['t2']);
-    expect(await post({ filter: {}, sort: '-priority' })).toEqual(['t3', 't2', 't1']);
-    expect(await post({ q: 'lamp', filter: { status: 'done' } })).toEqual(['t3']);
-    expect(await post({ q: 'lamp', sort: 'priority' })).toEqual(['t1', 't2', 't3']);
+    expect(await filtered({ filter: { status: 'open', priority: { $gte: 2 } } })).toEqual(['t2']);
+    expect(await filtered({ filter: {}, sort: '-priority' })).toEqual(['t3', 't2', 't1']);
+    expect(await filtered({ q: 'lamp', filter: { status: 'done' } })).toEqual(['t3']);
+    expect(await filtered({ q: 'lamp', sort: 'priority' })).toEqual(['t1', 't2', 't3']);
   });
 
   test('a filter alone stops at its limit, says so, and continues', async () => {
@@ -203,14 +208,14 @@ describe('a search over HTTP', () => {
       rooms.post(alice, { room, byName: true }, () => ({ body, pid: '' }), null);
     await say('global', 'the pelican has landed');
     await say('alice-room', 'the pelican is mine');
-    const found = async (as: string): Promise<string[]> => {
+    const said = async (as: string): Promise<string[]> => {
       const { json } = await server.ask('GET', '/v1/find?q=pelican&in=messages', { as });
       return pageOf(json).items.map(({ excerpt }) => excerpt);
     };
-    expect(new Set(await found(server.alice))).toEqual(
+    expect(new Set(await said(server.alice))).toEqual(
       new Set(['the pelican has landed', 'the pelican is mine']),
     );
-    expect(await found(server.bob)).toEqual(['the pelican has landed']);
+    expect(await said(server.bob)).toEqual(['the pelican has landed']);
   });
 
   test.each([

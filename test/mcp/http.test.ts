@@ -89,7 +89,8 @@ describe('credentials', () => {
     expect((await bob.ok('recall', { key })).missing).toEqual([key]);
     expect((await bob.call('tasks', { action: 'get', task: task.id })).value.code).toBe('not_found');
     expect(await bob.ok('work', { action: 'claim' })).toEqual({ task: null });
-    expect((await bob.ok('agents')).agents).toEqual([]);
+    const seen = (await bob.ok('agents')).agents as { name: string }[];
+    expect(seen.some(({ name }) => name === 'hers')).toBe(false);
     const listed = await allResources(bob);
     expect(listed.some((uri) => uri.includes(key))).toBe(false);
     await expect(bob.client.readResource({ uri: `stoa://data/default/${key}` })).rejects.toThrow();

@@ -287,6 +287,9 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     const other = await TestClient.connect(running.url, running.alice, generation, {
       'stoa-agent': `reader-${generation}`,
     });
+    const unknown = await client.call('post', { to: `reader-${generation}`, text: 'for nobody' });
+    expect(unknown.value.code).toBe('not_found');
+    await other.ok('remember', { key: `reader-${generation}`, value: 'here' });
     const sent = await client.ok('post', { to: `reader-${generation}`, text: 'for you' });
     expect((await other.ok('read', { inbox: true })).messages).toMatchObject([
       { id: sent.id, from: 'scout', text: 'for you' },

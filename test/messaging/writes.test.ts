@@ -185,7 +185,7 @@ it("does not post as an identity that is no longer the caller's kept identity", 
   const { messaging } = stoa;
   const kernel = kernelOf(stoa);
   const posting = await messaging.steps.post(ada, ...saying('late'));
-  const other = await messaging.direct.recipientOf({ tokenId: null, user: 'ada', agent: 'other' });
+  const other = await messaging.direct.recipientOf({ user: 'ada', agent: null });
   await kernel.root.transact((tx) => {
     const rows = [...tx.range(families.keptAgents, {})];
     const kept = rows.find(({ value }) => value.toString().includes(other));

@@ -87,6 +87,7 @@ export const agentExamples: ExamplesOf<'agents'> = {
   get: { request: one, answer: agent },
   update: { request: { ...one, labels: { team: 'green' } }, answer: { ...agent, labels: { team: 'green' } } },
   delete: { request: one },
+  forget: { request: { agent_id: 'scout' } },
   start: { request: one, answer: agent },
   stop: { request: one, answer: { ...agent, status: 'stopped' } },
   restart: { request: one, answer: { ...agent, status: 'provisioning' } },

@@ -25,6 +25,13 @@ export const agents = {
     summary: 'Delete a stopped or failed agent and its sessions',
     versioned: true,
   },
+  forget: {
+    method: 'POST',
+    path: '/v1/agents/{agent_id}/forget',
+    summary: 'Remove an agent that is not present, in any status, with its sessions and its inbox',
+    versioned: true,
+    bodiless: true,
+  },
   start: {
     method: 'POST',
     path: '/v1/agents/{agent_id}/start',

@@ -6,7 +6,7 @@ import { pageOf, pageQuery, pathSegment } from '../fields.js';
 import type { SchemasOf } from '../operation.js';
 import type { agents, links, tokens, users } from './operations.js';
 
-const agentId = z.string().meta({ description: 'The agent: 64 hexadecimal digits.' });
+const agentId = pathSegment.meta({ description: 'The name or the id of the agent.' });
 const agentParams = z.object({ agent_id: agentId });
 const sessionParams = z.object({
   agent_id: agentId,
@@ -20,8 +20,8 @@ export const linkSchema = z
   .object({
     identity: z.string(),
     user: z.string(),
-    agent_id: z.string(),
-    agent_name: z.string(),
+    agent_id: z.string().nullable(),
+    agent_name: z.string().nullable(),
     write: z.boolean(),
     namespaces: z.array(z.string()).nullable(),
     linked_at: z.string(),
@@ -42,6 +42,7 @@ export const agentSchemas = {
   get: changed,
   update: { ...changed, body: registry.updateAgentSchema },
   delete: { params: agentParams, answers: { 204: null } },
+  forget: { params: agentParams, answers: { 204: null } },
   start: changed,
   stop: changed,
   restart: changed,

@@ -15,7 +15,6 @@ interface Hit {
   score: number | null;
   excerpt: string;
   marks: [number, number][];
-  author: string | null;
   time: string;
 }
 
@@ -24,7 +23,6 @@ const columns: readonly Column<Hit>[] = [
   ['KIND', ({ kind }) => kind],
   ['PLACE', placeOf],
   ['UPDATED', ({ time }) => time],
-  ['BY', ({ author }) => author ?? ''],
   ['TEXT', ({ excerpt, marks }) => markedText({ text: excerpt, marks })],
 ];
 

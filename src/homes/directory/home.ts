@@ -24,6 +24,10 @@ import { taskSource } from './workspaces/tasks/rows.js';
 import { DirectoryLocks } from './locks/locks.js';
 import { type DirectoryMessaging, openDirectoryMessaging } from './messaging/messaging.js';
 import { DirectoryOperations } from './operations.js';
+import { renameWhileHolding } from '../../registry/refusals.js';
+import { idBytes } from '../../registry/ids.js';
+import { forgetKept, renameAgent } from './messaging/identities.js';
+import { linkedIdentities } from './registry/links.js';
 import { DirectoryRegistry } from './registry/registry.js';
 import { DirectoryStoreNotes } from './store-notes.js';
 import { messagingRecords } from './transfer/messaging.js';
@@ -79,11 +83,21 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     leases.onPresenceLost.push((tx, { record, meta }) =>
       workspaces.tasks.releaseClaims(tx, meta.user, [record.agent_id, record.name]),
     );
+    const { agents } = registry.verbs;
+    agents.onRename.push((tx, _root, { record, meta }) => {
+      if (workspaces.tasks.holdsClaims(tx, meta.user, [record.agent_id, record.name]))
+        throw renameWhileHolding(record.name);
+    });
+    agents.onRename.push((tx, root, { record }, name) => {
+      const linked = Array.from(linkedIdentities(tx, idBytes(record.agent_id), null), String);
+      renameAgent(root, record.agent_id, name, linked);
+    });
+    agents.onRemoved.push((root, { record }) => forgetKept(root, record.agent_id));
     const locks = new DirectoryLocks(kernel, { onOwner: (tx, user) => void users.ensure(tx, user) });
     leases.onPresenceLost.push((tx, { record, meta }) =>
       locks.releaseHeldBy(tx, meta.user, [record.agent_id, record.name]),
     );
-    const messaging = await openDirectoryMessaging(kernel, onError);
+    const messaging = await openDirectoryMessaging(kernel, registry, onError);
     return new DirectoryHome(
       kernel,
       { registry, workspaces, locks, messaging, secrets, operatorToken },
@@ -136,7 +150,8 @@ export class DirectoryHome implements Home {
     this.secrets = parts.secrets;
     this.operatorToken = parts.operatorToken;
     this.syncWrites = storeConfig?.sync_writes !== false;
-    this.writer = new DirectoryWriter(kernel);
+    this.writer = new DirectoryWriter(kernel, parts.registry.callerAgents);
+    parts.registry.forgetAbsent(this.writer, onError);
     this.identity = new DirectoryIdentity(kernel, onTokenRemoved);
     const { users } = parts.registry.verbs;
     this.data = new DirectoryDataStore({
@@ -209,6 +224,7 @@ export class DirectoryHome implements Home {
 
   async close(): Promise<void> {
     await this.#backups?.stop();
+    await this.registry.forgetting;
     await this.find.work.close();
     await this.kernel.close();
   }

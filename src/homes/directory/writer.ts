@@ -4,6 +4,7 @@ import type { Idempotency } from '../../core/idempotency.js';
 import type { Refused, Results, Step, WriteRequest, Writer } from '../../core/write.js';
 import { StoaError } from '../../core/errors.js';
 import { userKey } from '../../identity/user-key.js';
+import { type ActingAgent, actingAgent } from '../../registry/recent-agents.js';
 import type { Kernel } from './kernel/kernel.js';
 import type { Store } from './kernel/store.js';
 import type { Transaction } from './kernel/transaction.js';
@@ -17,11 +18,30 @@ interface Parts {
   readonly steps: readonly DirectoryStep<unknown>[];
 }
 
+/** Shows that the agent of a caller is at work, and makes it with its first write. */
+export interface CallerAgents {
+  isFresh(agent: ActingAgent, nowMs: number, untilMs?: number): boolean;
+  /** Without a transaction of shard 00, a new agent is not made. */
+  called(tx: Transaction, root: Transaction | null, agent: ActingAgent, untilMs: number): void;
+}
+
+/** The transactions of a write. */
+interface Open {
+  readonly own: Store;
+  readonly tx: Transaction;
+  readonly root: Transaction;
+  /** Whether `root` writes into shard 00. */
+  readonly hasRoot: boolean;
+}
+
 export class DirectoryWriter implements Writer {
   readonly #kernel: Kernel;
+  /** Null for a store of documents alone, which has no agents. */
+  readonly #agents: CallerAgents | null;
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, agents: CallerAgents | null = null) {
     this.#kernel = kernel;
+    this.#agents = agents;
     kernel.handleTimer(keptAnswerTimer, forgetAnswer);
   }
 
@@ -30,8 +50,8 @@ export class DirectoryWriter implements Writer {
     steps: Steps,
   ): Promise<Results<Steps>> {
     const parts = { checks: directorySteps(request.checks ?? []), steps: directorySteps(steps) };
-    const results = await this.#transact([...parts.checks, ...parts.steps], (store, tx, root) =>
-      this.#runAll(store, tx, root, request, parts),
+    const results = await this.#transact([...parts.checks, ...parts.steps], request.caller, (open) =>
+      this.#runAll(open, request, parts),
     );
     // Each result has the index of its step.
     return results as Results<Steps>;
@@ -48,7 +68,8 @@ export class DirectoryWriter implements Writer {
   /** In one shard, or in one shard and shard 00. Other pairs are refused before anything happens. */
   #transact(
     all: readonly DirectoryStep<unknown>[],
-    body: (store: Store, tx: Transaction, root: Transaction) => unknown[],
+    caller: Caller,
+    body: (open: Open) => unknown[],
   ): Promise<unknown[]> {
     const { root } = this.#kernel;
     let own = root;
@@ -59,14 +80,19 @@ export class DirectoryWriter implements Writer {
       if (own !== root) throw severalShards(all);
       own = one.store;
     }
-    if (own === root || !needsRoot) return own.transact((tx) => body(own, tx, tx));
-    return this.#kernel.transactBoth(own, (tx, rootTx) => body(own, tx, rootTx));
+    const agent = actingAgent(caller);
+    if (agent !== null && this.#agents?.isFresh(agent, this.#kernel.nowMs()) === false) {
+      // The agent's record is in the shard of its user, and its id in shard 00.
+      if (own === root) own = this.#kernel.storeOf(userKey(agent.user));
+      needsRoot = true;
+    }
+    if (own === root || !needsRoot)
+      return own.transact((tx) => body({ own, tx, root: tx, hasRoot: own === root }));
+    return this.#kernel.transactBoth(own, (tx, rootTx) => body({ own, tx, root: rootTx, hasRoot: true }));
   }
 
   #runAll(
-    own: Store,
-    tx: Transaction,
-    root: Transaction,
+    { own, tx, root, hasRoot }: Open,
     { caller, idempotency, isAnswer, onRefused }: WriteRequest,
     { checks, steps }: Parts,
   ): unknown[] {
@@ -84,9 +110,19 @@ export class DirectoryWriter implements Writer {
       });
     runPart('check', checks);
     const results = runPart('step', steps);
+    this.#noteCall(own, tx, hasRoot ? root : null, caller);
     if (idempotency !== null && idempotency !== undefined && isAnswer?.(results) !== false)
       keepAnswer(tx, userKey(caller.user), idempotency, results, this.#kernel.limits);
     return results;
+  }
+
+  /** After the steps, because one of them may register the agent itself. */
+  #noteCall(own: Store, tx: Transaction, root: Transaction | null, caller: Caller): void {
+    const agent = actingAgent(caller);
+    if (agent === null || this.#agents?.isFresh(agent, tx.nowMs, tx.heldUntilMs) !== false) return;
+    // The operator can write the records of another user, in another shard, in the name of an agent.
+    if (own === this.#kernel.storeOf(userKey(agent.user)))
+      this.#agents.called(tx, root, agent, tx.heldUntilMs);
   }
 }
 

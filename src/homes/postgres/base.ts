@@ -14,7 +14,7 @@ import { dataMigrations } from './datastore/sql.js';
 import { PostgresFeed } from './feed/feed.js';
 import { migrateFind } from './find/schema.js';
 import { migrate } from './database/migrate.js';
-import type { CheckFence } from './write/work.js';
+import type { CallerAgents, CheckFence } from './write/work.js';
 import { knownSteps } from './cluster/tables.js';
 import { TablesWatch } from './database/tables-watch.js';
 import { PostgresWriter } from './write/writer.js';
@@ -22,6 +22,7 @@ import { PostgresWriter } from './write/writer.js';
 export interface PostgresBaseOptions {
   readonly limits: Limits;
   readonly checkFence: CheckFence;
+  readonly agents?: CallerAgents | null | undefined;
   readonly onError: (error: unknown, about: string) => void;
   readonly onCall?: OnCall | undefined;
   readonly connectionsMax?: number | undefined;
@@ -52,7 +53,7 @@ const beatConnections = 2;
 
 /** Connects, and makes the tables of the feed and of kept answers where they are missing. */
 export async function openPostgresBase(url: URL, options: PostgresBaseOptions): Promise<PostgresBase> {
-  const { limits, checkFence, onError, onCall, connectionsMax, skewMs, tableSteps } = options;
+  const { limits, checkFence, agents, onError, onCall, connectionsMax, skewMs, tableSteps } = options;
   const isOnlyRead = options.isOnlyRead === true;
   const sql = await openPostgres(url, {
     idleTransactionSecondsMax: limits.commitIdleSecondsMax,
@@ -70,6 +71,7 @@ export async function openPostgresBase(url: URL, options: PostgresBaseOptions): 
     limits,
     clock,
     checkFence,
+    agents,
     documentsOf,
     checkTables: () => tables.check(),
     onCommitted,

@@ -36,7 +36,9 @@ import type { PostgresMessaging } from './messaging/messaging.js';
 import { openPostgresMessaging } from './messaging/open.js';
 import { PostgresOperations } from './operations.js';
 import { checkCallerFence } from './registry/fence.js';
+import { renameWhileHolding } from '../../registry/refusals.js';
 import { type PostgresRegistry, openPostgresRegistry } from './registry/registry.js';
+import { identitiesOf } from './registry/links.js';
 import { PostgresStoreNotes } from './store-notes.js';
 import { factMark, holdDatabase, postgresMove, refuseDuringMove } from './transfer/move.js';
 import { registryRecords } from './transfer/registry.js';
@@ -63,6 +65,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
   const plan = await checkRequirements({ ...options, ring });
   const onlyRead = isOnlyRead(options.move);
   if (onlyRead) refuseUnfinished(plan, options.postgres);
+  let registry: PostgresRegistry | undefined;
   try {
     const releaseDatabase =
       options.move === 'from' || options.move === 'to'
@@ -73,6 +76,11 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       limits,
       onError,
       checkFence: (work, caller) => checkCallerFence(work, caller, given),
+      // No request is written before the registry is open.
+      agents: {
+        isFresh: (agent, nowMs, untilMs) => registry?.callerAgents.isFresh(agent, nowMs, untilMs) ?? true,
+        called: async (work, agent, untilMs) => registry?.callerAgents.called(work, agent, untilMs),
+      },
       onCall: (verb, milliseconds, failed) =>
         options.onCall({ domain: 'home', backend: 'postgres', verb, milliseconds, failed }),
       isOnlyRead: onlyRead,
@@ -93,8 +101,9 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
             onError(warning, 'the token of the operator was replaced'),
           )
         : noCredentials;
-    const registry = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
-    const users = new KnownUsers((work, user) => registry.ensureUser(work, user));
+    const opening = await openPostgresRegistry({ sql, limits, ...(given && { clock: given }) });
+    registry = opening;
+    const users = new KnownUsers((work, user) => opening.ensureUser(work, user));
     const identity = await openPostgresIdentity({
       sql,
       beats,
@@ -118,11 +127,15 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     });
     opened.unshift(() => workspaces.close());
     // A lost agent's claims come back.
-    registry.onPresenceEnded.push((work, { meta, record }) =>
+    opening.onPresenceEnded.push((work, { meta, record }) =>
       workspaces.releaseClaims(work, meta.user, [record.agent_id, record.name]),
     );
+    opening.onRename.push(async (work, { meta, record }) => {
+      if (await workspaces.holdsClaims(work, meta.user, [record.agent_id, record.name]))
+        throw renameWhileHolding(record.name);
+    });
     const locks = await openPostgresLocks({ sql, limits, users, nowMs });
-    registry.onPresenceEnded.push((work, { meta, record }) =>
+    opening.onPresenceEnded.push((work, { meta, record }) =>
       locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
     );
     const messaging = await openPostgresMessaging({
@@ -135,9 +148,15 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
       limits,
       nowMs,
       onError,
+      agents: opening,
       isOnlyRead: onlyRead,
     });
     opened.unshift(() => messaging.close());
+    opening.onRename.push(async (work, { record }, name) => {
+      const linked = await identitiesOf(work.sql, record.user_id, record.agent_id);
+      await messaging.renameAgent(work, record.agent_id, name, linked);
+    });
+    opening.onRemoved.push((work, { record }) => messaging.forgetKept(work, record.agent_id));
     await migrateCommits(sql);
     const find = new PostgresFind({
       sql,
@@ -160,7 +179,7 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     const parts: Parts = {
       releaseDatabase,
       storeId,
-      registry,
+      registry: opening,
       identity,
       data,
       workspaces,

@@ -1,14 +1,15 @@
 /**
  * The identity in whose name a caller writes: its own signed identity, or one that the server holds for it.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { StoaError } from '../../core/errors.js';
 import { type Caller, operatorCaller } from '../../core/caller.js';
 import { type Writer, writeOne } from '../../core/write.js';
 import { aicqSignedText, sign, signingKeysOf } from '../../identity/signatures.js';
-import type { Identity, Proof } from '../model.js';
+import type { Proof } from '../model.js';
 import { agentNameOf } from '../names.js';
-import type { MessageBasis, MessagingPort, SealedIdentity } from '../port.js';
+import type { KeptFor, KeptIdentity, MessageBasis, MessagingPort } from '../port.js';
 import { type CheckedSignature, proofOf } from './proof.js';
 import { refuse } from '../refusals.js';
 
@@ -21,35 +22,35 @@ export interface SecretSealer {
 export interface Author {
   id: string;
   serverSigned: boolean;
+  /** The identity that the write stores first: the author has none yet. */
+  keeping: KeptIdentity | null;
   /** The state that the write compares again. */
   basis: Omit<MessageBasis, 'keyHash'>;
   /** Proves that this author wrote `body`. */
   prove(body: string): Proof | null;
 }
 
-/** An agent by its user and name, and the token by which it is named. */
-export type NamedAgent = Pick<Caller, 'user' | 'agent' | 'tokenId'>;
-
 interface KeptAuthor {
-  identity: Identity;
-  owner: string;
+  id: string;
+  publicKey: string;
+  /** Null for an identity that is not stored yet. */
+  owner: string | null;
+  keeping: KeptIdentity | null;
   seed: Buffer;
 }
 
+const unstoredMax = 1_000;
+const unstoredMs = 60_000;
+
 /** An id that no identity has. */
 const nobodyId = '00000000-0000-0000-0000-000000000000';
-
-/** The name under which the server stores the identity of an agent. */
-function ownerOf({ user, agent }: Pick<Caller, 'user' | 'agent'>): string {
-  return createHash('sha256')
-    .update(JSON.stringify([user, agent]))
-    .digest('hex');
-}
 
 export class Authors {
   readonly #writer: Writer;
   readonly #port: MessagingPort;
   readonly #sealer: SecretSealer;
+  /** By user and agent: identities that no write has stored yet. */
+  readonly #unstored = new LRUCache<string, KeptAuthor>({ max: unstoredMax, ttl: unstoredMs });
 
   constructor(writer: Writer, port: MessagingPort, sealer: SecretSealer) {
     this.#writer = writer;
@@ -65,6 +66,7 @@ export class Authors {
       return {
         id: caller.identity,
         serverSigned: false,
+        keeping: null,
         basis: { publicKey: signature?.publicKey ?? null, keptOwner: null },
         prove: (body) => (signature === null ? null : proofOf(signature, body)),
       };
@@ -73,12 +75,14 @@ export class Authors {
       throw new StoaError('forbidden', 'The token can only read.', {
         fix: 'Use a token with the write scope.',
       });
-    const { identity, owner, seed } = await this.#kept(caller);
+    const { id, publicKey, owner, keeping, seed } = await this.#kept(caller, true);
     return {
-      id: identity.id,
+      id,
       serverSigned: true,
-      basis: { publicKey: identity.publicKey, keptOwner: owner },
-      prove: (body) => this.#proveFor(identity, seed, body),
+      keeping,
+      // An identity that the same write stores cannot have changed.
+      basis: keeping === null ? { publicKey, keptOwner: owner } : { publicKey: null, keptOwner: null },
+      prove: (body) => this.#proveFor(publicKey, seed, body),
     };
   }
 
@@ -89,42 +93,57 @@ export class Authors {
   async readerOf(caller: Caller | null): Promise<string> {
     if (caller === null) throw refuse('missingAuthHeaders');
     if (caller.identity !== null) return caller.identity;
-    return (await this.#port.kept(ownerOf(caller)))?.identity.id ?? nobodyId;
+    return (await this.#port.kept(caller))?.identity.id ?? nobodyId;
   }
 
-  /** The identity that the server keeps for an agent, if it has one. */
-  async keptFor(agent: Pick<Caller, 'user' | 'agent'>): Promise<string | undefined> {
-    return (await this.#port.kept(ownerOf(agent)))?.identity.id;
+  /** The identity of an agent that receives a message. It is stored if the agent has none yet. */
+  async recipientOf(agent: KeptFor): Promise<string> {
+    const { id, keeping } = await this.#kept(agent, false);
+    if (keeping === null) return id;
+    const kept = await writeOne(
+      this.#writer,
+      { caller: operatorCaller(agent.user) },
+      this.#port.keep(keeping),
+    );
+    return kept.identity.id;
   }
 
-  /** The identity of an agent that receives a message. It is created if it does not exist. */
-  async recipientOf(agent: NamedAgent): Promise<string> {
-    return (await this.#kept(agent)).identity.id;
+  async #kept({ user, agent }: KeptFor, acts: boolean): Promise<KeptAuthor> {
+    const known = await this.#port.kept({ user, agent });
+    if (known === undefined) return this.#made({ user, agent }, acts);
+    const { identity, owner, sealedSeed } = known;
+    const seed = Buffer.from(this.#sealer.open(sealedSeed, identity.id), 'base64');
+    return { id: identity.id, publicKey: identity.publicKey, owner, keeping: null, seed };
   }
 
-  async #kept(agent: NamedAgent): Promise<KeptAuthor> {
-    const owner = ownerOf(agent);
-    const { identity, sealedSeed } = (await this.#port.kept(owner)) ?? (await this.#keep(owner, agent));
-    return { identity, owner, seed: Buffer.from(this.#sealer.open(sealedSeed, owner), 'base64') };
+  /** All messages of a first write have one author, and so have first writes at the same time. */
+  #made(keptFor: KeptFor, acts: boolean): KeptAuthor {
+    const name = JSON.stringify([keptFor.user, keptFor.agent]);
+    const made = this.#unstored.get(name) ?? this.#make(keptFor);
+    this.#unstored.set(name, made);
+    return { ...made, keeping: made.keeping && { ...made.keeping, acts } };
   }
 
-  /** A separate write: the identity stays even if the message is refused. */
-  #keep(owner: string, { user, agent, tokenId }: NamedAgent): Promise<SealedIdentity> {
+  /** Stored in the same write as the message: a refused message leaves nothing behind. */
+  #make(keptFor: KeptFor): KeptAuthor {
+    const id = randomUUID();
     const seed = randomBytes(32);
-    const { publicKey } = signingKeysOf(seed);
-    const keeping = this.#port.keep({
-      owner,
-      publicKey: publicKey.toString('base64'),
-      name: agentNameOf(agent ?? user),
+    const publicKey = signingKeysOf(seed).publicKey.toString('base64');
+    const keeping: KeptIdentity = {
+      id,
+      publicKey,
+      name: agentNameOf(keptFor.agent ?? keptFor.user),
       email: null,
       proven: true,
-      sealedSeed: this.#sealer.seal(seed.toString('base64'), owner),
-    });
-    return writeOne(this.#writer, { caller: { ...operatorCaller(user), tokenId } }, keeping);
+      keptFor,
+      acts: true,
+      sealedSeed: this.#sealer.seal(seed.toString('base64'), id),
+    };
+    return { id, publicKey, owner: null, keeping, seed };
   }
 
   /** The server signs the same text as an AICQ client, so that both are verified in the same way. */
-  #proveFor(identity: Identity, seed: Buffer, body: string): Proof {
+  #proveFor(publicKey: string, seed: Buffer, body: string): Proof {
     const nonce = randomBytes(16).toString('hex');
     const timestampMs = this.#port.nowMs();
     const request = { before: '{"body":', after: '}' };
@@ -133,6 +152,6 @@ export class Authors {
       signingKeysOf(seed).secretKey,
       aicqSignedText(raw, nonce, String(timestampMs)),
     ).toString('base64');
-    return { scheme: 'aicq', publicKey: identity.publicKey, signature, nonce, timestampMs, request };
+    return { scheme: 'aicq', publicKey, signature, nonce, timestampMs, request };
   }
 }

@@ -169,6 +169,10 @@ export class Identities {
       throw new StoaError('not_found', `Unknown identity "${id.slice(0, 40)}".`, {
         fix: 'Check the id, or register the public key with POST /register first.',
       });
+    if (identity.serverKept)
+      throw new StoaError('conflict', `The server keeps the key of the identity ${identity.id}.`, {
+        fix: 'Such an identity belongs to its agent and cannot be linked or unlinked. Link an identity with its own key.',
+      });
     return identity;
   }
 }

@@ -38,7 +38,7 @@ export class IdentityLinks {
     const { registry, messaging } = this.#options;
     return prepareAndWrite(async () => {
       const agent = await registry.getAgent(caller, input.agent_id);
-      const link: IdentityLink = {
+      const link: IdentityLink & { agentId: string; agentName: string } = {
         user: agent.user,
         agentId: agent.agent_id,
         agentName: agent.name,

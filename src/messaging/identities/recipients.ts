@@ -6,7 +6,7 @@ import { userOf } from '../rooms/visibility.js';
 import type { Authors } from './authors.js';
 import { canonicalUuid } from './uuid.js';
 
-export type AgentNames = Pick<RegistryService, 'identityOf' | 'listAgents'>;
+export type AgentNames = Pick<RegistryService, 'identityOf' | 'resolveAgent'>;
 
 export interface RecipientsOptions {
   authors: Authors;
@@ -27,13 +27,10 @@ export class Recipients {
     const { authors, agents } = this.#options;
     const user = userOf(caller);
     if (caller === null || user === null || agents === undefined) throw unknownRecipient(to);
-    const own = await agents.identityOf(user, to);
-    if (own !== undefined) return own;
-    const kept = await authors.keptFor({ user, agent: to });
-    if (kept !== undefined) return kept;
-    const { items } = await agents.listAgents(operatorCaller(user), { name: to, limit: 1 });
-    if (items.length === 0) throw unknownRecipient(to);
-    return authors.recipientOf({ user, agent: to, tokenId: caller.tokenId });
+    // A signed agent, too, writes to all agents of its user. An unknown name is refused with a similar one.
+    const { record } = await agents.resolveAgent(operatorCaller(user), to);
+    const own = await agents.identityOf(user, record.name);
+    return own ?? authors.recipientOf({ user, agent: record.name });
   }
 }
 

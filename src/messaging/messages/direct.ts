@@ -5,11 +5,11 @@
 import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Writer } from '../../core/write.js';
-import type { Authors, NamedAgent } from '../identities/authors.js';
+import type { Authors } from '../identities/authors.js';
 import type { Recipients } from '../identities/recipients.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from '../model.js';
-import type { Delivered, MessagingPort, Page, Span } from '../port.js';
+import type { Delivered, KeptFor, MessagingPort, Page, Span } from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { type MessagingSteps, writePrepared } from '../steps.js';
 
@@ -51,7 +51,7 @@ export class DirectMessages {
   }
 
   /** The inbox of an agent of the same user, for callers that write to it by name. */
-  recipientOf(agent: NamedAgent): Promise<string> {
+  recipientOf(agent: KeptFor): Promise<string> {
     return this.#options.authors.recipientOf(agent);
   }
 

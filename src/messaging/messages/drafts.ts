@@ -9,7 +9,14 @@ import type { SignatureCheck } from '../identities/authentication.js';
 import type { Authors } from '../identities/authors.js';
 import type { Recipients } from '../identities/recipients.js';
 import { roomNameOf, wellFormed } from '../names.js';
-import type { MessageBasis, MessagingPort, NewDirectMessage, NewMessage, OpeningMessage } from '../port.js';
+import type {
+  KeptIdentity,
+  MessageBasis,
+  MessagingPort,
+  NewDirectMessage,
+  NewMessage,
+  OpeningMessage,
+} from '../port.js';
 import type { CheckedSignature } from '../identities/proof.js';
 import { refuse } from '../refusals.js';
 import {
@@ -58,6 +65,8 @@ export type CommitMessage =
 export interface Draft<NewOne> {
   message: NewOne;
   basis: MessageBasis;
+  /** The identity of the author, if the write has to store it first. */
+  keeping: KeptIdentity | null;
 }
 
 /** A message to a room, or a message that creates its room in the same write. */
@@ -109,12 +118,12 @@ export class Drafts {
     if (found === undefined) return this.#toNewRoom(caller, place, read(), author);
     const { room, keyHash } = await doors.enterToWrite(caller, found, { key, address });
     const { body, pid } = read();
-    const { message, basis } = await this.#sign(
+    const { message, basis, keeping } = await this.#sign(
       author,
       checkBody(body, limits.messageBytesMax, 'messageLong'),
     );
     const parentId = pid === '' ? null : pid;
-    return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash } };
+    return { message: { ...message, roomId: room.id, parentId }, basis: { ...basis, keyHash }, keeping };
   }
 
   /** The room belongs to the caller's user and has no key. */
@@ -144,8 +153,8 @@ export class Drafts {
     const to = canonicalUuid(recipient);
     if (to === undefined) throw refuse('recipientId');
     if ((await port.identity(to)) === undefined) throw refuse('recipientUnknown');
-    const { message, basis } = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
-    return { message: { ...message, to }, basis };
+    const signed = await this.#sign(author, checkBody(body, limits.directBytesMax, 'directLong'));
+    return { ...signed, message: { ...signed.message, to } };
   }
 
   /** In the name of the caller, or of an agent that signed the message itself. */
@@ -172,8 +181,9 @@ export class Drafts {
   }
 
   async #sign({ caller, signature }: Signing, body: string): Promise<Draft<SignedBody>> {
-    const { id, serverSigned, basis, prove } = await this.#options.authors.authorOf(caller, signature);
-    return { message: { from: id, body, proof: prove(body), serverSigned }, basis };
+    const author = await this.#options.authors.authorOf(caller, signature);
+    const { id, serverSigned, basis, keeping, prove } = author;
+    return { message: { from: id, body, proof: prove(body), serverSigned }, basis, keeping };
   }
 
   async #signerOf(caller: Caller, { body, signed }: CommitMessage): Promise<Signing> {

@@ -87,11 +87,19 @@ const waysTo: Record<AgentState, AgentState[]> = {
   error: ['error'],
 };
 
+let names = 0;
+
+/** A name that no agent has yet. */
+export function nextName(): string {
+  names += 1;
+  return `agent-${names}`;
+}
+
 /** A new agent of Alice's in that state. */
 export async function agentIn(
   { registry }: RegistryBench,
   status: AgentState,
-  name = `agent-${status}`,
+  name = nextName(),
 ): Promise<AgentAnswer> {
   let agent = await registry.createAgent(alice, { name });
   for (const step of waysTo[status]) agent = await registry.updateAgentStatus(alice, agent.agent_id, step);

@@ -2,6 +2,7 @@
 import type { TestRunner } from '../../core/test-runner.js';
 import type { RegistryTarget } from './bench.js';
 import { agentTests } from './agents.js';
+import { callerTests } from './callers.js';
 import { idlenessTests } from './idleness.js';
 import { leaseTests } from './leases.js';
 import { listTests } from './lists.js';
@@ -15,6 +16,7 @@ export { type OpenRegistry, type RegistryBench, type RegistryTarget, startMs } f
 
 export function registryConformance(runner: TestRunner, target: RegistryTarget): void {
   agentTests(runner, target);
+  callerTests(runner, target);
   stateTests(runner, target);
   leaseTests(runner, target);
   idlenessTests(runner, target);

@@ -12,6 +12,7 @@ import {
   bob,
   operator,
   userCaller,
+  nextName,
 } from './bench.js';
 
 async function listAll(
@@ -76,7 +77,7 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
           const user = index % 3 === 0 ? bob : alice;
           const row = {
             user: user.user,
-            name: `name-${index % 4}`,
+            name: `name-${index}`,
             team: `team-${index % 5}`,
             running: index % 2 === 0,
           };
@@ -126,7 +127,7 @@ export function listTests(runner: TestRunner, { name, open }: RegistryTarget): v
         .toSorted((a, b) => Buffer.compare(userKey(a), userKey(b)))
         .map((user) => userCaller(user)) as [Caller, Caller];
       for (const user of [low, high])
-        for (let index = 0; index < 3; index += 1) await registry.createAgent(user, { name: 'scout' });
+        for (let index = 0; index < 3; index += 1) await registry.createAgent(user, { name: nextName() });
       const page = await registry.listAgents(low, { limit: 1 });
       const cursor = page.next_cursor as string;
       for (const attempt of [

@@ -2,7 +2,14 @@
 import { StoaError } from '../../core/errors.js';
 import type { Expect, TestRunner } from '../../core/test-runner.js';
 import { type AgentState, agentStates } from '../model.js';
-import { OneBench, type RegistryBench, type RegistryTarget, operator, userCaller } from './bench.js';
+import {
+  OneBench,
+  type RegistryBench,
+  type RegistryTarget,
+  nextName,
+  operator,
+  userCaller,
+} from './bench.js';
 
 const allowed: Record<AgentState, AgentState[]> = {
   provisioning: ['running', 'error'],
@@ -134,9 +141,9 @@ class Model {
       return;
     }
     if (step.op === 'create') {
-      const owned = this.agents.filter((each) => each.user === step.user).length;
+      const owned = this.agents.filter((each) => each.user === step.user && !isAway(each)).length;
       const attempt = registry.createAgent(userCaller(step.user), {
-        name: 'scout',
+        name: nextName(),
         labels: { team: step.label },
       });
       this.expect(await codeOf(attempt)).toBe(owned >= agentsMax ? 'quota_exceeded' : null);
@@ -297,6 +304,11 @@ function byId(a: { agent_id: string }, b: { agent_id: string }): number {
 }
 
 /** Does what it can; refusals are expected, faults are not. */
+/** An agent that was present, has gone and holds nothing does not count in the quota. */
+function isAway({ holder, fence, open, status }: ModelAgent): boolean {
+  return fence > 0 && holder === null && open.length === 0 && status !== 'stopped';
+}
+
 async function runBlindly(
   expect: Expect,
   real: RegistryBench,
@@ -313,7 +325,7 @@ async function runBlindly(
     const [name, id] = ids[('agent' in each ? each.agent : 0) % ids.length] as [string, string];
     const caller = userCaller(name);
     const attempts: Record<Exclude<Step['op'], 'pass'>, () => Promise<unknown>> = {
-      create: () => registry.createAgent(caller, { name: 'more' }),
+      create: () => registry.createAgent(caller, { name: nextName() }),
       move: () => registry.updateAgentStatus(caller, id, each.op === 'move' ? each.status : 'running'),
       label: () =>
         registry.updateAgent(caller, id, { labels: { team: each.op === 'label' ? each.label : '' } }),
@@ -357,7 +369,10 @@ export function modelTests(runner: TestRunner, { name, open, histories = 30 }: R
         const ids: [string, string][] = [];
         for (const user of ['alice', 'bob'])
           for (let index = 0; index < 3; index += 1)
-            ids.push([user, (await real.registry.createAgent(userCaller(user), { name: 'scout' })).agent_id]);
+            ids.push([
+              user,
+              (await real.registry.createAgent(userCaller(user), { name: nextName() })).agent_id,
+            ]);
         const callers = Array.from({ length: 2 + dice.upTo(3) }, () => randomHistory(dice, 12));
         await Promise.all(callers.map((steps) => runBlindly(expect, real, ids, steps)));
         const { items } = await real.registry.listAgents(operator, { limit: 1_000 });

@@ -8,13 +8,14 @@ import {
   alice,
   bob,
   changesOf,
+  nextName,
   operator,
   startMs,
   userCaller,
 } from './bench.js';
 
 async function agentThrough({ registry }: RegistryBench, ...steps: AgentState[]): Promise<string> {
-  const { agent_id } = await registry.createAgent(alice, { name: 'scout' });
+  const { agent_id } = await registry.createAgent(alice, { name: nextName() });
   for (const step of steps) await registry.updateAgentStatus(alice, agent_id, step);
   return agent_id;
 }

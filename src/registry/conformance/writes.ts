@@ -9,6 +9,7 @@ import {
   alice,
   bob,
   changesOf,
+  nextName,
   operator,
   userCaller,
 } from './bench.js';
@@ -16,7 +17,7 @@ import {
 const users = ['alice', 'bob', 'cleo', 'dan', 'eve', 'fay'].map((name) => userCaller(name));
 
 async function runningAgent({ registry }: RegistryBench, caller: Caller): Promise<string> {
-  const { agent_id } = await registry.createAgent(caller, { name: 'scout' });
+  const { agent_id } = await registry.createAgent(caller, { name: nextName() });
   await registry.start(caller, agent_id);
   return agent_id;
 }

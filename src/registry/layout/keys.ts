@@ -62,10 +62,15 @@ export function sessionByStatusKey(status: SessionStatus, agent: Buffer, session
  * What a row of `counts` holds, as the first byte of its key. The fence is the highest that an agent had
  * which is deleted.
  */
-export const countKinds = { agentsOfUser: 1, fenceOfDeleted: 2 } as const;
+export const countKinds = { agentsOfUser: 1, fenceOfDeleted: 2, absentOfUser: 3 } as const;
 
 export function agentCountKey(user: Buffer): Buffer {
   return Buffer.concat([Buffer.of(countKinds.agentsOfUser), user]);
+}
+
+/** The agents of a user that do not count in the quota. */
+export function absentCountKey(user: Buffer): Buffer {
+  return Buffer.concat([Buffer.of(countKinds.absentOfUser), user]);
 }
 
 export function deletedFenceKey(user: Buffer): Buffer {

@@ -95,17 +95,34 @@ export function checkVersion(version: number, ifVersion: number | undefined): vo
   });
 }
 
+/** How many agents a user has, and how many of them are absent and do not count. */
+export interface AgentCounts {
+  agents: number;
+  absent: number;
+  agentsMax: number;
+}
+
 /** Throws `quota_exceeded` where one more agent would be too many. */
-export function checkAgentQuota(agents: number, agentsMax: number): void {
-  if (agents < agentsMax) return;
-  throw new StoaError(
-    'quota_exceeded',
-    `With this agent the user has ${agents + 1} agents, which exceeds ${agentsMax} (agents_max of the user).`,
-    {
-      fix: 'Delete an agent, or ask the operator to raise agents_max.',
-      details: { agents, agents_max: agentsMax },
-    },
-  );
+export function checkAgentQuota({ agents, absent, agentsMax }: AgentCounts, limits: Limits): void {
+  const counted = agents - absent;
+  if (counted >= agentsMax)
+    throw new StoaError(
+      'quota_exceeded',
+      `With this agent the user has ${counted + 1} agents, which exceeds ${agentsMax} (agents_max of the user).`,
+      {
+        fix: 'Use the name of an agent that exists, forget agents that are no longer needed ("stoa agents forget NAME"), or ask the operator to raise agents_max.',
+        details: { agents: counted, agents_max: agentsMax },
+      },
+    );
+  if (absent > limits.agentsLostMax)
+    throw new StoaError(
+      'quota_exceeded',
+      `The user has ${absent} lost agents, which exceeds ${limits.agentsLostMax} (agentsLostMax).`,
+      {
+        fix: 'Forget lost agents ("stoa agents forget NAME"), or use the name of an agent that exists.',
+        details: { lost: absent, lost_max: limits.agentsLostMax },
+      },
+    );
 }
 
 /** When a silent agent becomes idle, or an idle one hibernates. Null where no timer will change the agent. */

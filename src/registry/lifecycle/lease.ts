@@ -4,17 +4,30 @@ import { type Outage, extendedByOutages } from '../../core/outages.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { Lease } from '../model.js';
 
+export const dayMs = 86_400_000;
+
 export interface LeaseTimes {
+  /** Of a lease that heartbeats hold. */
   ttlMs: number;
+  /** Of a lease that the agent's calls hold. */
+  presenceMs: number;
   graceMs: number;
+  /** From the end of an agent's presence until the agent is forgotten. */
+  forgottenAfterMs: number;
   outages: readonly Outage[];
 }
 
 export function leaseTimesOf(
-  { leaseSeconds, leaseGraceSeconds }: Limits,
+  { leaseSeconds, agentPresenceSeconds, leaseGraceSeconds, agentLostDays }: Limits,
   outages: readonly Outage[],
 ): LeaseTimes {
-  return { ttlMs: leaseSeconds * 1_000, graceMs: leaseGraceSeconds * 1_000, outages };
+  return {
+    ttlMs: leaseSeconds * 1_000,
+    presenceMs: agentPresenceSeconds * 1_000,
+    graceMs: leaseGraceSeconds * 1_000,
+    forgottenAfterMs: agentLostDays * dayMs,
+    outages,
+  };
 }
 
 /** Whether an agent is alive. `none` means that nobody holds its lease and no holder was lost. */
@@ -66,12 +79,15 @@ export function nextPresenceAtMs(lease: CountedLease | null, nowMs: number): num
 
 /**
  * The lease after a heartbeat: renewed for its holder, or taken by a new one. Throws while somebody else
- * holds it.
+ * holds it by heartbeats.
  */
 export function beat(lease: Lease | null, holder: string, times: LeaseTimes, nowMs: number): Lease {
   const current = lease === null ? null : settled(lease, times, nowMs);
-  const renewal = { holder, renewedAtMs: nowMs, expiresAtMs: nowMs + times.ttlMs, lost: false };
+  const expiresAtMs = nowMs + times.ttlMs;
+  const renewal = { holder, renewedAtMs: nowMs, expiresAtMs, lost: false, implicit: false };
   if (current === null) return { ...renewal, fence: 1, timerAtMs: null };
+  if (current.implicit && current.holder !== null && current.holder !== holder)
+    return { ...vacated(current, false), ...renewal };
   if (current.holder !== null && current.holder !== holder) {
     throw new StoaError('conflict', `The agent's lease is held by "${current.holder}".`, {
       fix: 'Wait until the holder releases the lease, or until its time and grace period end (details.free_at).',
@@ -79,6 +95,32 @@ export function beat(lease: Lease | null, holder: string, times: LeaseTimes, now
     });
   }
   return { ...current, ...renewal };
+}
+
+/**
+ * The lease after a call of the agent itself. A lease that heartbeats hold is renewed for its holder; one that
+ * nobody holds is the agent's from now on. `untilMs`: the end of what the agent holds elsewhere.
+ */
+export function callOn(
+  lease: Lease | null,
+  agent: string,
+  untilMs: number,
+  times: LeaseTimes,
+  nowMs: number,
+): Lease {
+  const current = lease === null ? null : settled(lease, times, nowMs);
+  const isHeld = current !== null && current.holder !== null;
+  const implicit = isHeld ? current.implicit : true;
+  const ownEndMs = nowMs + (implicit ? times.presenceMs : times.ttlMs);
+  return {
+    holder: isHeld ? current.holder : agent,
+    fence: current?.fence ?? 1,
+    renewedAtMs: nowMs,
+    expiresAtMs: Math.max(ownEndMs, untilMs, isHeld ? current.expiresAtMs : 0),
+    timerAtMs: current?.timerAtMs ?? null,
+    lost: false,
+    implicit,
+  };
 }
 
 /**

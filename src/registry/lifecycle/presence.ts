@@ -3,8 +3,10 @@ import type { Change } from '../../core/change.js';
 import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import { agentChange } from '../announcements.js';
-import { type LeaseTimes, beat, checkFence, lostAtMs, vacated } from './lease.js';
-import type { AgentRecord, Lease, StoredAgent } from '../model.js';
+import { type LeaseTimes, beat, callOn, checkFence, dayMs, lostAtMs, settled, vacated } from './lease.js';
+import { checkDeletable, isAtRest } from './transitions.js';
+import { agentIsPresent } from '../refusals.js';
+import { type AgentRecord, type Lease, type StoredAgent, stateOf } from '../model.js';
 import type { WriteGuard } from '../port.js';
 
 /**
@@ -13,6 +15,8 @@ import type { WriteGuard } from '../port.js';
  */
 export interface PresenceOutcome {
   agent: StoredAgent;
+  /** The agent has been away for so long that the home removes it. */
+  forgotten?: boolean;
   /** The change that says that a presence ended; null where none did. */
   ended: Change | null;
   changes: readonly Change[];
@@ -26,6 +30,7 @@ export const noLease: Lease = {
   expiresAtMs: 0,
   timerAtMs: null,
   lost: false,
+  implicit: false,
 };
 
 /**
@@ -46,13 +51,35 @@ export function heartbeat(
 ): PresenceOutcome & { lease: Lease } {
   checkFence(agent.lease, guard.fence, times, nowMs);
   const { lease: current, ended } = settledOf(agent, agent.lease, times, nowMs);
-  const lease = withTimer(beat(current, holder, times, nowMs), times);
+  const lease = withTimer(beat(current, holder, times, nowMs), times, nowMs);
   return {
     agent: { ...agent, lease, record: followed(agent.record, limits, nowMs) },
     lease,
     ended,
     changes:
       current?.holder === holder ? [] : [agentChange('agent.present', agent, { holder, fence: lease.fence })],
+  };
+}
+
+/** A call of the agent itself, which also shows that it is alive. Its status is decided by the caller. */
+export function called(
+  agent: StoredAgent,
+  untilMs: number,
+  times: LeaseTimes,
+  limits: Limits,
+  nowMs: number,
+): PresenceOutcome & { lease: Lease } {
+  const { lease: current, ended } = settledOf(agent, agent.lease, times, nowMs);
+  const lease = withTimer(callOn(current, agent.record.name, untilMs, times, nowMs), times, nowMs);
+  const { holder, fence } = lease;
+  return {
+    agent: { ...agent, lease, record: followed(agent.record, limits, nowMs) },
+    lease,
+    ended,
+    changes:
+      current?.holder === holder
+        ? []
+        : [agentChange('agent.present', agent, { holder: agent.record.name, fence })],
   };
 }
 
@@ -73,7 +100,7 @@ export function release(
     });
   const { holder: former, fence } = lease;
   return {
-    agent: { ...agent, lease: { ...vacated(lease, false), timerAtMs: null } },
+    agent: { ...agent, lease: withTimer({ ...vacated(lease, false), timerAtMs: null }, times, nowMs) },
     ended: agentChange('agent.released', agent, { holder: former, fence }),
     changes: [],
   };
@@ -81,18 +108,33 @@ export function release(
 
 /**
  * The timer is set for the end of the lease of that moment; where heartbeats came since then, it is set
- * again. Answers null for a timer that is a leftover.
+ * again. After the presence has ended, it is set for the time when the agent is forgotten. Answers null for a
+ * timer that is a leftover.
  */
 export function onLeaseTimer(agent: StoredAgent, times: LeaseTimes, nowMs: number): PresenceOutcome | null {
   const { lease } = agent;
   if (lease === null || lease.timerAtMs === null || lease.timerAtMs > nowMs) return null;
-  const rung = { ...lease, timerAtMs: null };
-  const { lease: left = rung, ended } = settledOf(agent, rung, times, nowMs);
-  return {
-    agent: { ...agent, lease: left === null || left.holder === null ? left : withTimer(left, times) },
-    ended,
-    changes: [],
-  };
+  if (lease.holder === null) {
+    // An agent that is stopped or has sessions is kept; the next look is a day later.
+    const kept = { ...agent, lease: { ...lease, timerAtMs: nowMs + dayMs } };
+    return { agent: kept, ended: null, changes: [], forgotten: isAbsent(agent) };
+  }
+  const { lease: left, ended } = settledOf(agent, { ...lease, timerAtMs: null }, times, nowMs);
+  return { agent: { ...agent, lease: left && withTimer(left, times, nowMs) }, ended, changes: [] };
+}
+
+/**
+ * Whether an agent was present, has gone away and holds nothing: it does not count in the quota, and it is
+ * forgotten after a time. A stopped agent is kept: somebody stopped it in order to start it again.
+ */
+export function isAbsent({ lease, activeSessions, record }: StoredAgent): boolean {
+  return (
+    lease !== null &&
+    lease.holder === null &&
+    lease.renewedAtMs > 0 &&
+    activeSessions === 0 &&
+    stateOf(record) !== 'stopped'
+  );
 }
 
 /** Ends the presence of a holder that has been silent for too long. */
@@ -109,8 +151,17 @@ function settledOf(
 }
 
 /** One timer a lease. A heartbeat finds it set and leaves it alone. */
-function withTimer(lease: Lease, times: LeaseTimes): Lease {
-  return lease.timerAtMs === null ? { ...lease, timerAtMs: lostAtMs(lease, times) } : lease;
+function withTimer(lease: Lease, times: LeaseTimes, nowMs: number): Lease {
+  const dueMs = lease.holder === null ? nowMs + times.forgottenAfterMs : lostAtMs(lease, times);
+  return lease.timerAtMs === null || lease.timerAtMs > dueMs ? { ...lease, timerAtMs: dueMs } : lease;
+}
+
+/** Throws for an agent that cannot be removed: one that works, or to be forgotten, one that is present. */
+export function checkRemovable(agent: StoredAgent, forgets: boolean, times: LeaseTimes, nowMs: number): void {
+  const status = stateOf(agent.record);
+  if (!forgets) return checkDeletable(status);
+  const isPresent = agent.lease !== null && settled(agent.lease, times, nowMs).holder !== null;
+  if (isPresent && !isAtRest(status)) throw agentIsPresent(agent.record.name);
 }
 
 /** The record's own time of the last heartbeat follows lazily, without a new version. */

@@ -99,9 +99,14 @@ export function stateForSession(from: AgentState): AgentState | null {
   });
 }
 
+/** Whether somebody has ended the agent's work. */
+export function isAtRest(status: AgentState): boolean {
+  return status === 'stopped' || status === 'error';
+}
+
 /** Only an agent at rest can be deleted. */
 export function checkDeletable(status: AgentState): void {
-  if (status === 'stopped' || status === 'error') return;
+  if (isAtRest(status)) return;
   throw new StoaError('conflict', `An agent that is ${status} cannot be deleted.`, {
     fix: 'Stop it first: an agent can be deleted when it is stopped or in error.',
     details: { status, allowed: ['stopped', 'error'] },

@@ -1,4 +1,4 @@
-/** Records when users called, in the background, so that a request never waits for it. */
+/** Records when users and agents called, in the background, so that a request never waits for it. */
 import { LRUCache } from 'lru-cache';
 import type { Caller } from '../../core/caller.js';
 import type { Stoa } from '../../index.js';
@@ -12,12 +12,18 @@ export class LastSeen {
   /** An entry holds for `lastSeenSeconds`. It saves a read of the user, 9 µs or 15 % of a GET. */
   readonly #notedAtMs = new LRUCache<string, number>({ max: usersMax });
 
+  readonly #agentPauseMs: number;
+  readonly #agentsNotedAtMs = new LRUCache<string, number>({ max: usersMax });
+
   constructor(stoa: Stoa) {
     this.#stoa = stoa;
     this.#pauseMs = stoa.limits.lastSeenSeconds * 1_000;
+    this.#agentPauseMs = stoa.limits.agentPresenceRenewSeconds * 1_000;
   }
 
-  saw(caller: Caller): void {
+  /** A write renews the presence of its agent itself. */
+  saw(caller: Caller, writes: boolean): void {
+    if (!writes && caller.agent !== null) this.#sawAgent(caller, caller.agent);
     // An identity without a link has no user.
     if (caller.kind === 'operator' || caller.user === '') return;
     const nowMs = Date.now();
@@ -27,5 +33,18 @@ export class LastSeen {
     this.#stoa.registry
       .sawUser(caller)
       .catch((error: unknown) => this.#stoa.onError(error, 'recording that a user called'));
+  }
+
+  /** At most once in a while for a name, whether an agent has it or not. */
+  #sawAgent(caller: Caller, agent: string): void {
+    const name = `${caller.user}\0${agent}`;
+    const nowMs = Date.now();
+    const noted = this.#agentsNotedAtMs.get(name);
+    if (noted !== undefined && nowMs - noted < this.#agentPauseMs) return;
+    this.#agentsNotedAtMs.set(name, nowMs);
+    if (this.#stoa.registry.isAgentSeenLately(caller)) return;
+    this.#stoa.registry
+      .sawAgent(caller)
+      .catch((error: unknown) => this.#stoa.onError(error, 'renewing the presence of an agent'));
   }
 }

@@ -23,9 +23,14 @@ const agentRoutes = routesOf('agents', agents, agentSchemas, {
   update: ({ stoa, caller, params, body, ifVersion }) =>
     stoa.registry.updateAgent(caller, params.agent_id, body, { ifVersion }),
   delete: async ({ stoa, caller, params, ifVersion, streams }) => {
-    await stoa.registry.deleteAgent(caller, params.agent_id, { ifVersion });
+    const removed = await stoa.registry.deleteAgent(caller, params.agent_id, { ifVersion });
     // The signature of a deleted agent gives no access any more.
-    streams.endOf(({ agentId }) => agentId === params.agent_id.toLowerCase());
+    streams.endOf(({ agentId }) => agentId === removed);
+    return undefined;
+  },
+  forget: async ({ stoa, caller, params, ifVersion, streams }) => {
+    const removed = await stoa.registry.forgetAgent(caller, params.agent_id, { ifVersion });
+    streams.endOf(({ agentId }) => agentId === removed);
     return undefined;
   },
   start: ({ stoa, caller, params, ifVersion }) => stoa.registry.start(caller, params.agent_id, { ifVersion }),
@@ -45,14 +50,13 @@ const agentRoutes = routesOf('agents', agents, agentSchemas, {
   closeSession: ({ stoa, caller, params }) =>
     stoa.registry.closeSession(caller, params.session_id, params.agent_id),
   listIdentities: async ({ stoa, caller, params, query }) => {
-    const page = await stoa.registry.listIdentities(caller, params.agent_id, query);
+    const agentId = await stoa.registry.agentIdOf(caller, params.agent_id);
+    const page = await stoa.registry.listIdentities(caller, agentId, query);
     const found = await Promise.all(
       page.items.map(async (id) => ({ id, link: await stoa.messaging.identities.linkOf(id) })),
     );
     // The link in the identity's own record decides.
-    const items = found.flatMap(({ id, link }) =>
-      link?.agentId === params.agent_id.toLowerCase() ? [shownLink(id, link)] : [],
-    );
+    const items = found.flatMap(({ id, link }) => (link?.agentId === agentId ? [shownLink(id, link)] : []));
     return { items, next_cursor: page.next_cursor };
   },
 });

@@ -62,7 +62,10 @@ const sessionRoutes = routesOf('sessions', sessions, sessionSchemas, {
 });
 
 const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
-  list: ({ stoa, caller, query }) => positioned(stoa, () => stoa.workspaces.listTasks(caller, query)),
+  list: async ({ stoa, caller, query }) => {
+    const holder = await stoa.registry.holderNamed(caller, query.holder);
+    return positioned(stoa, () => stoa.workspaces.listTasks(caller, { ...query, holder }));
+  },
   inSession: ({ stoa, caller, params, query }) =>
     stoa.workspaces.listSessionTasks(caller, params.session_id, query),
   create: ({ stoa, caller, params, body, idempotency }) =>
@@ -70,11 +73,12 @@ const taskRoutes = routesOf('tasks', tasks, taskSchemas, {
   ready: ({ stoa, caller, params, query }) =>
     stoa.workspaces.listReadyTasks(caller, params.project_id, query),
   claim: async ({ stoa, caller, params, body, reply, idempotency }) => {
-    await stoa.registry.checkOwnName({ ...caller, agent: body.agent_id ?? null });
+    const acting = await stoa.registry.actingAs(caller, body.agent_id);
     // A task must not go to a client that has disconnected while it waited.
     const signal = (body.wait ?? 0) > 0 ? goneSignal(reply) : undefined;
     const options = { signal, idempotency };
-    return (await stoa.workspaces.claimTask(caller, params.project_id, body, options)) ?? answer(204);
+    const request = { ...body, agent_id: undefined };
+    return (await stoa.workspaces.claimTask(acting, params.project_id, request, options)) ?? answer(204);
   },
   get: ({ stoa, caller, params }) => stoa.workspaces.getTask(caller, params.task_id),
   update: ({ stoa, caller, params, body, ifVersion }) =>

@@ -2,6 +2,7 @@
  * Claims on tasks on every backend: one holder at a time, given back when the holder is lost, closed to late
  * writes.
  */
+import { operatorCaller } from '../../core/caller.js';
 import type { TestRunner } from '../../core/test-runner.js';
 import type { Task } from '../model.js';
 import type { WorkspacesService } from '../service.js';
@@ -293,10 +294,10 @@ export function claimTests(
       await expect(service.claimTask(signed, projectId, { agent_id: 'somebody else' })).rejects.toMatchObject(
         { code: 'forbidden' },
       );
-      expect((await service.claimTask(signed, projectId))?.task.claimed_by).toBe('a'.repeat(64));
+      expect((await service.claimTask(signed, projectId))?.task.claimed_by).toBe('signed');
     });
 
-    it('a signed agent can report only on its own claims, even with a correct fence', async () => {
+    it('only the holder can report on a claim, even with a correct fence', async () => {
       const { projectId, sessionId } = await makePlace(service, ada);
       const [task] = await makeTasks(service, ada, sessionId, 1);
       const holder = userCaller('ada', { kind: 'agent', agent: 'holder', agentId: 'a'.repeat(64) });
@@ -313,9 +314,23 @@ export function claimTests(
           code: 'forbidden',
         });
       }
-      await service.heartbeatTask(holder, task!.id, { fence: lease.fence });
-      // The user may report for any of its agents.
-      await service.heartbeatTask(ada, task!.id, { fence: lease.fence });
+      const { fence } = lease;
+      const others = [ada, userCaller('ada', { agent: 'third' }), operatorCaller('ada'), operatorCaller()];
+      for (const caller of others) {
+        await expect(service.heartbeatTask(caller, task!.id, { fence })).rejects.toMatchObject({
+          code: 'forbidden',
+          details: { holder: 'holder' },
+        });
+        await expect(service.completeTask(caller, task!.id, { fence })).rejects.toMatchObject({
+          code: 'forbidden',
+        });
+        await expect(service.failTask(caller, task!.id, { fence })).rejects.toMatchObject({
+          code: 'forbidden',
+        });
+      }
+      await service.heartbeatTask(holder, task!.id, { fence });
+      // A token in the name of the agent is the agent.
+      await service.heartbeatTask(userCaller('ada', { agent: 'holder' }), task!.id, { fence });
       expect(
         await service.completeTask(holder, task!.id, { fence: lease.fence, output: 'done' }),
       ).toMatchObject({ status: 'completed', output: 'done' });

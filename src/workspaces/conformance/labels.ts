@@ -138,7 +138,7 @@ export function labelTests(
       }
       const { items } = await service.listTasks(user, { limit: 1 });
       expect(items[0]?.project_id).toBe(here.projectId);
-      await service.completeTask(user, made[0]!.id, { fence: claim!.lease.fence });
+      await service.completeTask({ ...user, agent: 'holder-1' }, made[0]!.id, { fence: claim!.lease.fence });
       expect(await allIds(user, { holder: 'holder-1' })).toEqual([]);
       expect(await allIds(user, { label: 'gpu', status: 'completed' })).toEqual(at(0));
     });

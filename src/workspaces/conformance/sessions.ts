@@ -67,7 +67,7 @@ export function sessionTests(
       const { projectId } = await makePlace(service, ada);
       const signed = userCaller('ada', { kind: 'agent', agent: 'signed', agentId: 'a'.repeat(64) });
       const own = await service.createSession(signed, projectId);
-      expect(own.agent_id).toBe('a'.repeat(64));
+      expect(own.agent_id).toBe('signed');
       expect((await service.createSession(signed, projectId, { agent_id: null })).agent_id).toBeNull();
       expect((await service.updateSession(signed, own.id, { agent_id: 'signed' })).agent_id).toBe('signed');
       await expect(

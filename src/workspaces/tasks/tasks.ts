@@ -280,9 +280,9 @@ export function checkHolder(
   if (by !== null && !by.includes(lease.holder)) {
     throw new StoaError(
       'forbidden',
-      `The task ${task.id} is claimed by "${lease.holder}", not by the agent that signed the request.`,
+      `The task ${task.id} is claimed by "${lease.holder}", not by "${by.join(', ')}".`,
       {
-        fix: 'Report only on tasks that this agent claimed.',
+        fix: `Only the holder can do this: act as "${lease.holder}" (Stoa-Agent, --agent). Others can cancel the task.`,
         details: { holder: lease.holder },
       },
     );

@@ -69,7 +69,9 @@ export async function populate(stoa: Stoa): Promise<void> {
   });
   await registry.linkIdentity(ada, agent.agent_id, author.id);
   await port.keep({
-    owner: 'ab'.repeat(32),
+    id: 'ab'.repeat(4) + '-abab-4bab-8bab-abababababab',
+    keptFor: { user: 'ada', agent: agent.name },
+    acts: false,
     publicKey: `${'C'.repeat(42)}A=`,
     name: 'kept',
     email: null,

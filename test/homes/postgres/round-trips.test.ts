@@ -94,7 +94,7 @@ beforeAll(async () => {
   await query(sql, "INSERT INTO registry.owners (id, user_id) VALUES ($1, 'ada')", [`token:${tokenId}`]);
   await query(
     sql,
-    "INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, can_write, created_at) VALUES ('ada', $1, 'ada', '', '', TRUE, now())",
+    "INSERT INTO registry.tokens (user_id, token_id, user_name, name, hash, purpose, is_operator, can_write, created_at) VALUES ('ada', $1, 'ada', '', '', 'api', FALSE, TRUE, now())",
     [tokenId],
   );
   const [users, { sealer }] = [anyUser(), await openSecrets({ dataDir: null })];

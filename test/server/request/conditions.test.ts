@@ -150,7 +150,7 @@ test('a creation accepts If-None-Match: *', async () => {
       await running.ask('POST', '/v1/agents', {
         as: running.alice,
         headers: { 'if-none-match': '*' },
-        body: { name: 'new' },
+        body: { name: 'new under a condition' },
       })
     ).status,
   ).toBe(201);

@@ -136,7 +136,7 @@ test('a key can be used again after a day', async () => {
   const key = newKey();
   const first = await create(key, 'day');
   nowMs += 24 * 3_600_000 + 1;
-  const second = await create(key, 'day');
+  const second = await create(key, 'another day');
   expect(second.status).toBe(201);
   expect(second.json.agent_id).not.toBe(first.json.agent_id);
 });

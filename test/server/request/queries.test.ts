@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -188,10 +189,10 @@ async function addTo(route: string, path: string, number: number): Promise<void>
     case '/v1/users':
       await data.set(operatorCaller(`user-${number}`), `several-${number}`, 'key', number);
       await data.set(alice, `several-${number}`, 'key', number);
-      await registry.createAgent(alice, { name: `several-${number}` });
+      await registry.createAgent(alice, { name: `several-${number}-${randomUUID()}x` });
       return;
     case '/v1/agents':
-      await registry.createAgent(alice, { name: `several-${number}` });
+      await registry.createAgent(alice, { name: `several-${number}-${randomUUID()}x` });
       return;
     case '/v1/agents/{agent_id}/sessions':
       if (number === 1) await registry.start(alice, id);

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { operatorCaller } from '../../../src/core/caller.js';
 import { linkText, sign, signingKeysOf } from '../../../src/identity/signatures.js';
 import type { Running } from '../running.js';
@@ -123,7 +123,7 @@ export const messagingRows: Record<string, Row> = {
   'PUT /v1/identities/{identity}/link': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
-        name: 'linked',
+        name: `linked-${randomUUID()}x`,
       });
       const { publicKey, secretKey } = signingKeysOf(randomBytes(32));
       const { identity } = await writtenPort(running.stoa.messaging).register({
@@ -144,7 +144,7 @@ export const messagingRows: Record<string, Row> = {
   'GET /v1/agents/{agent_id}/identities': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
-        name: 'linked',
+        name: `linked-${randomUUID()}x`,
       });
       return { path: `/v1/agents/${agent_id}/identities` };
     },
@@ -153,7 +153,7 @@ export const messagingRows: Record<string, Row> = {
   'DELETE /v1/identities/{identity}/link': {
     request: async (running) => {
       const { agent_id } = await running.stoa.registry.createAgent(operatorCaller('alice'), {
-        name: 'linked',
+        name: `linked-${randomUUID()}x`,
       });
       const id = await newIdentity(running);
       await running.stoa.links.link(operatorCaller('alice'), id, { agent_id, write: true, namespaces: null });

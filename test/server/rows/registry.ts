@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { operatorCaller } from '../../../src/core/caller.js';
 import type { AgentAnswer } from '../../../src/registry/schemas.js';
 import type { Running } from '../running.js';
@@ -6,7 +7,7 @@ import { type Row, type RowRequest, statuses } from './row.js';
 /** One of alice's agents, brought through the given verbs. It is not the signed agent's own. */
 export async function newAgent({ stoa }: Running, ...through: ('start' | 'stop')[]): Promise<AgentAnswer> {
   const alice = operatorCaller('alice');
-  let agent = await stoa.registry.createAgent(alice, { name: 'row' });
+  let agent = await stoa.registry.createAgent(alice, { name: `row-${randomUUID()}x` });
   for (const verb of through) agent = await stoa.registry[verb](alice, agent.agent_id);
   return agent;
 }
@@ -37,7 +38,7 @@ export const registryRows: Record<string, Row> = {
     status: statuses(200, 200, 200, 200, 200, 401),
   },
   'POST /v1/agents': {
-    request: () => ({ path: '/v1/agents', body: { name: 'new' } }),
+    request: () => ({ path: '/v1/agents', body: { name: `new-${randomUUID()}x` } }),
     status: statuses(201, 201, 201, 403, 403, 401),
   },
   'GET /v1/agents/{agent_id}': { request: onAgent('', []), status: reading },
@@ -47,6 +48,10 @@ export const registryRows: Record<string, Row> = {
     status: statuses(204, 204, 404, 403, 404, 401),
   },
   'POST /v1/agents/{agent_id}/start': { request: onAgent('/start', []), status: writing },
+  'POST /v1/agents/{agent_id}/forget': {
+    request: onAgent('/forget', []),
+    status: statuses(204, 204, 404, 403, 404, 401),
+  },
   'POST /v1/agents/{agent_id}/stop': { request: onAgent('/stop', ['start']), status: writing },
   'POST /v1/agents/{agent_id}/restart': { request: onAgent('/restart', ['start']), status: writing },
   'POST /v1/agents/{agent_id}/hibernate': { request: onAgent('/hibernate', ['start']), status: writing },

@@ -11,6 +11,8 @@ interface Things {
 
 let made = 0;
 const alice = operatorCaller('alice');
+/** The signed agent of alice. */
+const signed = { ...alice, agent: 'signed' };
 
 /** A workspace of alice's with one of each in it. */
 async function makeThings({ stoa: { workspaces } }: Running): Promise<Things> {
@@ -23,6 +25,7 @@ async function makeThings({ stoa: { workspaces } }: Running): Promise<Things> {
 }
 
 const reading = statuses(200, 200, 404, 200, 200, 401);
+const reporting = statuses(403, 403, 404, 403, 200, 401);
 const writing = statuses(200, 200, 404, 403, 200, 401);
 const making = statuses(201, 201, 404, 403, 201, 401);
 const removing = statuses(204, 204, 404, 403, 204, 401);
@@ -43,13 +46,11 @@ function onDeleted(kind: 'workspace' | 'project', suffix: string): Row['request'
   };
 }
 
-/**
- * The claim belongs to the signed agent, which can report only on its own claims; users can report on all.
- */
+/** The claim belongs to the signed agent: only the holder can report on a claim. */
 function onClaimed(verb: string, more: object = {}): Row['request'] {
-  return async (running, agentId): Promise<RowRequest> => {
+  return async (running): Promise<RowRequest> => {
     const things = await makeThings(running);
-    const claim = await running.stoa.workspaces.claimTask(alice, things.project, { agent_id: agentId });
+    const claim = await running.stoa.workspaces.claimTask(signed, things.project);
     return { path: `/v1/tasks/${things.task}/${verb}`, body: { fence: claim?.lease.fence, ...more } };
   };
 }
@@ -60,11 +61,11 @@ async function onHeld(running: Running, agentId: string): Promise<RowRequest> {
 }
 
 /** The question was asked by the signed agent. */
-async function onQuestion(running: Running, agentId: string): Promise<RowRequest> {
+async function onQuestion(running: Running): Promise<RowRequest> {
   const things = await makeThings(running);
   const { workspaces } = running.stoa;
-  const claim = await workspaces.claimTask(alice, things.project, { agent_id: agentId });
-  await workspaces.askQuestion(alice, things.task, { fence: claim?.lease.fence, question: 'Which one?' });
+  const claim = await workspaces.claimTask(signed, things.project);
+  await workspaces.askQuestion(signed, things.task, { fence: claim?.lease.fence, question: 'Which one?' });
   return { path: `/v1/tasks/${things.task}/answer`, body: { answer: 'this one' } };
 }
 
@@ -145,12 +146,12 @@ export const workspaceRows: Record<string, Row> = {
   'GET /v1/tasks/{task_id}': { request: on('task', 'tasks'), status: reading },
   'PATCH /v1/tasks/{task_id}': { request: on('task', 'tasks', '', { priority: 3 }), status: writing },
   'DELETE /v1/tasks/{task_id}': { request: on('task', 'tasks'), status: removing },
-  'POST /v1/tasks/{task_id}/heartbeat': { request: onClaimed('heartbeat'), status: writing },
-  'POST /v1/tasks/{task_id}/complete': { request: onClaimed('complete'), status: writing },
-  'POST /v1/tasks/{task_id}/fail': { request: onClaimed('fail'), status: writing },
+  'POST /v1/tasks/{task_id}/heartbeat': { request: onClaimed('heartbeat'), status: reporting },
+  'POST /v1/tasks/{task_id}/complete': { request: onClaimed('complete'), status: reporting },
+  'POST /v1/tasks/{task_id}/fail': { request: onClaimed('fail'), status: reporting },
   'POST /v1/tasks/{task_id}/ask': {
     request: onClaimed('ask', { question: 'Which one?' }),
-    status: writing,
+    status: reporting,
   },
   'POST /v1/tasks/{task_id}/answer': { request: onQuestion, status: statuses(200, 200, 404, 403, 403, 401) },
   'POST /v1/tasks/{task_id}/release': { request: onHeld, status: writing },

@@ -2,7 +2,32 @@
 import type { LimitGroup } from './definition.js';
 
 export const registryLimits = {
-  agentsPerUserMax: { default: 10, setting: true, about: 'Agents of one user, including stopped agents.' },
+  agentsPerUserMax: {
+    default: 100,
+    setting: true,
+    about: 'Agents of one user. Stopped agents count; lost agents that hold nothing do not.',
+  },
+  agentsLostMax: {
+    default: 10_000,
+    setting: true,
+    about: 'Lost agents of one user that are kept beside the agents that count.',
+  },
+  agentLostDays: {
+    default: 30,
+    setting: true,
+    positive: true,
+    about: 'Days after which a lost agent that holds nothing is forgotten.',
+  },
+  agentPresenceSeconds: {
+    default: 900,
+    setting: true,
+    positive: true,
+    about: 'Seconds that an agent counts as present after its last call, unless it sends heartbeats.',
+  },
+  agentPresenceRenewSeconds: {
+    default: 10,
+    about: 'Seconds after which the next call of an agent renews its presence.',
+  },
   leaseSeconds: {
     default: 60,
     setting: true,
@@ -25,6 +50,10 @@ export const registryLimits = {
     about: 'Seconds idle before an agent hibernates; 0 means never.',
   },
   agentsCachedMax: { default: 1_000, about: 'Agents cached in memory.' },
+  agentNamesComparedMax: {
+    default: 1_000,
+    about: 'Names of agents that an unknown name is compared with, to suggest a similar one.',
+  },
   agentNameCharactersMax: { default: 100, about: 'Characters in an agent name.' },
   agentLabelsMax: { default: 32, about: 'Labels of one agent.' },
   labelCharactersMax: { default: 100, about: 'Characters in the name or value of a label.' },

@@ -11,8 +11,7 @@ import { inspectTimer, isTimerKey } from './timers.js';
 import { expiryTimer as tokenTimer } from '../identity/identity.js';
 import { expiryTimers as messagingTimers } from '../messaging/retention-timers.js';
 import { lockTimer } from '../locks/locks.js';
-import { activityTimer } from '../registry/agents.js';
-import { leaseTimer } from '../registry/leases.js';
+import { activityTimer, leaseTimer } from '../registry/timers.js';
 import { sessionTimer } from '../workspaces/sessions.js';
 import { leaseTimer as taskLeaseTimer, taskTimer } from '../workspaces/tasks/rows.js';
 

@@ -28,8 +28,10 @@ export function linkChecks(kernel: Kernel): Check[] {
 
 /** An identity with a link must be in the list of its agent, and in the directory of ids. */
 function* inspectLinked(kernel: Kernel, reader: Reader, { value }: Entry, store: Store): Generator<Damage> {
-  const { id, link } = decodeOrUndefined<IdentityRow>(value) ?? {};
-  if (id === undefined || link === undefined || link === null) return;
+  const { id, link, serverKept } = decodeOrUndefined<IdentityRow>(value) ?? {};
+  // An identity that the server keeps is found through its agent, not through the registry's list of keys.
+  if (id === undefined || link === undefined || link === null || serverKept === true) return;
+  if (link.agentId === null) return;
   const owner = userKey(link.user);
   const agent = idBytes(link.agentId);
   const home = kernel.storeOf(owner);

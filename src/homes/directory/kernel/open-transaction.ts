@@ -34,6 +34,7 @@ export class OpenTransaction implements Transaction {
   readonly changes: Change[] = [];
   readonly nowMs: number;
   agent: string | null = null;
+  heldUntilMs = 0;
   /** The transaction of another shard that announces for both. */
   readonly #announcesIn: OpenTransaction | undefined;
   readonly #durableListeners: (() => void)[] = [];

@@ -26,6 +26,8 @@ export interface Transaction extends Reader {
   readonly nowMs: number;
   /** The agent that the changes are announced for. */
   agent: string | null;
+  /** The end of the longest lease that this transaction gave to `agent`, or 0. */
+  heldUntilMs: number;
   put(family: string, key: Buffer, value: Buffer): void;
   delete(family: string, key: Buffer): void;
   /** Announces changes in the feed. A transaction without changes gets no sequence number. */

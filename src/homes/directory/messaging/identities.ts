@@ -14,6 +14,8 @@ import type {
   ProfileUpdate,
   SealedIdentity,
 } from '../../../messaging/port.js';
+import { agentNameOf } from '../../../messaging/names.js';
+import { ownerOfUser } from '../../../messaging/identities/kept-owner.js';
 import { uuidBytes } from '../../../messaging/identities/uuid.js';
 import { identityKeyRecords, keyBytes } from './indexes.js';
 import {
@@ -42,20 +44,34 @@ export function register(tx: Transaction, input: NewIdentity): { identity: Ident
       input.proven && !existing.proven ? updateProfile(tx, existing.id, { proven: true }) : undefined;
     return { identity: proven ?? existing, created: false };
   }
-  return { identity: insert(tx, input, false), created: true };
+  const id = randomUUID();
+  return { identity: insert(tx, input, { id, link: null, serverKept: false }), created: true };
 }
 
-export function keep(tx: Transaction, made: KeptIdentity): SealedIdentity {
-  const { owner, sealedSeed } = made;
-  const known = readKept(tx, owner);
+/**
+ * Stores the identity of an owner in shard 00, unless the owner has one. `agent` is the owner's agent; null
+ * means the user itself.
+ */
+export function keep(
+  root: Transaction,
+  made: KeptIdentity,
+  agent: { readonly id: string; readonly name: string } | null,
+): SealedIdentity {
+  const { keptFor, sealedSeed, id } = made;
+  const owner = agent?.id ?? ownerOfUser(keptFor.user);
+  const known = readKept(root, owner);
   if (known !== undefined) return known;
-  const identity = insert(tx, made, true);
-  tx.put(
-    families.keptAgents,
-    Buffer.from(owner, 'hex'),
-    encode({ id: identity.id, sealedSeed } satisfies KeptRow),
-  );
-  return { identity, sealedSeed };
+  const link: IdentityLink = {
+    user: keptFor.user,
+    agentId: agent?.id ?? null,
+    agentName: agent?.name ?? null,
+    write: true,
+    namespaces: null,
+    linkedAtMs: root.nowMs,
+  };
+  const identity = insert(root, made, { id, link, serverKept: true });
+  root.put(families.keptAgents, Buffer.from(owner, 'hex'), encode({ id, sealedSeed } satisfies KeptRow));
+  return { identity, owner, sealedSeed };
 }
 
 export function readKept(reader: Reader, owner: string): SealedIdentity | undefined {
@@ -63,7 +79,38 @@ export function readKept(reader: Reader, owner: string): SealedIdentity | undefi
   if (value === undefined) return undefined;
   const { id, sealedSeed } = decode<KeptRow>(value);
   const identity = readIdentity(reader, uuidBytes(id));
-  return identity === undefined ? undefined : { identity, sealedSeed };
+  return identity === undefined ? undefined : { identity, owner, sealedSeed };
+}
+
+/**
+ * An agent has another name: so has the identity that the server keeps for it, and the links of identities with
+ * their own keys show it.
+ */
+export function renameAgent(
+  root: Transaction,
+  agentId: string,
+  name: string,
+  linked: readonly string[],
+): void {
+  const kept = readKept(root, agentId);
+  const relinked = ({ link, ...identity }: Identity): Identity => ({
+    ...identity,
+    link: link?.agentId === agentId ? { ...link, agentName: name } : link,
+  });
+  if (kept !== undefined)
+    update(root, kept.identity.id, 'updated', (identity) => ({
+      ...relinked(identity),
+      name: agentNameOf(name),
+    }));
+  for (const id of linked) update(root, id, 'updated', relinked);
+}
+
+/** The agent is gone. Its messages keep their author, which belongs to nobody from now on. */
+export function forgetKept(root: Transaction, agentId: string): void {
+  const kept = readKept(root, agentId);
+  if (kept === undefined) return;
+  root.delete(families.keptAgents, Buffer.from(agentId, 'hex'));
+  update(root, kept.identity.id, 'unlinked', (identity) => ({ ...identity, link: null }));
 }
 
 export function keptBy(reader: Reader, owner: string): string | undefined {
@@ -76,7 +123,7 @@ export function resealStep(
   tx: Transaction,
   after: Buffer | null,
   rowsPerStep: number,
-  reseal: (sealedSeed: string, owner: string) => string,
+  reseal: (sealedSeed: string, id: string) => string,
 ): { changed: number; next: Buffer | null } {
   const rows = [
     ...tx.range(families.keptAgents, { ...(after !== null && { gt: after }), limit: rowsPerStep }),
@@ -84,7 +131,7 @@ export function resealStep(
   let changed = 0;
   for (const { key, value } of rows) {
     const row = decode<KeptRow>(value);
-    const sealedSeed = reseal(row.sealedSeed, key.toString('hex'));
+    const sealedSeed = reseal(row.sealedSeed, row.id);
     if (sealedSeed === row.sealedSeed) continue;
     tx.put(families.keptAgents, key, encode({ ...row, sealedSeed } satisfies KeptRow));
     changed += 1;
@@ -95,9 +142,8 @@ export function resealStep(
 function insert(
   tx: Transaction,
   { publicKey, name, email, proven }: NewIdentity,
-  serverKept: boolean,
+  { id, link, serverKept }: Pick<Identity, 'id' | 'link' | 'serverKept'>,
 ): Identity {
-  const id = randomUUID();
   const identity: Identity = {
     id,
     publicKey,
@@ -107,7 +153,7 @@ function insert(
     updatedAtMs: tx.nowMs,
     proven,
     serverKept,
-    link: null,
+    link,
   };
   const idBytes = uuidBytes(id);
   tx.put(families.agents, idBytes, encode(identity));

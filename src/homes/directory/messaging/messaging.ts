@@ -1,6 +1,11 @@
 /** Messaging in the data directory. Everything is in shard 00, and each write is a step. */
 import { messageOf } from '../../../core/errors.js';
-import { type DirectoryStep, type Now, step } from '../step.js';
+import { Outdated, type Step } from '../../../core/write.js';
+import { userKey } from '../../../identity/user-key.js';
+import type { ActingAgent } from '../../../registry/recent-agents.js';
+import { unknownAgent } from '../../../registry/refusals.js';
+import { ownerOfUser } from '../../../messaging/identities/kept-owner.js';
+import { DirectoryStep, type Now, directorySteps, step, stepWithRoot } from '../step.js';
 import type { Kernel } from '../kernel/kernel.js';
 import type { Commit } from '../../../feed/port.js';
 import type { Transaction } from '../kernel/transaction.js';
@@ -18,6 +23,7 @@ import type {
   Delivered,
   Delivery,
   HealthCheck,
+  KeptFor,
   KeptIdentity,
   KeyRotation,
   MessageBasis,
@@ -44,7 +50,6 @@ import type {
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
-import { Outdated } from '../../../core/write.js';
 import { type RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import { globalRoomAlias, globalRoomId, uuidBytes } from '../../../messaging/identities/uuid.js';
 import { requireBasis } from './basis.js';
@@ -69,9 +74,17 @@ export { messagingFamilies } from './rows.js';
 /** Faults that no caller waits for. */
 type OnError = (error: unknown, about: string) => void;
 
+/** The agents of the registry, by user and name. */
+export interface KnownAgents {
+  agentNamed(user: string, name: string): string | undefined;
+  /** Inside a write. With `acts`, the agent is the one that writes, and it is made if it is new. */
+  agentIdIn(tx: Transaction, root: Transaction, agent: ActingAgent, acts: boolean): string | undefined;
+}
+
 /** Opens messaging on a kernel; the global room exists from the start. */
 export async function openDirectoryMessaging(
   kernel: Kernel,
+  agents: KnownAgents,
   onError: OnError = (error, about) => process.emitWarning(`${about}: ${messageOf(error)}`),
 ): Promise<DirectoryMessaging> {
   await kernel.root.transact((tx) => {
@@ -79,7 +92,7 @@ export async function openDirectoryMessaging(
     const room = { name: globalRoomAlias, isPrivate: false, keyHash: null, createdBy: null };
     rooms.createRoom(tx, kernel.limits, { ...room, owner: null, retentionSeconds: null }, globalRoomId);
   });
-  const messaging = new DirectoryMessaging(kernel, onError);
+  const messaging = new DirectoryMessaging(kernel, agents, onError);
   await messaging.takeUp();
   return messaging;
 }
@@ -92,6 +105,7 @@ export class DirectoryMessaging implements MessagingPort {
       'A message, its index rows, its counters and its change are one commit on disk. Rate-limit windows are kept in memory and written every few seconds: a crash loses the last seconds.',
   };
   readonly #kernel: Kernel;
+  readonly #agents: KnownAgents;
   readonly #rates: Rates;
   readonly #blocks: Blocks;
   readonly #revisions = new RoomRevisions();
@@ -100,8 +114,9 @@ export class DirectoryMessaging implements MessagingPort {
   readonly #listeners = new Set<(notice: Notice) => void>();
   readonly #stopFeed: () => void;
 
-  constructor(kernel: Kernel, onError: OnError) {
+  constructor(kernel: Kernel, agents: KnownAgents, onError: OnError) {
     this.#kernel = kernel;
+    this.#agents = agents;
     this.#blocks = new Blocks(kernel.root);
     this.#rates = new Rates(kernel, onError);
     this.#nonces = new Nonces(kernel.root, kernel.limits);
@@ -134,14 +149,37 @@ export class DirectoryMessaging implements MessagingPort {
   }
 
   keep(kept: KeptIdentity): DirectoryStep<SealedIdentity> {
-    return this.#step((tx) => identities.keep(tx, kept));
+    return stepWithRoot(this.#kernel.storeOf(userKey(kept.keptFor.user)), (tx, root) =>
+      this.#keepIn(tx, root, kept),
+    );
   }
 
-  async kept(owner: string): Promise<SealedIdentity | undefined> {
-    return identities.readKept(this.#kernel.root, owner);
+  keepFirst<Result>(kept: KeptIdentity | null, given: Step<Result>): Step<Result> {
+    if (kept === null) return given;
+    const [writing] = directorySteps([given]);
+    const own = this.#kernel.storeOf(userKey(kept.keptFor.user));
+    return new DirectoryStep<Result>(own, true, (tx, root) => {
+      if (this.#keepIn(tx, root, kept).identity.id !== kept.id)
+        throw new Outdated('The identity that the server keeps for the caller');
+      // The result of this very step.
+      return writing?.run(writing.store === own ? tx : root, root) as Result;
+    });
   }
 
-  async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
+  #keepIn(tx: Transaction, root: Transaction, kept: KeptIdentity): SealedIdentity {
+    const { user, agent } = kept.keptFor;
+    if (agent === null) return identities.keep(root, kept, null);
+    const id = this.#agents.agentIdIn(tx, root, { user, agent }, kept.acts);
+    if (id === undefined) throw unknownAgent(agent, []);
+    return identities.keep(root, kept, { id, name: agent });
+  }
+
+  async kept({ user, agent }: KeptFor): Promise<SealedIdentity | undefined> {
+    const owner = agent === null ? ownerOfUser(user) : this.#agents.agentNamed(user, agent);
+    return owner === undefined ? undefined : identities.readKept(this.#kernel.root, owner);
+  }
+
+  async resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number> {
     let changed = 0;
     let after: Buffer | null = null;
     do {

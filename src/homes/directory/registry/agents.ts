@@ -6,12 +6,14 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { agentChange } from '../../../registry/announcements.js';
 import {
   type AgentChange,
+  type NewAgent,
   checkAgentQuota,
   checkVersion,
   newAgent,
 } from '../../../registry/lifecycle/changes.js';
+import { userKey } from '../../../identity/user-key.js';
 import { idBytes, sessionIdOf } from '../../../registry/ids.js';
-import { agentCountKey, sessionByAgentKey } from '../../../registry/layout/keys.js';
+import { absentCountKey, agentCountKey, sessionByAgentKey } from '../../../registry/layout/keys.js';
 import {
   type AgentOutcome,
   type RestoredAgent,
@@ -30,17 +32,20 @@ import {
   type SessionRecord,
   type StoredAgent,
   sessionStatusBytes,
-  stateOf,
 } from '../../../registry/model.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
-import { firstLease } from '../../../registry/lifecycle/presence.js';
-import { agentExists, agentNotFound } from '../../../registry/refusals.js';
-import { type AgentVerb, checkDeletable } from '../../../registry/lifecycle/transitions.js';
+import { agentOfFirstWrite } from '../../../registry/lifecycle/calls.js';
+import { checkRemovable, firstLease } from '../../../registry/lifecycle/presence.js';
+import type { ActingAgent, RecentAgents } from '../../../registry/recent-agents.js';
+import { agentExists, agentNotFound, nameTaken } from '../../../registry/refusals.js';
+import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { registryFamilies as families } from './families.js';
 import { sessionRecords } from './indexes.js';
-import { type LeaseVerbs, leaseTimer } from './leases.js';
+import type { LeaseVerbs } from './leases.js';
 import { removeLinks } from './links.js';
 import {
+  agentNamed,
+  countAbsence,
   fenceOfDeleted,
   findAgent,
   readCount,
@@ -50,22 +55,40 @@ import {
   writeLease,
   writeMeta,
 } from './rows.js';
-import { setTimer } from './timers.js';
+import { activityTimer, leaseTimer, setTimer } from './timers.js';
 import type { UserVerbs } from './users.js';
 
-export const activityTimer = 'registry.activity';
+/** Called in the transaction of a change of name, with the agent as it was. */
+export type RenameHook = (tx: Transaction, root: Transaction, agent: StoredAgent, name: string) => void;
+
+/** Called in the transaction that removes an agent. */
+export type RemovedHook = (root: Transaction, agent: StoredAgent) => void;
+
+export interface AgentVerbsOptions {
+  readonly limits: Limits;
+  readonly outages: () => readonly Outage[];
+  readonly users: UserVerbs;
+  readonly leases: LeaseVerbs;
+  readonly recent: RecentAgents;
+}
 
 export class AgentVerbs {
+  /** Called before an agent gets another name. It throws where the agent holds something under its name. */
+  readonly onRename: RenameHook[] = [];
+  /** Called when an agent is removed: what other domains keep for it goes with it. */
+  readonly onRemoved: RemovedHook[] = [];
   readonly #limits: Limits;
   readonly #outages: () => readonly Outage[];
   readonly #users: UserVerbs;
   readonly #leases: LeaseVerbs;
+  readonly #recent: RecentAgents;
 
-  constructor(limits: Limits, outages: () => readonly Outage[], users: UserVerbs, leases: LeaseVerbs) {
+  constructor({ limits, outages, users, leases, recent }: AgentVerbsOptions) {
     this.#limits = limits;
     this.#outages = outages;
     this.#users = users;
     this.#leases = leases;
+    this.#recent = recent;
   }
 
   /** The agent. Throws `not_found` if it does not exist or belongs to another user. */
@@ -80,10 +103,50 @@ export class AgentVerbs {
   }
 
   /**
+   * A write of an agent in its own name: makes the agent with its first write, and renews its presence with
+   * later ones. `makeId` is called for a new agent. Answers undefined for an agent that must not be made.
+   */
+  called(
+    tx: Transaction,
+    { user, agent: name }: ActingAgent,
+    untilMs: number,
+    makeId: ((user: Buffer) => string) | null,
+  ): StoredAgent | undefined {
+    const key = makeId === null ? userKey(user) : this.#users.ensure(tx, user);
+    const id = agentNamed(tx, key, name);
+    if (id === undefined && makeId === null) return undefined;
+    const agent =
+      id === undefined && makeId !== null
+        ? this.#addCalling(tx, { agentId: makeId(key), user, name, spec: {}, labels: {} }, key, untilMs)
+        : this.#leases.called(tx, this.require(tx, key, id as string), untilMs, this.#times(tx));
+    this.#recent.remember(agent, tx.nowMs);
+    tx.onUndone(() => this.#recent.forget(agent));
+    return agent;
+  }
+
+  #addCalling(tx: Transaction, input: Omit<NewAgent, 'userId'>, user: Buffer, untilMs: number): StoredAgent {
+    this.#checkRoom(tx, user);
+    const given = { ...input, userId: user.toString('hex') };
+    const agent = agentOfFirstWrite(given, untilMs, this.#times(tx));
+    writeAgent(tx, undefined, agent);
+    if (agent.lease !== null) writeLease(tx, agent.record, agent.lease);
+    setTimer(tx, leaseTimer, agent, null, agent.lease?.timerAtMs ?? null);
+    setTimer(tx, activityTimer, agent, null, agent.meta.activityTimerAtMs);
+    tx.change(agentChange('agent.created', agent));
+    return agent;
+  }
+
+  #checkRoom(tx: Transaction, user: Buffer): void {
+    const agents = readCount(tx, agentCountKey(user));
+    const absent = readCount(tx, absentCountKey(user));
+    checkAgentQuota({ agents, absent, agentsMax: this.#users.agentsMax(tx, user) }, this.#limits);
+  }
+
+  /**
    * Creates or updates the agent. The transition table, the quota and the version are checked as in other
    * writes.
    */
-  put(tx: Transaction, input: PutAgent, guard: WriteGuard): StoredAgent {
+  put(tx: Transaction, root: Transaction, input: PutAgent, guard: WriteGuard): StoredAgent {
     const user = this.#users.ensure(tx, input.user);
     const owner = tx.get(families.agentsById, idBytes(input.agentId));
     if (owner !== undefined && !owner.equals(user)) throw agentNotFound(input.agentId);
@@ -92,7 +155,7 @@ export class AgentVerbs {
       return this.#add(tx, input, firstLease(fenceOfDeleted(tx, user)));
     }
     const before = this.#guarded(tx, user, input.agentId, guard);
-    return this.apply(tx, before, putChange(before, input));
+    return this.#changeNamed(tx, root, before, putChange(before, input));
   }
 
   /**
@@ -114,12 +177,23 @@ export class AgentVerbs {
 
   update(
     tx: Transaction,
+    root: Transaction,
     user: Buffer | null,
     agentId: string,
     change: AgentChange,
     guard: WriteGuard,
   ): StoredAgent {
-    const before = this.#guarded(tx, user, agentId, guard);
+    return this.#changeNamed(tx, root, this.#guarded(tx, user, agentId, guard), change);
+  }
+
+  /** A change that may give the agent another name. */
+  #changeNamed(tx: Transaction, root: Transaction, before: StoredAgent, change: AgentChange): StoredAgent {
+    const { name } = change;
+    if (name !== undefined && name !== before.record.name) {
+      checkNameFree(tx, idBytes(before.record.user_id), name, before.record.agent_id);
+      for (const hook of this.onRename) hook(tx, root, before, name);
+      this.#recent.forget(before);
+    }
     return this.apply(tx, before, change);
   }
 
@@ -140,13 +214,17 @@ export class AgentVerbs {
    */
   delete(
     tx: Transaction,
+    root: Transaction,
     user: Buffer | null,
     agentId: string,
     guard: WriteGuard,
+    forgets: boolean,
   ): { sessions: string[]; identities: string[] } {
     const agent = this.#guarded(tx, user, agentId, guard);
-    checkDeletable(stateOf(agent.record));
+    checkRemovable(agent, forgets, this.#leases.times(), tx.nowMs);
     const id = idBytes(agentId);
+    this.#recent.forget(agent);
+    for (const hook of this.onRemoved) hook(root, agent);
     this.#leases.end(tx, agent);
     setTimer(tx, activityTimer, agent, agent.meta.activityTimerAtMs, null);
     const sessions = sessionsOf(tx, id);
@@ -161,14 +239,24 @@ export class AgentVerbs {
    * Removes some sessions of an agent that is about to be deleted, if there are too many for one commit.
    * Returns their ids, or none if the rest can be deleted with the agent.
    */
-  thinSessions(tx: Transaction, user: Buffer | null, agentId: string, guard: WriteGuard): string[] {
+  thinSessions(
+    tx: Transaction,
+    user: Buffer | null,
+    agentId: string,
+    guard: WriteGuard,
+    forgets: boolean,
+  ): string[] {
     const agent = this.#guarded(tx, user, agentId, guard);
-    checkDeletable(stateOf(agent.record));
+    checkRemovable(agent, forgets, this.#leases.times(), tx.nowMs);
     const limit = this.#limits.sessionsDeletedAtOnceMax;
     const found = sessionsOf(tx, idBytes(agentId), limit + 1);
     if (found.length <= limit) return [];
     const active = removeSessions(tx, idBytes(agentId), found);
-    if (active > 0) writeMeta(tx, { ...agent, activeSessions: agent.activeSessions - active });
+    if (active > 0) {
+      const left = { ...agent, activeSessions: agent.activeSessions - active };
+      writeMeta(tx, left);
+      countAbsence(tx, agent, left);
+    }
     return found.map(sessionIdOf);
   }
 
@@ -181,8 +269,10 @@ export class AgentVerbs {
     if (agent === before) return before;
     setTimer(tx, activityTimer, agent, before.meta.activityTimerAtMs, agent.meta.activityTimerAtMs);
     // A sign of life changes neither the record nor an index.
-    if (agent.record === before.record) writeMeta(tx, agent);
-    else writeAgent(tx, before, agent);
+    if (agent.record === before.record) {
+      writeMeta(tx, agent);
+      countAbsence(tx, before, agent);
+    } else writeAgent(tx, before, agent);
     for (const change of changes) tx.change(change);
     return agent;
   }
@@ -216,7 +306,8 @@ export class AgentVerbs {
     if (tx.get(families.agentsById, idBytes(input.agentId)) !== undefined) {
       throw agentExists(input.agentId);
     }
-    checkAgentQuota(readCount(tx, agentCountKey(user)), this.#users.agentsMax(tx, user));
+    checkNameFree(tx, user, input.name, input.agentId);
+    this.#checkRoom(tx, user);
     const agent = { ...newAgent({ ...input, userId: user.toString('hex') }, tx.nowMs), lease };
     writeAgent(tx, undefined, agent);
     if (lease !== null) writeLease(tx, agent.record, lease);
@@ -234,6 +325,12 @@ export class AgentVerbs {
   #times(tx: Transaction): Times {
     return { limits: this.#limits, outages: this.#outages(), nowMs: tx.nowMs };
   }
+}
+
+/** Names are unique among the agents of a user. */
+export function checkNameFree(reader: Reader, user: Buffer, name: string, agentId: string): void {
+  const known = agentNamed(reader, user, name);
+  if (known !== undefined && known !== agentId) throw nameTaken(name, known);
 }
 
 /** The keys of an agent's sessions, open and closed. */

@@ -46,8 +46,9 @@ const decoders: Readonly<Record<string, EntryDecoder>> = {
   [families.counts]: (key, value) => {
     const count = Number(value.readBigUInt64BE(0));
     const id = hex(key.subarray(1));
-    return key[0] === countKinds.agentsOfUser
-      ? { user_id: id, agents: count }
+    if (key[0] === countKinds.agentsOfUser) return { user_id: id, agents: count };
+    return key[0] === countKinds.absentOfUser
+      ? { user_id: id, absent_agents: count }
       : { user_id: id, deleted_fence: count };
   },
   [families.userNames]: (key, value) => ({ user_id: hex(key), user: value.toString() }),

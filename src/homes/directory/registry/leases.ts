@@ -5,6 +5,9 @@ import type { Limits } from '../../../core/settings/limits.js';
 import { type LeaseTimes, checkFence, leaseTimesOf } from '../../../registry/lifecycle/lease.js';
 import type { Lease, StoredAgent } from '../../../registry/model.js';
 import type { WriteGuard } from '../../../registry/port.js';
+import { onCall } from '../../../registry/lifecycle/calls.js';
+import type { Times } from '../../../registry/lifecycle/lifecycle.js';
+import type { RecentAgents } from '../../../registry/recent-agents.js';
 import {
   type PresenceOutcome,
   heartbeat,
@@ -12,25 +15,27 @@ import {
   release,
 } from '../../../registry/lifecycle/presence.js';
 import { agentRecords } from './indexes.js';
-import { findAgent, writeLease } from './rows.js';
-import { setTimer } from './timers.js';
+import { countAbsence, findAgent, writeAgent, writeLease } from './rows.js';
+import { activityTimer, leaseTimer, setTimer } from './timers.js';
 
 /**
  * Called in the transaction that ends an agent's presence, so that other domains can release what it held.
  */
 export type PresenceLostHook = (tx: Transaction, agent: StoredAgent) => void;
 
-export const leaseTimer = 'registry.lease';
-
 export class LeaseVerbs {
   /** Called when an agent's presence ends: lost, released or deleted. */
   readonly onPresenceLost: PresenceLostHook[] = [];
+  /** Called when the time of an absent agent is over, for the home to remove it in a write of its own. */
+  onForgotten: (agent: StoredAgent) => void = () => undefined;
   readonly #limits: Limits;
   readonly #outages: () => readonly Outage[];
+  readonly #recent: RecentAgents;
 
-  constructor(limits: Limits, outages: () => readonly Outage[]) {
+  constructor(limits: Limits, outages: () => readonly Outage[], recent: RecentAgents) {
     this.#limits = limits;
     this.#outages = outages;
+    this.#recent = recent;
   }
 
   times(): LeaseTimes {
@@ -50,7 +55,16 @@ export class LeaseVerbs {
 
   release(tx: Transaction, agent: StoredAgent, holder: string | null, guard: WriteGuard): void {
     const outcome = release(agent, holder, guard, this.times(), tx.nowMs);
-    if (outcome !== null) this.#store(tx, agent, outcome);
+    if (outcome === null) return;
+    this.#recent.forget(agent);
+    this.#store(tx, agent, outcome);
+  }
+
+  /** A call of the agent itself. */
+  called(tx: Transaction, agent: StoredAgent, untilMs: number, times: Times): StoredAgent {
+    const outcome = onCall(agent, untilMs, times);
+    this.#store(tx, agent, outcome);
+    return outcome.agent;
   }
 
   /** For an agent that is being deleted, together with its row. */
@@ -63,7 +77,9 @@ export class LeaseVerbs {
   onTimer(tx: Transaction, reference: Buffer): void {
     const agent = findAgent(tx, null, reference.toString('hex'));
     const outcome = agent === undefined ? null : onLeaseTimer(agent, this.times(), tx.nowMs);
-    if (agent !== undefined && outcome !== null) this.#store(tx, agent, outcome);
+    if (agent === undefined || outcome === null) return;
+    this.#store(tx, agent, outcome);
+    if (outcome.forgotten === true) tx.onDurable(() => this.onForgotten(agent));
   }
 
   #store(tx: Transaction, before: StoredAgent, { agent, ended, changes }: PresenceOutcome): void {
@@ -71,10 +87,16 @@ export class LeaseVerbs {
       tx.change(ended);
       this.#runHooks(tx, before);
     }
-    const { record, lease } = agent;
+    const { record, meta, lease } = agent;
     setTimer(tx, leaseTimer, before, before.lease?.timerAtMs ?? null, lease?.timerAtMs ?? null);
     if (lease !== null) writeLease(tx, record, lease);
-    if (record !== before.record) agentRecords.rewrite(tx, agent);
+    if (meta !== before.meta) {
+      setTimer(tx, activityTimer, before, before.meta.activityTimerAtMs, meta.activityTimerAtMs);
+      writeAgent(tx, before, agent);
+    } else {
+      if (record !== before.record) agentRecords.rewrite(tx, agent);
+      countAbsence(tx, before, agent);
+    }
     for (const change of changes) tx.change(change);
   }
 

@@ -3,15 +3,25 @@
  * counts.
  */
 import { StoaError, messageOf } from '../../../core/errors.js';
-import type { WriteOperation } from '../kernel/engine.js';
+import { type WriteOperation, prefixRange } from '../kernel/engine.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Reader, Transaction } from '../kernel/transaction.js';
 import { decodeAgent, decodeSession } from '../../../registry/layout/codec.js';
 import { idBytes } from '../../../registry/ids.js';
-import { agentCountKey, agentKey, deletedFenceKey, userKeyBytes } from '../../../registry/layout/keys.js';
+import {
+  absentCountKey,
+  agentCountKey,
+  agentKey,
+  deletedFenceKey,
+  nameKey,
+  userKeyBytes,
+} from '../../../registry/layout/keys.js';
+import { isAbsent } from '../../../registry/lifecycle/presence.js';
 import type { AgentMeta, AgentRecord, Lease, SessionRecord, StoredAgent } from '../../../registry/model.js';
 import { registryFamilies as families } from './families.js';
 import { agentRecords, keyOfAgent } from './indexes.js';
+
+const noBytes = Buffer.alloc(0);
 
 export function encodeJson(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value));
@@ -116,6 +126,27 @@ export function writeAgent(tx: Transaction, before: StoredAgent | undefined, aft
   agentRecords.put(tx, before, after);
   writeMeta(tx, after);
   if (before === undefined) addToCount(tx, agentCountKey(idBytes(after.record.user_id)), 1);
+  countAbsence(tx, before, after);
+}
+
+/** Absent agents are counted, because they do not count in the quota. Every write of an agent calls this. */
+export function countAbsence(
+  tx: Transaction,
+  before: StoredAgent | undefined,
+  after: StoredAgent | undefined,
+): void {
+  const by =
+    Number(after !== undefined && isAbsent(after)) - Number(before !== undefined && isAbsent(before));
+  const record = (after ?? before)?.record;
+  if (by !== 0 && record !== undefined) addToCount(tx, absentCountKey(idBytes(record.user_id)), by);
+}
+
+/** The id of the user's agent with this name. */
+export function agentNamed(reader: Reader, user: Buffer, name: string): string | undefined {
+  const bounds = { ...prefixRange(nameKey(name, user, noBytes)), limit: 1 };
+  for (const { key } of reader.range(families.agentsByName, bounds))
+    return key.toString('hex', key.length - userKeyBytes);
+  return undefined;
 }
 
 export function writeMeta(
@@ -133,6 +164,7 @@ export function removeAgent(tx: Transaction, agent: StoredAgent): void {
   for (const family of [families.agentMeta, families.leases]) tx.delete(family, key);
   raiseFenceOfDeleted(tx, user, agent.lease?.fence ?? 0);
   addToCount(tx, agentCountKey(user), -1);
+  countAbsence(tx, agent, undefined);
 }
 
 export function writeLease(tx: Transaction, record: AgentRecord, lease: Lease): void {

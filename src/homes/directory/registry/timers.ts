@@ -3,6 +3,9 @@ import { idBytes } from '../../../registry/ids.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import type { Transaction } from '../kernel/transaction.js';
 
+export const leaseTimer = 'registry.lease';
+export const activityTimer = 'registry.activity';
+
 export function setTimer(
   tx: Transaction,
   kind: string,

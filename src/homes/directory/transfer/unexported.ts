@@ -47,7 +47,7 @@ export function unexportedRecords(kernel: Kernel, sealer: Sealer): [type: string
             tx.put(
               families.keptAgents,
               Buffer.from(owner, 'hex'),
-              encode({ id, sealedSeed: sealer.seal(seed, owner) } satisfies KeptRow),
+              encode({ id, sealedSeed: sealer.seal(seed, id) } satisfies KeptRow),
             ),
         }),
       ),
@@ -69,5 +69,5 @@ function tokenLine(reader: Reader, { key }: { key: Buffer }): TokenLine | undefi
 function seedLine(key: Buffer, value: Buffer, sealer: Sealer): KeptSeedLine {
   const owner = key.toString('hex');
   const { id, sealedSeed } = decode<KeptRow>(value);
-  return { type: 'messaging.seed', owner, identity: id, seed: sealer.open(sealedSeed, owner) };
+  return { type: 'messaging.seed', owner, identity: id, seed: sealer.open(sealedSeed, id) };
 }

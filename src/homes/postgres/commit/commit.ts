@@ -77,7 +77,7 @@ export class PostgresCommit implements CommitHome {
   messages(caller: Caller): (operation: MessageOperation) => Promise<MessageStep> {
     const { messaging } = this.#options;
     return async (operation) => {
-      const { message, nonce } = await messaging.steps.prepareMessage(caller, operation);
+      const { message, keeping, nonce } = await messaging.steps.prepareMessage(caller, operation);
       const said = 'room' in message ? message.message : message;
       if ('roomId' in message) await this.#checkParent(message);
       const delivery = randomUUID();
@@ -94,7 +94,10 @@ export class PostgresCommit implements CommitHome {
         await this.#outbox.add(work.sql, caller.user, queued, isCounted);
         return queuedAnswer(queued, created);
       });
-      return { checks: nonce === null ? [] : [this.#useNonce(nonce)], step };
+      return {
+        checks: nonce === null ? [] : [this.#useNonce(nonce)],
+        step: messaging.port.keepFirst(keeping, step),
+      };
     };
   }
 

@@ -1,4 +1,5 @@
 /** Identities in PostgreSQL: the seed's table `agents`, and tables for keys, links and encrypted seeds. */
+import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Outdated } from '../../../core/write.js';
 import { StoaError } from '../../../core/errors.js';
@@ -6,7 +7,12 @@ import { refuseMoreKeys } from '../../../messaging/refusals.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import { type IdentityEvent, identityChanged } from '../../../messaging/changes.js';
 import type { Identity, IdentityKey, IdentityLink, Proof } from '../../../messaging/model.js';
+import { ownerOfUser } from '../../../messaging/identities/kept-owner.js';
+import { agentNameOf } from '../../../messaging/names.js';
+import type { ActingAgent } from '../../../registry/recent-agents.js';
+import { unknownAgent } from '../../../registry/refusals.js';
 import type {
+  KeptFor,
   KeptIdentity,
   KeyRotation,
   NewIdentity,
@@ -53,7 +59,15 @@ function identityOf(row: IdentityRow): Identity {
   };
 }
 
+/** The agents of the registry, by user and name. */
+export interface KnownAgents {
+  agentNamed(user: string, name: string): Promise<string | undefined>;
+  /** Inside a write. With `acts`, the agent is the one that writes, and it is made if it is new. */
+  agentIdIn(work: Work, agent: ActingAgent, acts: boolean): Promise<string | undefined>;
+}
+
 export interface PostgresIdentitiesOptions {
+  agents: KnownAgents;
   nowMs: () => number;
   /** Called after a change, so that other servers drop the identity from their caches. */
   onChanged: (id: string) => Promise<void>;
@@ -62,11 +76,13 @@ export interface PostgresIdentitiesOptions {
 
 export class PostgresIdentities {
   readonly #sql: PostgresSql;
+  readonly #agents: KnownAgents;
   readonly #limits: Limits;
   readonly #nowMs: () => number;
   readonly #onChanged: (id: string) => Promise<void>;
 
-  constructor(sql: PostgresSql, { nowMs, onChanged, limits }: PostgresIdentitiesOptions) {
+  constructor(sql: PostgresSql, { agents, nowMs, onChanged, limits }: PostgresIdentitiesOptions) {
+    this.#agents = agents;
     this.#sql = sql;
     this.#nowMs = nowMs;
     this.#onChanged = onChanged;
@@ -92,22 +108,73 @@ export class PostgresIdentities {
   }
 
   keep(made: KeptIdentity): PostgresStep<SealedIdentity> {
-    const { owner, publicKey, sealedSeed } = made;
-    return new PostgresStep([], async (work) => {
-      await work.rows(lockKeySql('keptIdentity'), [owner]);
-      const before = await this.kept(owner, work.sql);
-      if (before !== undefined) return before;
-      await this.#insert(work.sql, made);
-      await work.rows(
-        `INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed)
-          SELECT $1, id, $3 FROM agents WHERE public_key = $2`,
-        [owner, publicKey, sealedSeed],
-      );
-      const identity = await this.#byKey(work.sql, publicKey);
-      if (identity === undefined) throw new StoaError('internal', 'The stored key has no agent.');
-      this.#announce(work, identity.id, 'registered');
-      return { identity, sealedSeed };
+    return new PostgresStep([], (work) => this.keepIn(work, made));
+  }
+
+  async keepIn(work: Work, made: KeptIdentity): Promise<SealedIdentity> {
+    const { id, keptFor, sealedSeed } = made;
+    const { user, agent } = keptFor;
+    const agentId = agent === null ? null : await this.#agents.agentIdIn(work, { user, agent }, made.acts);
+    if (agentId === undefined) throw unknownAgent(agent ?? '', []);
+    const owner = agentId ?? ownerOfUser(user);
+    await work.rows(lockKeySql('keptIdentity'), [owner]);
+    const before = await this.#keptBy(owner, work.sql);
+    if (before !== undefined) return before;
+    await this.#insert(work.sql, made, id);
+    await work.rows('INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) VALUES ($1, $2, $3)', [
+      owner,
+      id,
+      sealedSeed,
+    ]);
+    await this.#setLink(work, id, {
+      user,
+      agentId,
+      agentName: agent,
+      write: true,
+      namespaces: null,
+      linkedAtMs: this.#nowMs(),
     });
+    const identity = await this.get(id, work.sql);
+    if (identity === undefined) throw new StoaError('internal', 'The stored identity was not found.');
+    this.#announce(work, id, 'registered');
+    return { identity, owner, sealedSeed };
+  }
+
+  /**
+   * An agent has another name: so has the identity that the server keeps for it, and the links of identities
+   * with their own keys show it.
+   */
+  async renameAgent(work: Work, agentId: string, name: string, linked: readonly string[]): Promise<void> {
+    const kept = await this.#keptBy(agentId, work.sql);
+    if (kept !== undefined) await this.#update(work.sql, kept.identity.id, { name: agentNameOf(name) });
+    const ids = kept === undefined ? linked : [kept.identity.id, ...linked];
+    const found = await this.#many(ids, work.sql);
+    for (const { id, link } of found.values()) {
+      if (link?.agentId !== agentId) continue;
+      await this.#setLink(work, id, { ...link, agentName: name });
+      this.#announce(work, id, 'updated');
+    }
+  }
+
+  /** The agent is gone. Its messages keep their author, which belongs to nobody from now on. */
+  async forgetKept(work: Work, agentId: string): Promise<void> {
+    const [gone] = await work.rows<{ agent_id: string }>(
+      'DELETE FROM messaging.kept_agents WHERE owner = $1 RETURNING agent_id',
+      [agentId],
+    );
+    if (gone === undefined) return;
+    await work.rows('UPDATE messaging.agent_facts SET link = NULL, server_kept = TRUE WHERE agent_id = $1', [
+      gone.agent_id,
+    ]);
+    this.#announce(work, gone.agent_id, 'unlinked');
+  }
+
+  async #setLink(work: Work, id: string, link: IdentityLink | null): Promise<void> {
+    await work.rows(
+      `INSERT INTO messaging.agent_facts (agent_id, link) VALUES ($1, $2::text::json)
+        ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link`,
+      [id, link === null ? null : JSON.stringify(link)],
+    );
   }
 
   #announce(work: Work, id: string, event: IdentityEvent): void {
@@ -115,25 +182,30 @@ export class PostgresIdentities {
     work.afterCommit(() => this.#onChanged(id));
   }
 
-  async kept(owner: string, on: Queryable = this.#sql): Promise<SealedIdentity | undefined> {
+  async kept({ user, agent }: KeptFor): Promise<SealedIdentity | undefined> {
+    const owner = agent === null ? ownerOfUser(user) : await this.#agents.agentNamed(user, agent);
+    return owner === undefined ? undefined : this.#keptBy(owner, this.#sql);
+  }
+
+  async #keptBy(owner: string, on: Queryable): Promise<SealedIdentity | undefined> {
     const [row] = await query<IdentityRow & { sealed_seed: string }>(
       on,
       `SELECT ${columns}, k.sealed_seed FROM ${tables} WHERE k.owner = $1`,
       [owner],
     );
-    return row === undefined ? undefined : { identity: identityOf(row), sealedSeed: row.sealed_seed };
+    return row === undefined ? undefined : { identity: identityOf(row), owner, sealedSeed: row.sealed_seed };
   }
 
-  async resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
+  async resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number> {
     let changed = 0;
     for (let after: string | undefined = ''; after !== undefined;) {
-      const rows: readonly { owner: string; sealed_seed: string }[] = await query(
+      const rows: readonly { owner: string; agent_id: string; sealed_seed: string }[] = await query(
         this.#sql,
-        'SELECT owner, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
+        'SELECT owner, agent_id, sealed_seed FROM messaging.kept_agents WHERE owner > $1 ORDER BY owner LIMIT $2',
         [after, this.#limits.workspaceStepRowsMax],
       );
-      for (const { owner, sealed_seed } of rows) {
-        const resealed = reseal(sealed_seed, owner);
+      for (const { owner, agent_id, sealed_seed } of rows) {
+        const resealed = reseal(sealed_seed, agent_id);
         if (resealed === sealed_seed) continue;
         await query(this.#sql, 'UPDATE messaging.kept_agents SET sealed_seed = $2 WHERE owner = $1', [
           owner,
@@ -149,15 +221,19 @@ export class PostgresIdentities {
   /**
    * Returns false if the key exists. Of concurrent calls with one key, the unique constraint lets one insert.
    */
-  async #insert(tx: Queryable, { publicKey, name, email, proven }: NewIdentity): Promise<boolean> {
+  async #insert(
+    tx: Queryable,
+    { publicKey, name, email, proven }: NewIdentity,
+    newId: string = randomUUID(),
+  ): Promise<boolean> {
     const nowMs = String(this.#nowMs());
     const inserted = await query<{ id: string }>(
       tx,
-      `INSERT INTO agents (public_key, name, email, created_at, updated_at)
-       VALUES ($1, $2, $3,
+      `INSERT INTO agents (id, public_key, name, email, created_at, updated_at)
+       VALUES ($5, $1, $2, $3,
          to_timestamp($4::double precision / 1000), to_timestamp($4::double precision / 1000))
        ON CONFLICT (public_key) DO NOTHING RETURNING id`,
-      [publicKey, name, email, nowMs],
+      [publicKey, name, email, nowMs, newId],
     );
     const id = inserted[0]?.id;
     if (id === undefined) return false;
@@ -188,9 +264,13 @@ export class PostgresIdentities {
     return row === undefined ? undefined : identityOf(row);
   }
 
-  async many(ids: readonly string[]): Promise<Map<string, Identity>> {
+  many(ids: readonly string[]): Promise<Map<string, Identity>> {
+    return this.#many(ids, this.#sql);
+  }
+
+  async #many(ids: readonly string[], on: Queryable): Promise<Map<string, Identity>> {
     if (ids.length === 0) return new Map();
-    const rows = await query<IdentityRow>(this.#sql, `${selected} WHERE a.id = ANY($1::uuid[])`, [ids]);
+    const rows = await query<IdentityRow>(on, `${selected} WHERE a.id = ANY($1::uuid[])`, [ids]);
     return new Map(rows.map((row) => [row.id, identityOf(row)]));
   }
 
@@ -289,11 +369,7 @@ export class PostgresIdentities {
       const current = await this.get(id, work.sql);
       if (current?.publicKey !== before.publicKey || !isDeepStrictEqual(current.link, before.link))
         throw new Outdated(`The identity ${id}`);
-      await work.rows(
-        `INSERT INTO messaging.agent_facts (agent_id, link) VALUES ($1, $2::text::json)
-          ON CONFLICT (agent_id) DO UPDATE SET link = excluded.link`,
-        [id, link === null ? null : JSON.stringify(link)],
-      );
+      await this.#setLink(work, id, link);
       this.#announce(work, id, link === null ? 'unlinked' : 'linked');
       return { ...current, link };
     });

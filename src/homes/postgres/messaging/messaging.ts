@@ -14,6 +14,7 @@ import type {
   Delivered,
   Delivery,
   HealthCheck,
+  KeptFor,
   KeptIdentity,
   KeyRotation,
   MessagingCapabilities,
@@ -39,13 +40,13 @@ import type {
 } from '../../../messaging/port.js';
 import { refuse } from '../../../messaging/refusals.js';
 import type { RoomKeep } from '../../../messaging/rooms/visibility.js';
-import { Outdated } from '../../../core/write.js';
-import type { Work } from '../write/work.js';
 import type { RateDecision } from '../../../messaging/gate/sliding-windows.js';
 import type { RequestRates } from '../../../core/request-rates.js';
 import type { RecordStore } from '../../../transfer/port.js';
 import { checkCallerToken } from '../identity/token-check.js';
-import { PostgresStep } from '../write/step.js';
+import { Outdated, type Step } from '../../../core/write.js';
+import { PostgresStep, postgresSteps } from '../write/step.js';
+import type { Work } from '../write/work.js';
 import { messagingRecords } from '../transfer/messaging.js';
 import { type MessageDelivery, deliveredBefore } from './redis/deliveries.js';
 import { type MessagingParts, type PostgresMessagingOptions, messagingParts } from './parts.js';
@@ -97,11 +98,30 @@ export class PostgresMessaging implements MessagingPort {
     return this.#parts.identities.keep(kept);
   }
 
-  kept(owner: string): Promise<SealedIdentity | undefined> {
-    return this.#parts.identities.kept(owner);
+  keepFirst<Result>(kept: KeptIdentity | null, given: Step<Result>): Step<Result> {
+    if (kept === null) return given;
+    const [writing] = postgresSteps([given]);
+    return new PostgresStep(writing?.locks ?? [], async (work) => {
+      const { identity } = await this.#parts.identities.keepIn(work, kept);
+      if (identity.id !== kept.id) throw new Outdated('The identity that the server keeps for the caller');
+      // The result of this very step.
+      return (await writing?.run(work)) as Result;
+    });
   }
 
-  resealKept(reseal: (sealedSeed: string, owner: string) => string): Promise<number> {
+  kept(keptFor: KeptFor): Promise<SealedIdentity | undefined> {
+    return this.#parts.identities.kept(keptFor);
+  }
+
+  renameAgent(work: Work, agentId: string, name: string, linked: readonly string[]): Promise<void> {
+    return this.#parts.identities.renameAgent(work, agentId, name, linked);
+  }
+
+  forgetKept(work: Work, agentId: string): Promise<void> {
+    return this.#parts.identities.forgetKept(work, agentId);
+  }
+
+  resealKept(reseal: (sealedSeed: string, id: string) => string): Promise<number> {
     return this.#parts.identities.resealKept(reseal);
   }
 

@@ -7,7 +7,7 @@ import { HealthProbe } from '../database/health-probe.js';
 import type { PostgresWriter } from '../write/writer.js';
 import { FeedOutbox } from './feed-outbox.js';
 import { RedisGuards } from './redis/guards.js';
-import { PostgresIdentities } from './identities.js';
+import { type KnownAgents, PostgresIdentities } from './identities.js';
 import { RedisInboxes } from './redis/inboxes.js';
 import { MessageScores } from './redis/message-scores.js';
 import { RedisMessages } from './redis/messages.js';
@@ -34,6 +34,8 @@ export interface PostgresMessagingOptions {
   limits: Limits;
   nowMs: () => number;
   onError: (error: unknown, about: string) => void;
+  /** The agents of the registry, for whom the server keeps identities. */
+  agents: KnownAgents;
   /** A move only reads: there is no background work then. */
   isOnlyRead: boolean;
 }
@@ -79,6 +81,7 @@ export function messagingParts(redis: RedisConnection, options: PostgresMessagin
     redis,
     keys,
     identities: new PostgresIdentities(sql, {
+      agents: options.agents,
       nowMs,
       limits,
       onChanged: (id) => notices.identityChanged(id),

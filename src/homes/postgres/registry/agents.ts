@@ -7,6 +7,7 @@ import {
   checkVersion,
   newAgent,
 } from '../../../registry/lifecycle/changes.js';
+import { agentOfFirstWrite, onCall } from '../../../registry/lifecycle/calls.js';
 import { checkFence, settled } from '../../../registry/lifecycle/lease.js';
 import {
   applied,
@@ -15,19 +16,26 @@ import {
   onActivityTimer,
   putChange,
 } from '../../../registry/lifecycle/lifecycle.js';
-import { type Lease, type StoredAgent, sessionStatusBytes, stateOf } from '../../../registry/model.js';
+import {
+  type Lease,
+  type StoredAgent,
+  agentStateBytes,
+  sessionStatusBytes,
+} from '../../../registry/model.js';
+import type { ActingAgent } from '../../../registry/recent-agents.js';
 import type { CreateAgent, PutAgent, WriteGuard } from '../../../registry/port.js';
 import {
+  checkRemovable,
   firstLease,
   heartbeat as beat,
   onLeaseTimer,
   release,
 } from '../../../registry/lifecycle/presence.js';
-import { agentExists, agentNotFound, leaseNumberDiffers } from '../../../registry/refusals.js';
-import { type AgentVerb, checkDeletable } from '../../../registry/lifecycle/transitions.js';
+import { agentExists, agentNotFound, leaseNumberDiffers, nameTaken } from '../../../registry/refusals.js';
+import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { linkOwnerId } from './links.js';
 import { number, text } from './rows.js';
-import { type LockedUser, ensureUser, lockUser } from './users.js';
+import { type LockedUser, ensureUser, lockUser, userIdOf } from './users.js';
 import type { RegistryWork } from './work.js';
 
 /** The id is new, so the agent starts without a lease. */
@@ -48,7 +56,7 @@ export async function putAgent(work: RegistryWork, input: PutAgent, guard: Write
   }
   if (text(owner, 'user_id') !== user.record.user_id) throw agentNotFound(input.agentId);
   const before = await guarded(work, user.record.user_id, input.agentId, guard);
-  return work.store(before, applied(before, putChange(before, input), work.times));
+  return changeNamed(work, before, putChange(before, input));
 }
 
 export async function updateAgent(
@@ -58,8 +66,30 @@ export async function updateAgent(
   change: AgentChange,
   guard: WriteGuard,
 ): Promise<StoredAgent> {
-  const before = await guarded(work, userId, agentId, guard);
+  return changeNamed(work, await guarded(work, userId, agentId, guard), change);
+}
+
+/** A change that may give the agent another name. */
+async function changeNamed(
+  work: RegistryWork,
+  before: StoredAgent,
+  change: AgentChange,
+): Promise<StoredAgent> {
+  const { name } = change;
+  if (name !== undefined && name !== before.record.name) {
+    await checkNameFree(work, before.record.user_id, name);
+    await work.renamed(before, name);
+  }
   return work.store(before, applied(before, change, work.times));
+}
+
+/** The unique index decides between two writes at once. */
+async function checkNameFree(work: RegistryWork, userId: string, name: string): Promise<void> {
+  const [row] = await work.rows('SELECT agent_id FROM registry.agents WHERE user_id = $1 AND name = $2', [
+    userId,
+    name,
+  ]);
+  if (row !== undefined) throw nameTaken(name, text(row, 'agent_id'));
 }
 
 export async function moveAgent(
@@ -82,9 +112,10 @@ export async function thinSessions(
   userId: string | null,
   agentId: string,
   guard: WriteGuard,
+  forgets: boolean,
 ): Promise<boolean> {
   const agent = await guarded(work, userId, agentId, guard);
-  checkDeletable(stateOf(agent.record));
+  checkRemovable(agent, forgets, work.leaseTimes, work.nowMs);
   const limit = work.limits.sessionsDeletedAtOnceMax;
   const found = await work.rows(
     `SELECT session_id, status FROM registry.sessions WHERE user_id = $1 AND agent_id = $2
@@ -113,12 +144,14 @@ export async function deleteAgent(
   userId: string | null,
   agentId: string,
   guard: WriteGuard,
+  forgets: boolean,
 ): Promise<void> {
   const owner = userId ?? (await ownerOf(work, agentId));
   if (owner === null || (await lockUser(work, owner)) === undefined) throw agentNotFound(agentId);
   const agent = await guarded(work, owner, agentId, guard);
-  checkDeletable(stateOf(agent.record));
+  checkRemovable(agent, forgets, work.leaseTimes, work.nowMs);
   if (agent.lease !== null && agent.lease.holder !== null) await work.presenceEnded(agent);
+  await work.removed(agent);
   const sessions = await work.rows(
     'DELETE FROM registry.sessions WHERE user_id = $1 AND agent_id = $2 RETURNING session_id',
     [owner, agentId],
@@ -173,7 +206,58 @@ export async function releaseLease(
 ): Promise<void> {
   const agent = await work.requireLocked(userId, agentId);
   const outcome = release(agent, holder, guard, work.leaseTimes, work.nowMs);
-  if (outcome !== null) await work.storePresence(agent, outcome);
+  if (outcome === null) return;
+  work.forgetRecent(agent);
+  await work.storePresence(agent, outcome);
+}
+
+/**
+ * A write of an agent in its own name: makes the agent with its first write, and renews its presence with later
+ * ones. Without `makeId` a new agent is not made.
+ */
+export async function called(
+  work: RegistryWork,
+  { user, agent: name }: ActingAgent,
+  untilMs: number,
+  makeId: (() => string) | null,
+): Promise<StoredAgent | undefined> {
+  const done = work.calledAgent;
+  if (done?.record.name === name && untilMs <= (done.lease?.expiresAtMs ?? 0)) return done;
+  const userId = userIdOf(user);
+  const known = await work.findNamed(userId, name);
+  if (known !== undefined) return callAgain(work, known, untilMs);
+  if (makeId === null) return undefined;
+  const owner = await ensureUser(work, user);
+  // Another first write may have made it while this one waited for the user's row.
+  const made = await work.findNamed(userId, name);
+  if (made !== undefined) return callAgain(work, made, untilMs);
+  await checkRoom(work, owner);
+  const input = { agentId: makeId(), userId, user, name, spec: {}, labels: {} };
+  const agent = agentOfFirstWrite(input, untilMs, work.times);
+  await insertAgent(work, agent);
+  work.announce(agentChange('agent.created', agent));
+  work.remember(agent);
+  return agent;
+}
+
+async function callAgain(work: RegistryWork, agent: StoredAgent, untilMs: number): Promise<StoredAgent> {
+  const outcome = onCall(agent, untilMs, work.times);
+  await work.storePresence(agent, outcome);
+  work.remember(outcome.agent);
+  return outcome.agent;
+}
+
+/** Absent agents are counted only where the user has as many agents as it may have. */
+async function checkRoom(work: RegistryWork, { record, agents, agentsMax }: LockedUser): Promise<void> {
+  const most = agentsMax ?? work.limits.agentsPerUserMax;
+  if (agents < most) return;
+  const [row] = await work.rows(
+    `SELECT count(*) AS absent FROM registry.agents WHERE user_id = $1 AND lease_holder IS NULL
+      AND lease_fence IS NOT NULL AND lease_renewed_at > to_timestamp(0) AND active_sessions = 0 AND status <> $2`,
+    [record.user_id, agentStateBytes.stopped],
+  );
+  const absent = row === undefined ? 0 : number(row, 'absent');
+  checkAgentQuota({ agents, absent, agentsMax: most }, work.limits);
 }
 
 export async function requireLease(
@@ -188,14 +272,22 @@ export async function requireLease(
   if (current !== fence) throw leaseNumberDiffers(agentId, current, fence);
 }
 
-/** Handles up to `limit` leases whose timer is due. Returns how many there were. */
-export async function sweepLeases(work: RegistryWork, limit: number): Promise<number> {
+export interface SweptLeases {
+  count: number;
+  /** The agents that were away for too long. They are removed in writes of their own. */
+  forgotten: string[];
+}
+
+/** Handles up to `limit` leases whose timer is due. */
+export async function sweepLeases(work: RegistryWork, limit: number): Promise<SweptLeases> {
   const due = await work.lockDue('lease_timer_at', limit);
+  const forgotten: string[] = [];
   for (const agent of due) {
     const outcome = onLeaseTimer(agent, work.leaseTimes, work.nowMs);
     if (outcome !== null) await work.storePresence(agent, outcome);
+    if (outcome?.forgotten === true) forgotten.push(agent.record.agent_id);
   }
-  return due.length;
+  return { count: due.length, forgotten };
 }
 
 /** Handles up to `limit` agents whose activity timer is due. Returns how many there were. */
@@ -228,7 +320,8 @@ async function addAgent(
   lease: Lease | null,
 ): Promise<StoredAgent> {
   const userId = user.record.user_id;
-  checkAgentQuota(user.agents, user.agentsMax ?? work.limits.agentsPerUserMax);
+  await checkNameFree(work, userId, input.name);
+  await checkRoom(work, user);
   const agent = { ...newAgent({ ...input, userId }, work.nowMs), lease };
   if (!(await insertAgent(work, agent))) {
     // An agent of another user is reported as not found.

@@ -2,7 +2,7 @@
 import { agentStateBytes, type StoredAgent, type StoredUser } from '../../../registry/model.js';
 import type { AgentFilter, KeyedPage, KeyedPageRequest } from '../../../registry/port.js';
 import { type Parameter, type Queryable, query } from '../database/connection.js';
-import { type Row, agentOf, agentsOfUsers, selectAgents, userColumns, userOf } from './rows.js';
+import { type Row, agentOf, agentsOfUsers, selectAgents, text, userColumns, userOf } from './rows.js';
 
 /** Hex digits of a user id, which is a SHA-256 hash. */
 const userIdDigits = 64;
@@ -79,4 +79,24 @@ export async function listUsers(
   );
   const items = rows.slice(0, limit).map(userOf);
   return { items, nextKey: rows.length > limit ? (items.at(-1)?.record.user_id ?? null) : null };
+}
+
+/** The id of the user's agent with this name. */
+export async function agentNamed(sql: Queryable, userId: string, name: string): Promise<string | undefined> {
+  const [row] = await query<Row>(
+    sql,
+    'SELECT agent_id FROM registry.agents WHERE user_id = $1 AND name = $2',
+    [userId, name],
+  );
+  return row === undefined ? undefined : text(row, 'agent_id');
+}
+
+/** Some names of the user's agents. */
+export async function someNames(sql: Queryable, userId: string, limit: number): Promise<string[]> {
+  const rows = await query<Row>(
+    sql,
+    'SELECT name FROM registry.agents WHERE user_id = $1 ORDER BY name LIMIT $2',
+    [userId, limit],
+  );
+  return rows.map((row) => text(row, 'name'));
 }

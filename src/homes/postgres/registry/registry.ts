@@ -22,12 +22,14 @@ import type {
   UserScope,
   WriteGuard,
 } from '../../../registry/port.js';
+import { forgetAgent } from '../../../registry/forgetting.js';
+import { type ActingAgent, RecentAgents } from '../../../registry/recent-agents.js';
 import { agentNotFound } from '../../../registry/refusals.js';
 import type { AgentVerb } from '../../../registry/lifecycle/transitions.js';
 import { type PostgresSql, type Queryable, query } from '../database/connection.js';
 import { DatabaseClock } from '../database/database-clock.js';
 import { PostgresStep, type RowName } from '../write/step.js';
-import type { Work } from '../write/work.js';
+import type { CallerAgents, Work } from '../write/work.js';
 import * as agents from './agents.js';
 import { checkCallerFence } from './fence.js';
 import * as links from './links.js';
@@ -36,7 +38,7 @@ import { migrateRegistry } from './schema.js';
 import * as sessions from './sessions.js';
 import { Spellings } from './spellings.js';
 import * as users from './users.js';
-import { type PresenceEndedHook, RegistryWork } from './work.js';
+import { type PresenceEndedHook, RegistryWork, type RemovedHook, type RenameHook } from './work.js';
 
 export interface PostgresRegistryOptions {
   readonly sql: PostgresSql;
@@ -59,6 +61,12 @@ const background = operatorCaller();
 export class PostgresRegistry implements RegistryPort {
   /** Called when the presence of an agent ends: its lease is lost or released, or the agent is deleted. */
   readonly onPresenceEnded: PresenceEndedHook[] = [];
+  /** Called before an agent gets another name. */
+  readonly onRename: RenameHook[] = [];
+  /** Called when an agent is removed: what other domains keep for it goes with it. */
+  readonly onRemoved: RemovedHook[] = [];
+  /** The agents that were at work a moment ago, as this server knows. */
+  readonly recent: RecentAgents;
   readonly limits: Limits;
   readonly #sql: PostgresSql;
   readonly #options: PostgresRegistryOptions;
@@ -68,6 +76,7 @@ export class PostgresRegistry implements RegistryPort {
 
   constructor(options: PostgresRegistryOptions) {
     this.limits = options.limits;
+    this.recent = new RecentAgents(options.limits);
     this.#sql = options.sql;
     this.#options = options;
     this.#databaseClock = new DatabaseClock(options.sql);
@@ -82,6 +91,12 @@ export class PostgresRegistry implements RegistryPort {
   keepTime(): Promise<void> {
     return this.#databaseClock.refresh();
   }
+
+  /** For the writer of the home. */
+  readonly callerAgents: CallerAgents = {
+    isFresh: (agent, nowMs, untilMs) => this.recent.isFresh(agent, nowMs, untilMs),
+    called: (work, agent, untilMs) => this.called(work, agent, untilMs),
+  };
 
   createAgent(input: CreateAgent): PostgresStep<AgentView> {
     const user = userKey(input.user);
@@ -99,6 +114,14 @@ export class PostgresRegistry implements RegistryPort {
   async getAgent(scope: UserScope, agentId: string): Promise<AgentView | undefined> {
     const agent = await lists.findAgent(this.#sql, await this.#userIdOf(scope), agentId);
     return agent === undefined ? undefined : this.#view(agent);
+  }
+
+  async agentNamed(user: string, name: string): Promise<string | undefined> {
+    return lists.agentNamed(this.#sql, await this.#userIdOf(user), name);
+  }
+
+  async someNames(user: string, limit: number): Promise<string[]> {
+    return lists.someNames(this.#sql, await this.#userIdOf(user), limit);
   }
 
   async listAgents(
@@ -132,15 +155,15 @@ export class PostgresRegistry implements RegistryPort {
     ).map(this.#view);
   }
 
-  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard): PostgresStep<boolean> {
+  thinSessions(scope: UserScope, agentId: string, guard: WriteGuard, forgets = false): PostgresStep<boolean> {
     return this.#agentStep(scope, agentId, (work, userId) =>
-      agents.thinSessions(work, userId, agentId, guard),
+      agents.thinSessions(work, userId, agentId, guard, forgets),
     );
   }
 
-  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard): PostgresStep<void> {
+  deleteAgent(scope: UserScope, agentId: string, guard: WriteGuard, forgets = false): PostgresStep<void> {
     return this.#agentStep(scope, agentId, (work, userId) =>
-      agents.deleteAgent(work, userId, agentId, guard),
+      agents.deleteAgent(work, userId, agentId, guard, forgets),
     );
   }
 
@@ -242,6 +265,35 @@ export class PostgresRegistry implements RegistryPort {
     return this.#step([userRow(user)], (work) => users.sawUser(work, user));
   }
 
+  sawAgent(user: string, agent: string): PostgresStep<void> {
+    return this.#step([], async (work) => {
+      if (this.recent.take({ user, agent }, this.nowMs(), 0))
+        await agents.called(work, { user, agent }, 0, null);
+    });
+  }
+
+  isSeenLately(user: string, agent: string): boolean {
+    return this.recent.isFresh({ user, agent }, this.nowMs());
+  }
+
+  /** The agent in whose name a write is made, inside that write: made if it is new. */
+  async called(work: Work, agent: ActingAgent, untilMs: number): Promise<void> {
+    if (this.recent.take(agent, this.nowMs(), untilMs)) await this.#called(work, agent, untilMs);
+  }
+
+  /** The id of an agent inside a write. With `acts`, the agent is the one that writes: it is made if it is new. */
+  async agentIdIn(work: Work, agent: ActingAgent, acts: boolean): Promise<string | undefined> {
+    return acts
+      ? (await this.#called(work, agent, 0))?.record.agent_id
+      : lists.agentNamed(work.sql, users.userIdOf(agent.user), agent.agent);
+  }
+
+  #called(work: Work, agent: ActingAgent, untilMs: number): Promise<StoredAgent | undefined> {
+    const makeId = (): string =>
+      makeAgentId(userKey(agent.user), agent.agent, this.#nanoseconds.next(this.nowMs()));
+    return agents.called(this.partOf(work), agent, untilMs, makeId);
+  }
+
   linkIdentity(scope: UserScope, agentId: string, identity: string): PostgresStep<void> {
     return this.#agentStep(scope, agentId, (work, userId) =>
       links.linkIdentity(work, userId, agentId, identity),
@@ -300,14 +352,25 @@ export class PostgresRegistry implements RegistryPort {
   async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
     await this.keepTime();
     const { sweepStepMax } = this.limits;
-    for (const sweep of [agents.sweepLeases, agents.sweepActivity]) {
-      const step = this.#step([], (work) => sweep(work, sweepStepMax));
-      while (!isOver() && (await writeOne(writer, { caller: background }, step)) === sweepStepMax);
+    const request = { caller: background };
+    const leases = this.#step([], (work) => agents.sweepLeases(work, sweepStepMax));
+    for (let isMore = true; isMore && !isOver();) {
+      const { count, forgotten } = await writeOne(writer, request, leases);
+      for (const agentId of forgotten) if (!isOver()) await forgetAgent(writer, this, agentId);
+      isMore = count === sweepStepMax;
     }
+    const activity = this.#step([], (work) => agents.sweepActivity(work, sweepStepMax));
+    while (!isOver() && (await writeOne(writer, request, activity)) === sweepStepMax);
   }
 
   readonly #part = (work: Work): RegistryWork =>
-    new RegistryWork(work, { clock: this.#options.clock, hooks: this.onPresenceEnded });
+    new RegistryWork(work, {
+      clock: this.#options.clock,
+      hooks: this.onPresenceEnded,
+      renameHooks: this.onRename,
+      removedHooks: this.onRemoved,
+      recent: this.recent,
+    });
 
   #step<T>(rows: readonly RowName[], run: (work: RegistryWork) => Promise<T>): PostgresStep<T> {
     return new PostgresStep(rows, (work) => run(this.partOf(work)));
@@ -331,6 +394,8 @@ export class PostgresRegistry implements RegistryPort {
   }
 
   /** The id of the scope's user (64 hex digits), or null for all users. */
+  async #userIdOf(scope: string, sql?: Queryable): Promise<string>;
+  async #userIdOf(scope: UserScope, sql?: Queryable): Promise<string | null>;
   async #userIdOf(scope: UserScope, sql: Queryable = this.#sql): Promise<string | null> {
     if (scope === null) return null;
     await this.#spellings.check(sql, scope);

@@ -36,6 +36,7 @@ const agentValues = [
   'lease_fence',
   'lease_holder',
   'lease_lost',
+  'lease_implicit',
 ] as const;
 
 const written = [...agentValues, ...agentTimes];
@@ -78,6 +79,7 @@ export function agentParameters({ record, meta, lease, activeSessions }: StoredA
     lease_fence: lease?.fence ?? null,
     lease_holder: lease?.holder ?? null,
     lease_lost: lease?.lost ?? null,
+    lease_implicit: lease?.implicit ?? null,
     created_at: time(record.created_at),
     updated_at: time(record.updated_at),
     last_heartbeat_at: time(record.last_heartbeat_at),
@@ -131,6 +133,7 @@ function leaseOf(row: Row): Lease | null {
     expiresAtMs: number(row, 'lease_expires_at'),
     timerAtMs: numberOrNull(row, 'lease_timer_at'),
     lost: row['lease_lost'] === true,
+    implicit: row['lease_implicit'] === true,
   };
 }
 

@@ -59,9 +59,14 @@ const tables = `
     lease_expires_at timestamptz,
     lease_timer_at timestamptz,
     lease_lost boolean,
+    -- Held through the agent's own calls, not through heartbeats.
+    lease_implicit boolean,
     PRIMARY KEY (user_id, agent_id)
   );
-  CREATE INDEX agents_name ON registry.agents (user_id, name);
+  CREATE UNIQUE INDEX agents_name ON registry.agents (user_id, name);
+  -- Agents without a holder of their lease: the quota does not count those that hold nothing.
+  CREATE INDEX agents_absent ON registry.agents (user_id)
+    WHERE lease_holder IS NULL AND lease_fence IS NOT NULL;
   CREATE INDEX agents_status ON registry.agents (status, user_id, agent_id);
   CREATE INDEX agents_labels ON registry.agents USING gin ((labels::jsonb));
   CREATE INDEX agents_activity_timer ON registry.agents (activity_timer_at)

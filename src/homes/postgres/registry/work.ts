@@ -5,6 +5,7 @@ import { type LeaseTimes, leaseTimesOf } from '../../../registry/lifecycle/lease
 import type { AgentOutcome, Times } from '../../../registry/lifecycle/lifecycle.js';
 import type { StoredAgent } from '../../../registry/model.js';
 import type { PresenceOutcome } from '../../../registry/lifecycle/presence.js';
+import type { RecentAgents } from '../../../registry/recent-agents.js';
 import { agentNotFound } from '../../../registry/refusals.js';
 import type { Parameter, Queryable } from '../database/connection.js';
 import type { Work } from '../write/work.js';
@@ -25,16 +26,30 @@ import {
  */
 export type PresenceEndedHook = (work: Work, agent: StoredAgent) => Promise<void>;
 
+/** Runs before an agent gets another name. It throws where the agent holds something under its name. */
+export type RenameHook = (work: Work, agent: StoredAgent, name: string) => Promise<void>;
+
+/** Runs in the transaction that removes an agent. */
+export type RemovedHook = (work: Work, agent: StoredAgent) => Promise<void>;
+
 export interface RegistryWorkOptions {
   /** Tests only: replaces the database's clock. Milliseconds since 1970. */
   readonly clock?: (() => number) | undefined;
   readonly hooks: readonly PresenceEndedHook[];
+  readonly renameHooks: readonly RenameHook[];
+  readonly removedHooks: readonly RemovedHook[];
+  readonly recent: RecentAgents;
 }
 
 const lockAgent = `WITH locked AS MATERIALIZED (
     SELECT a.*, u.name AS user_name FROM registry.agents a JOIN registry.users u ON u.user_id = a.user_id
       WHERE a.agent_id = $1 AND a.user_id = coalesce($2, (SELECT user_id FROM registry.owners WHERE id = $1))
       FOR UPDATE OF a)
+  ${selectAgents('locked', [nowColumn])}`;
+
+const lockNamed = `WITH locked AS MATERIALIZED (
+    SELECT a.*, u.name AS user_name FROM registry.agents a JOIN registry.users u ON u.user_id = a.user_id
+      WHERE a.user_id = $1 AND a.name = $2 FOR UPDATE OF a)
   ${selectAgents('locked', [nowColumn])}`;
 
 const lockDue = (timer: 'lease_timer_at' | 'activity_timer_at'): string => `WITH due AS MATERIALIZED (
@@ -46,6 +61,8 @@ const lockDue = (timer: 'lease_timer_at' | 'activity_timer_at'): string => `WITH
 export class RegistryWork {
   readonly #work: Work;
   readonly #options: RegistryWorkOptions;
+  /** The agent in whose name the write is made, once its presence is renewed. */
+  calledAgent: StoredAgent | undefined;
   #lockedAtMs: number;
 
   constructor(work: Work, options: RegistryWorkOptions) {
@@ -97,6 +114,14 @@ export class RegistryWork {
     return agentOf(row);
   }
 
+  /** Like `findLocked`, by the name of the agent. */
+  async findNamed(userId: string, name: string): Promise<StoredAgent | undefined> {
+    const [row] = await this.rows(lockNamed, [userId, name]);
+    if (row === undefined) return undefined;
+    this.lockedAt(row);
+    return agentOf(row);
+  }
+
   async requireLocked(userId: string | null, agentId: string): Promise<StoredAgent> {
     const agent = await this.findLocked(userId, agentId);
     if (agent === undefined) throw agentNotFound(agentId);
@@ -134,6 +159,27 @@ export class RegistryWork {
       await this.presenceEnded(before);
     }
     await this.store(before, { agent, changes });
+  }
+
+  async renamed(agent: StoredAgent, name: string): Promise<void> {
+    this.forgetRecent(agent);
+    for (const hook of this.#options.renameHooks) await hook(this.#work, agent, name);
+  }
+
+  async removed(agent: StoredAgent): Promise<void> {
+    this.forgetRecent(agent);
+    for (const hook of this.#options.removedHooks) await hook(this.#work, agent);
+  }
+
+  /** The agent was at work a moment ago: its next calls write nothing about it. */
+  remember(agent: StoredAgent): void {
+    const nowMs = this.nowMs;
+    this.calledAgent = agent;
+    this.#work.afterCommit(() => this.#options.recent.remember(agent, nowMs));
+  }
+
+  forgetRecent(agent: StoredAgent): void {
+    this.#work.afterCommit(() => this.#options.recent.forget(agent));
   }
 
   async presenceEnded(agent: StoredAgent): Promise<void> {

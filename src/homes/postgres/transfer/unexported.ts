@@ -37,7 +37,7 @@ export function unexportedRecords({
     type: 'messaging.seed',
     owner,
     identity: agent_id,
-    seed: sealer.open(sealed_seed, owner),
+    seed: sealer.open(sealed_seed, agent_id),
   });
   return [
     [
@@ -107,7 +107,7 @@ export function unexportedRecords({
               `INSERT INTO messaging.kept_agents (owner, agent_id, sealed_seed) VALUES ($1, $2, $3)
                 ON CONFLICT (owner) DO UPDATE
                   SET agent_id = excluded.agent_id, sealed_seed = excluded.sealed_seed`,
-              [owner, identity, sealer.seal(seed, owner)],
+              [owner, identity, sealer.seal(seed, identity)],
             );
           },
         }),

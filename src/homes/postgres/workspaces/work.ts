@@ -5,6 +5,7 @@ import type { KnownUsers } from '../known-users.js';
 import type { Work } from '../write/work.js';
 import type { Limits } from '../../../core/settings/limits.js';
 import type { Parameter } from '../database/connection.js';
+import type { TaskLease } from '../../../workspaces/model.js';
 import { type Row, timeText } from './rows.js';
 
 /** Tasks that became ready. */
@@ -46,6 +47,11 @@ export class WorkspacesWork {
 
   get now(): string {
     return timeText(this.nowMs);
+  }
+
+  /** The presence of the agent that holds a task must not end before the lease of the task. */
+  noteHeld({ holder, expiresAtMs }: TaskLease): void {
+    if (holder === this.#work.agent) this.#work.heldUntil(expiresAtMs);
   }
 
   rows<Found extends object = Row>(

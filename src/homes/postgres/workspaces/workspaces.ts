@@ -339,6 +339,11 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return claims.releaseClaims(work.part(this.#part), ownerId, names);
   }
 
+  /** Whether a task is claimed under one of these names. */
+  holdsClaims(work: Work, ownerId: string, names: readonly string[]): Promise<boolean> {
+    return claims.holdsClaims(work.part(this.#part), ownerId, names);
+  }
+
   beginReseal(): Promise<void> {
     return this.#background.beginReseal();
   }

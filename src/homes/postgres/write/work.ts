@@ -7,12 +7,20 @@ import type { Idempotency } from '../../../core/idempotency.js';
 import { type Parameter, query } from '../database/connection.js';
 import type { DatabaseClock } from '../database/database-clock.js';
 import type { Limits } from '../../../core/settings/limits.js';
+import { type ActingAgent, actingAgent } from '../../../registry/recent-agents.js';
 import { checkCallerToken } from '../identity/token-check.js';
 
 /**
  * Throws if another holder has the caller's lease. Locks the row of the lease (`FOR SHARE`) until the commit.
  */
 export type CheckFence = (work: Work, caller: Caller) => Promise<void>;
+
+/** Shows that the agent of a caller is at work, and makes it with its first write. */
+export interface CallerAgents {
+  /** Whether nothing is to be written about the agent. `untilMs`: its presence must not end before. */
+  isFresh(agent: ActingAgent, nowMs: number, untilMs: number): boolean;
+  called(work: Work, agent: ActingAgent, untilMs: number): Promise<void>;
+}
 
 /** A write with an Idempotency-Key. */
 export interface KeyedWrite {
@@ -37,7 +45,10 @@ export class Work {
   readonly #sent: Promise<unknown>[] = [];
   readonly #afterRollback: (() => Promise<void>)[] = [];
   readonly #keyed: KeyedWrite | null;
+  readonly #agents: CallerAgents | null;
   #effects = 0;
+  #heldUntilMs = 0;
+  #notedUntilMs = -1;
 
   /** `caller` is null for the server's own work. */
   constructor(
@@ -46,10 +57,11 @@ export class Work {
     limits: Limits,
     caller: Caller | null,
     checkFence: CheckFence,
-    keyed: KeyedWrite | null = null,
+    { keyed = null, agents = null }: { keyed?: KeyedWrite | null; agents?: CallerAgents | null } = {},
   ) {
     this.sql = sql;
     this.#keyed = keyed;
+    this.#agents = agents;
     this.clock = clock;
     this.limits = limits;
     this.#caller = caller;
@@ -80,8 +92,31 @@ export class Work {
    */
   async checkBeforeEffect(): Promise<void> {
     await this.checkToken();
+    await this.noteCall();
     await this.checkFence();
     await this.#keyed?.reserve(this);
+  }
+
+  /** The name of the agent in whose name the write is made. */
+  get agent(): string | null {
+    return this.#caller?.agent ?? null;
+  }
+
+  /** A step gave the caller's agent a lease until then: the presence of the agent must not end before. */
+  heldUntil(untilMs: number): void {
+    this.#heldUntilMs = Math.max(this.#heldUntilMs, untilMs);
+  }
+
+  /**
+   * Shows that the caller's agent is at work. After the steps, because one of them may register the agent itself,
+   * and before the check of the fence, which shares the row that this locks.
+   */
+  async noteCall(): Promise<void> {
+    const agent = this.#caller === null ? null : actingAgent(this.#caller);
+    if (agent === null || this.#agents === null || this.#notedUntilMs >= this.#heldUntilMs) return;
+    this.#notedUntilMs = this.#heldUntilMs;
+    if (!this.#agents.isFresh(agent, this.nowMs, this.#heldUntilMs))
+      await this.#agents.called(this, agent, this.#heldUntilMs);
   }
 
   /**
@@ -146,7 +181,7 @@ export class Work {
 
   /** Announces changes in the feed. All changes of a write are one commit there. */
   announce(...changes: readonly Change[]): void {
-    const agent = this.#caller?.agent ?? null;
+    const { agent } = this;
     this.#changes.push(...changes.map((change) => byAgent(change, agent)));
   }
 
@@ -170,6 +205,7 @@ export class Work {
 
   async finish(): Promise<void> {
     await this.#tokenCheck;
+    await this.noteCall();
     for (const statements of this.#beforeCommit) await statements();
     // The last statement, with all row locks held: two writes to one object have their feed rows in the same
     // order.

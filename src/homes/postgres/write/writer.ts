@@ -22,7 +22,8 @@ import {
 import { lockRows } from './row-locks.js';
 import { type PostgresStep, postgresSteps } from './step.js';
 import { migrateTurns, takeTurn } from '../database/turns.js';
-import { type CheckFence, type KeyedWrite, Work } from './work.js';
+import { type CallerAgents, type CheckFence, type KeyedWrite, Work } from './work.js';
+import { actingAgent } from '../../../registry/recent-agents.js';
 
 export interface PostgresWriterOptions {
   readonly sql: PostgresSql;
@@ -30,6 +31,8 @@ export interface PostgresWriterOptions {
   readonly clock: DatabaseClock;
   /** Called in the transaction of every write of a caller that shows a fencing number, after its steps. */
   readonly checkFence: CheckFence;
+  /** Null where there are no agents: suites of one domain. */
+  readonly agents?: CallerAgents | null | undefined;
   /** Kept answers count against a user's bytes, together with these documents. */
   readonly documentsOf: DocumentsOf;
   /** Throws if this program must not write any more. */
@@ -93,7 +96,7 @@ export class PostgresWriter implements Writer {
     this.#options.checkTables();
     const checks = postgresSteps(request.checks ?? []);
     const run = postgresSteps(steps);
-    const alone = aloneOf(request, checks, run);
+    const alone = this.#isNoted(request.caller) ? aloneOf(request, checks, run) : undefined;
     if (alone !== undefined) return [await alone(request.caller)] as unknown as Results<Steps>;
     const results = await this.#transact(
       request.caller,
@@ -121,6 +124,13 @@ export class PostgresWriter implements Writer {
     return findAnswer(this.#options.sql, caller, idempotency);
   }
 
+  /** Whether nothing is to be written about the caller's agent. */
+  #isNoted(caller: Caller): boolean {
+    const { agents, clock } = this.#options;
+    const agent = actingAgent(caller);
+    return agent === null || (agents ?? null) === null || agents?.isFresh(agent, clock.nowMs(), 0) === true;
+  }
+
   #keyed({ caller, idempotency }: WriteRequest): KeyedWrite | null {
     if (idempotency === null || idempotency === undefined) return null;
     const { documentsOf } = this.#options;
@@ -132,14 +142,14 @@ export class PostgresWriter implements Writer {
     body: (work: Work) => Promise<Result>,
     keyed: KeyedWrite | null = null,
   ): Promise<Result> {
-    const { sql, limits, clock, checkFence, onCommitted } = this.#options;
+    const { sql, limits, clock, checkFence, agents = null, onCommitted } = this.#options;
     let last: Work | undefined;
     const { result, work } = await transaction(
       sql,
       async (tx) => {
         // A second attempt follows only where the database has refused the first one.
         await last?.runAfterRollback();
-        const opened = new Work(tx, clock, limits, caller, checkFence, keyed);
+        const opened = new Work(tx, clock, limits, caller, checkFence, { keyed, agents });
         last = opened;
         try {
           return { result: await body(opened), work: opened };
@@ -216,6 +226,7 @@ export class PostgresWriter implements Writer {
       await keepAnswer(work, caller, idempotency, results, this.#options.documentsOf);
     // After the steps: one of them may lock the same row for an update, and two writes that first share it
     // would wait for each other.
+    await work.noteCall();
     await work.checkFence();
     await work.finish();
     return results;

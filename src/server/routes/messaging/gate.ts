@@ -88,14 +88,14 @@ async function screened(request: FastifyRequest): Promise<void> {
 /** Messaging needs no link; one whose agent was deleted does not open the rooms of its user. */
 async function withLiveLink(request: FastifyRequest, identity: Identity): Promise<Identity> {
   const { id, link } = identity;
-  if (link === null) return identity;
+  if (link === null || link.agentId === null) return identity;
   const { registry } = request.server.stoaServer.stoa;
   return (await registry.speaksFor(id, link.user, link.agentId)) ? identity : { ...identity, link: null };
 }
 
 async function requireLink(request: FastifyRequest, { id, link }: Identity): Promise<void> {
-  if (link === null)
-    throw new StoaError('forbidden', 'This identity is not linked to a user.', {
+  if (link === null || link.agentId === null)
+    throw new StoaError('forbidden', 'This identity is not linked to an agent.', {
       fix: 'Ask the user to link it with PUT /v1/identities/{identity}/link.',
     });
   if (!(await request.server.stoaServer.stoa.registry.speaksFor(id, link.user, link.agentId))) {

@@ -1,4 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
+import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { DirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
@@ -18,7 +19,9 @@ it('an address stays blocked when the disk refuses to unblock it', async () => {
     limits: limitsWith(),
     wrapEngine: (opened) => (engine = new FaultyEngine(opened)),
   });
-  const port = new DirectoryMessaging(kernel, (error) => expect.fail(String(error)));
+  const port = new DirectoryMessaging(kernel, new DirectoryRegistry(kernel), (error) =>
+    expect.fail(String(error)),
+  );
   const address = '203.0.113.7';
   await port.block({ address, reason: 'load', expiresAtMs: Date.now() + 60_000 });
   engine?.failNext('disk_full');

@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
+import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { Nonces } from '../../../../src/homes/directory/messaging/guards/nonces.js';
 import { nonceHash } from '../../../../src/homes/directory/messaging/guards/nonce-hash.js';
@@ -75,7 +76,9 @@ describe('a set of nonces', () => {
 
 it('accepts a nonce again only if the commit of the first request failed', async () => {
   await open();
-  const port = new DirectoryMessaging(kernel, (error) => expect.fail(String(error)));
+  const port = new DirectoryMessaging(kernel, new DirectoryRegistry(kernel), (error) =>
+    expect.fail(String(error)),
+  );
   engine.failNext('disk_full');
   const first = await port.claimNonce(agent, 'a-nonce-that-is-long-enough');
   expect(first.fresh).toBe(true);

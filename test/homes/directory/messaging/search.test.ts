@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
+import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 import { messagingChecks } from '../../../../src/homes/directory/doctor/messaging/messaging.js';
 import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
@@ -102,7 +103,9 @@ class Library {
     });
     this.port = writtenPort({
       writer: new DirectoryWriter(this.kernel),
-      port: await openDirectoryMessaging(this.kernel, (error) => this.errors.push(messageOf(error))),
+      port: await openDirectoryMessaging(this.kernel, new DirectoryRegistry(this.kernel), (error) =>
+        this.errors.push(messageOf(error)),
+      ),
     });
   }
 

@@ -1,6 +1,7 @@
 /** The busiest rooms, against all rooms sorted. */
 import { randomInt } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { DirectoryRegistry } from '../../../../src/homes/directory/registry/registry.js';
 import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { openDirectoryMessaging } from '../../../../src/homes/directory/messaging/messaging.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
@@ -25,7 +26,8 @@ beforeEach(async () => {
     limits,
     clock: () => nowMs,
   });
-  port = writtenPort({ writer: new DirectoryWriter(kernel), port: await openDirectoryMessaging(kernel) });
+  const messaging = await openDirectoryMessaging(kernel, new DirectoryRegistry(kernel));
+  port = writtenPort({ writer: new DirectoryWriter(kernel), port: messaging });
   ({ identity } = await port.register({
     publicKey: `${'A'.repeat(43)}=`,
     name: 'author',

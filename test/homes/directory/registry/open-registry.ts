@@ -57,7 +57,10 @@ export async function openRegistry({
       lost.push(record.agent_id);
       tx.change({ domain: 'workspaces', kind: 'task.returned', id: 'task', user: meta.user, version: 1 });
     });
-    const writer = new DirectoryWriter(kernel);
+    const writer = new DirectoryWriter(kernel, port.callerAgents);
+    port.forgetAbsent(writer, (error) => {
+      throw error;
+    });
     return { kernel, port, writer, registry: new RegistryService({ writer, port, limits }) };
   };
   const opened: TestRegistry = {
@@ -77,6 +80,7 @@ export async function openRegistry({
     pass: async (seconds) => {
       clock.nowMs += seconds * 1_000;
       await opened.kernel.sweep();
+      await opened.port.forgetting;
     },
     restart: async (downSeconds) => {
       await opened.kernel.close();

@@ -46,10 +46,11 @@ it('a holder is refused if its task got a new holder while it waited', async () 
   await makeTasks(bench.service, ada, sessionId, 1);
   const claim = await bench.service.claimTask(ada, projectId, { agent_id: 'first' });
   const { id } = claim!.task;
+  const first = { ...ada, agent: 'first' };
   const verbs = [
-    () => bench.service.completeTask(ada, id, { fence: claim!.lease.fence, output: 'late' }),
-    () => bench.service.failTask(ada, id, { fence: claim!.lease.fence, error: 'late' }),
-    () => bench.service.heartbeatTask(ada, id, { fence: claim!.lease.fence }),
+    () => bench.service.completeTask(first, id, { fence: claim!.lease.fence, output: 'late' }),
+    () => bench.service.failTask(first, id, { fence: claim!.lease.fence, error: 'late' }),
+    () => bench.service.heartbeatTask(first, id, { fence: claim!.lease.fence }),
   ];
   const attempts = await transaction(sql, async (tx) => {
     await query(tx, 'SELECT 1 FROM workspaces.tasks WHERE id = $1 FOR UPDATE', [id]);

@@ -5,9 +5,10 @@
 import { type Found, eachRow, type turn, wrongRow } from '../../kernel/inspect/doctor.js';
 import { prefixRange } from '../../kernel/engine.js';
 import type { Reader } from '../../kernel/transaction.js';
-import { agentCountKey, agentKey } from '../../../../registry/layout/keys.js';
+import { absentCountKey, agentCountKey, agentKey } from '../../../../registry/layout/keys.js';
 import { registryFamilies as families } from '../../registry/families.js';
-import { readCount, writeCount } from '../../registry/rows.js';
+import { isAbsent } from '../../../../registry/lifecycle/presence.js';
+import { readAgent, readCount, writeCount } from '../../registry/rows.js';
 
 /** Finds agents by their id alone, for one examination. */
 export class AgentOwners {
@@ -37,6 +38,34 @@ export function* inspectAgentCount(reader: Reader, user: Buffer): Generator<Foun
     yield wrongRow(families.counts, key, `The count of agents is ${kept}. Expected ${counted}.`, (tx) =>
       writeCount(tx, key, counted),
     );
+}
+
+/** The agents that do not count in the quota. */
+export function* inspectAbsentCount(reader: Reader, user: Buffer): Generator<Found> {
+  const key = absentCountKey(user);
+  const stored = reader.get(families.counts, key);
+  const kept = stored === undefined || stored.length === 8 ? readCount(reader, key) : NaN;
+  let counted = 0;
+  yield* eachRow(reader, families.agents, prefixRange(user), (row) => {
+    if (isAbsentRow(reader, row.key)) counted += 1;
+  });
+  if (kept !== counted)
+    yield wrongRow(
+      families.counts,
+      key,
+      `The count of absent agents is ${kept}. Expected ${counted}.`,
+      (tx) => writeCount(tx, key, counted),
+    );
+}
+
+/** A row that cannot be read is reported by the check of agents. */
+function isAbsentRow(reader: Reader, key: Buffer): boolean {
+  try {
+    const agent = readAgent(reader, key);
+    return agent !== undefined && isAbsent(agent);
+  } catch {
+    return false;
+  }
 }
 
 export function* countRows(reader: Reader, family: string, prefix: Buffer): Generator<typeof turn, number> {

@@ -25,13 +25,12 @@ import {
 } from '../../../../registry/layout/keys.js';
 import type { AgentMeta, AgentRecord, Lease } from '../../../../registry/model.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
-import { AgentOwners, countRows, inspectAgentCount } from './owner.js';
+import { AgentOwners, countRows, inspectAbsentCount, inspectAgentCount } from './owner.js';
 import { sessionChecks } from './sessions.js';
 import { userChecks } from './users.js';
-import { activityTimer } from '../../registry/agents.js';
 import { registryFamilies as families } from '../../registry/families.js';
 import { agentRecords } from '../../registry/indexes.js';
-import { leaseTimer } from '../../registry/leases.js';
+import { activityTimer, leaseTimer } from '../../registry/timers.js';
 import { type MetaRow, decodeJson, decodeMeta, encodeJson, writeMeta } from '../../registry/rows.js';
 
 /** The checks in the order in which repairs build on each other. */
@@ -200,7 +199,9 @@ function* inspectOwner(
 /** The first agent of a user also checks the count of the user's agents. */
 function* inspectCount(reader: Reader, key: Buffer, user: Buffer): Generator<Found> {
   const [first] = [...reader.range(families.agents, { ...prefixRange(user), limit: 1 })];
-  if (first?.key.equals(key) === true) yield* inspectAgentCount(reader, user);
+  if (first?.key.equals(key) !== true) return;
+  yield* inspectAgentCount(reader, user);
+  yield* inspectAbsentCount(reader, user);
 }
 
 /** Compares each row of an index with the agent that it names. */

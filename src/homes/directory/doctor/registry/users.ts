@@ -18,7 +18,7 @@ import { decodeUser, encodeUser } from '../../../../registry/layout/codec.js';
 import { sessionBytes } from '../../../../registry/ids.js';
 import { countKinds, linkByIdentityKey, linkKinds } from '../../../../registry/layout/keys.js';
 import { inspectIndexRow, inspectRows } from '../indexes.js';
-import { type AgentOwners, inspectAgentCount } from './owner.js';
+import { type AgentOwners, inspectAbsentCount, inspectAgentCount } from './owner.js';
 import { registryFamilies as families } from '../../registry/families.js';
 import { linkRecords } from '../../registry/indexes.js';
 import { decodeJson, decodeMeta } from '../../registry/rows.js';
@@ -40,6 +40,7 @@ export function userChecks(kernel: Kernel, owners: AgentOwners): Check[] {
 function* inspectCountRow(reader: Reader, { key, value }: Entry): Generator<Found> {
   const id = key.subarray(1);
   if (key[0] === countKinds.agentsOfUser) yield* inspectAgentCount(reader, id);
+  else if (key[0] === countKinds.absentOfUser) yield* inspectAbsentCount(reader, id);
   else if (value.length !== 8)
     yield surplusRow(families.counts, key, 'wrong', 'The row is not a valid count.');
   else if (key[0] === countKinds.fenceOfDeleted && reader.get(families.users, id) === undefined)

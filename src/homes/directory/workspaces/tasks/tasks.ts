@@ -178,6 +178,7 @@ export class TaskVerbs {
     const held = readHeld(tx, path.task);
     const lease = rules.renewLease(held, fence, tx.nowMs, this.#endOf, by);
     storeLease(tx, id, held.lease, lease);
+    noteHeld(tx, lease);
     this.#showActivity(tx, path.session);
     return lease;
   }
@@ -295,6 +296,14 @@ export class TaskVerbs {
     }
   }
 
+  /** Whether a task is claimed under one of these names. */
+  holdsClaims(tx: Transaction, ownerId: string, holders: readonly string[]): boolean {
+    return holders.some((holder) => {
+      const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
+      return Array.from(tx.range(buckets.indexes, { ...prefixRange(prefix), limit: 1 })).length > 0;
+    });
+  }
+
   readonly #endOf = (lease: TaskLease): number =>
     extendedByOutages(lease.renewedAtMs, lease.expiresAtMs, this.#outages());
 
@@ -302,6 +311,7 @@ export class TaskVerbs {
     const before = readHeld(tx, path.task);
     const after = rules.claimTask(before, holder, leaseSeconds, tx.nowMs);
     changeHeld(tx, before, after, homeOf(path));
+    noteHeld(tx, after.lease);
     this.#showActivity(tx, wakeSession(tx, path, path.session));
     tx.change(taskChanged('claimed', after.task, homeOf(path), { holder, fence: after.lease.fence }));
     return { task: after.task, lease: rules.claimLease(after.lease) };
@@ -379,4 +389,9 @@ function readReady(tx: Transaction, line: ReadyLine, after: string | undefined):
 
 function homeOf({ project, workspace }: ProjectPath): TaskHome {
   return { projectId: project.id, ownerId: workspace.owner_id };
+}
+
+/** The presence of the agent that holds the task must not end before the lease of the task. */
+function noteHeld(tx: Transaction, { holder, expiresAtMs }: TaskLease): void {
+  if (holder === tx.agent) tx.heldUntilMs = Math.max(tx.heldUntilMs, expiresAtMs);
 }

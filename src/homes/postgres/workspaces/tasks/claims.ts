@@ -66,6 +66,7 @@ export async function claimTask(
   const after = rules.claimTask(path.held, holder, leaseSeconds, work.nowMs);
   updateRecord(work, taskTable, ownerId, after.task);
   putLease(work, ownerId, after.task.id, after.lease, path.held.lease);
+  work.noteHeld(after.lease);
   work.announce(taskChanged('claimed', after.task, path, { holder, fence: after.lease.fence }));
   await wakeSession(work, path);
   recordActivity(work, path);
@@ -118,6 +119,7 @@ export async function heartbeatTask(
   const path = await lockTask(work, owner, id);
   const lease = rules.renewLease(path.held, fence, work.nowMs, endOf, by);
   putLease(work, path.ownerId, id, lease, path.held.lease);
+  work.noteHeld(lease);
   recordActivity(work, path);
   return lease;
 }
@@ -274,6 +276,19 @@ export async function releaseClaims(
   // A row for each time, so that this transaction waits for none.
   for (const { claimed_by: holder } of left)
     work.addBulkWork(ownerId, 'release', `${work.nowMs} ${holder}`, holder);
+}
+
+/** Whether a task is claimed under one of these names. */
+export async function holdsClaims(
+  work: WorkspacesWork,
+  ownerId: string,
+  holders: readonly string[],
+): Promise<boolean> {
+  const found = await work.rows(
+    `SELECT 1 FROM workspaces.tasks t WHERE t.owner_id = $1 AND t.claimed_by = ANY($2::text[]) AND ${held} LIMIT 1`,
+    [ownerId, holders],
+  );
+  return found.length > 0;
 }
 
 /** Releases tasks that the agent had claimed when its presence ended. Returns true if none is left. */
