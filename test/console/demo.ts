@@ -57,7 +57,8 @@ export async function makeDemo({ url, alice, stoa: home }: Running): Promise<Dem
     agents.set(name, agent_id);
     if (at === 15) continue;
     await as(name).agents.heartbeat(agent_id, { holder: name });
-    await stoa.agents.start(agent_id);
+    const { status } = await stoa.agents.get(agent_id);
+    if (status === 'provisioning') await stoa.agents.start(agent_id);
   }
   const idOf = (name: string): string => agents.get(name) ?? '';
   for (const name of ['indexer', 'translator-ja']) await stoa.agents.update(idOf(name), { status: 'idle' });
