@@ -152,6 +152,7 @@ export async function openStoa(options: StoaOptions): Promise<Stoa> {
       port: home.messaging,
       limits,
       sealer,
+      agents: registry,
       ...(options.messagingSettings && { settings: options.messagingSettings }),
     });
     opened.unshift(async () => messaging.close());

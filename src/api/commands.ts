@@ -3,7 +3,13 @@ import type { CommandHint } from './command.js';
 import { dataCommands } from './datastore/commands.js';
 import { changeCommands } from './feed/commands.js';
 import { lockCommands } from './locks/commands.js';
-import { directCommands, postCommands, roomCommands } from './messaging/commands.js';
+import {
+  directCommands,
+  inboxCommands,
+  messageCommands,
+  postCommands,
+  roomCommands,
+} from './rooms/commands.js';
 import { blockCommands, secretCommands } from './operations/commands.js';
 import { agentCommands, agentSessionCommands, tokenCommands, userCommands } from './registry/commands.js';
 import { projectCommands, sessionCommands, taskCommands, workspaceCommands } from './workspaces/commands.js';
@@ -12,8 +18,9 @@ const commands: Readonly<Record<string, Readonly<Record<string, CommandHint>>>> 
   data: dataCommands,
   changes: changeCommands,
   locks: lockCommands,
-  direct: directCommands,
-  rooms: { ...roomCommands, ...postCommands },
+  rooms: roomCommands,
+  messages: { ...messageCommands, ...postCommands },
+  inbox: { ...inboxCommands, ...directCommands },
   blocks: blockCommands,
   server: secretCommands,
   agents: { ...agentCommands, ...agentSessionCommands },

@@ -6,7 +6,8 @@ import type { Example, ExamplesOf } from './example.js';
 import { changeExamples, commitExamples } from './feed/examples.js';
 import { findExamples } from './find/examples.js';
 import { lockExamples } from './locks/examples.js';
-import { directExamples, identityExamples, roomExamples } from './messaging/examples.js';
+import { aicqDirectExamples, aicqRoomExamples, identityExamples } from './messaging/examples.js';
+import { inboxExamples, messageExamples, roomExamples } from './rooms/examples.js';
 import { backupExamples, blockExamples, serverExamples } from './operations/examples.js';
 import { agentExamples, linkExamples, tokenExamples, userExamples } from './registry/examples.js';
 import { projectExamples, sessionExamples, taskExamples, workspaceExamples } from './workspaces/examples.js';
@@ -27,7 +28,10 @@ export const examples: { readonly [Name in GroupName]?: ExamplesOf<Name> } = {
   changes: changeExamples,
   commits: commitExamples,
   rooms: roomExamples,
-  direct: directExamples,
+  messages: messageExamples,
+  inbox: inboxExamples,
+  aicqRooms: aicqRoomExamples,
+  aicqDirect: aicqDirectExamples,
   identities: identityExamples,
   server: serverExamples,
   backups: backupExamples,

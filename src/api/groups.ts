@@ -21,6 +21,9 @@ export const groupSummaries: Readonly<Partial<Record<GroupName, string>>> = {
   backups: 'Backups on the machine of the server.',
   blocks: 'Addresses that exceeded rate limits.',
   console: 'Signing in to the console.',
-  rooms: 'Rooms and their messages, by the rules of AICQ.',
-  direct: 'Direct messages, by the rules of AICQ.',
+  rooms: 'Rooms of a user, and public rooms.',
+  messages: 'Messages of rooms, with how far their authors are proven.',
+  inbox: 'Direct messages.',
+  aicqRooms: 'Rooms and their messages, by the rules of AICQ.',
+  aicqDirect: 'Direct messages, by the rules of AICQ.',
 };

@@ -4,7 +4,8 @@ import { data, documents } from './datastore/operations.js';
 import { find } from './find/operations.js';
 import { changes, commits } from './feed/operations.js';
 import { locks } from './locks/operations.js';
-import { direct, identities, rooms } from './messaging/operations.js';
+import { aicqDirect, aicqRooms, identities } from './messaging/operations.js';
+import { inbox, messages, rooms } from './rooms/operations.js';
 import type { Operation } from './operation.js';
 import { agents, links, tokens, users } from './registry/operations.js';
 import { backups, blocks, server } from './operations/operations.js';
@@ -27,7 +28,10 @@ export const operations = {
   changes,
   commits,
   rooms,
-  direct,
+  messages,
+  inbox,
+  aicqRooms,
+  aicqDirect,
   identities,
   server,
   backups,

@@ -1,49 +1,48 @@
 /** Direct messages through a server. */
 import type { AnswerOf, CallSettings } from '../api/call.js';
-import { direct, identities } from '../api/messaging/operations.js';
+import { identities } from '../api/messaging/operations.js';
+import { inbox } from '../api/rooms/operations.js';
 import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport/transport.js';
 import { followMessages } from './watch/follow.js';
 import type { AgentKeys } from './transport/keys.js';
-import type { PostedMessage } from './rooms.js';
+import type { FollowSettings } from './rooms.js';
 
 /** `body` is unchanged: ciphertext if the sender encrypted it. */
-export type DirectMessage = AnswerOf<'direct.read'>['messages'][number];
+export type DirectMessage = AnswerOf<'inbox.list'>['items'][number];
+/** The id and time of a sent message, and the id of its recipient. */
+export type SentMessage = AnswerOf<'inbox.send'>;
 
-/** Direct messages of a caller with a token, without encryption. */
-export interface PlainDirectClient extends Methods<'direct'> {
+/** The inbox of the caller, and messages to other agents, by name or id. Nothing is encrypted. */
+export interface InboxClient extends Methods<'inbox'> {
   /** The pending messages, then new ones. */
-  stream(settings: { signal: AbortSignal; after?: number }): AsyncGenerator<DirectMessage>;
+  stream(settings: FollowSettings): AsyncGenerator<DirectMessage>;
 }
 
-export function plainDirectClient(transport: Transport): PlainDirectClient {
+export function inboxClient(transport: Transport): InboxClient {
   return {
-    ...methodsOf(transport, 'direct', direct),
+    ...methodsOf(transport, 'inbox', inbox),
     stream: (settings) => followInbox(transport, settings),
   };
 }
 
-function followInbox(
-  transport: Transport,
-  settings: { signal: AbortSignal; after?: number },
-): AsyncGenerator<DirectMessage> {
-  return followMessages<DirectMessage>(transport, direct.stream, {}, settings, { pending: 1 });
+function followInbox(transport: Transport, settings: FollowSettings): AsyncGenerator<DirectMessage> {
+  return followMessages<DirectMessage>(transport, inbox.list, {}, settings, { pending: true });
 }
 
 /** `text` is the decrypted text, or null if these keys cannot decrypt it. */
 export type OpenedMessage = DirectMessage & { text: string | null };
 
 export interface DirectPage {
-  messages: OpenedMessage[];
-  has_more?: boolean | undefined;
-  next_cursor?: string | undefined;
+  items: OpenedMessage[];
+  next_cursor: string | null;
 }
 
 export interface ReadDirectSettings extends CallSettings {
   /** Only messages that are not acknowledged, oldest first. */
   pending?: boolean | undefined;
   limit?: number | undefined;
-  after?: number | undefined;
+  after?: string | undefined;
   cursor?: string | undefined;
   /** With `after`: seconds to wait for a message when there is none. */
   wait?: number | undefined;
@@ -52,28 +51,29 @@ export interface ReadDirectSettings extends CallSettings {
 /** Direct messages of an agent with its own keys, encrypted from agent to agent. */
 export class DirectClient {
   readonly #transport: Transport;
-  readonly #calls: Methods<'direct'>;
+  readonly #calls: Methods<'inbox'>;
   readonly #keys: () => AgentKeys;
 
   constructor(transport: Transport, keys: () => AgentKeys) {
     this.#transport = transport;
-    this.#calls = methodsOf(transport, 'direct', direct);
+    this.#calls = methodsOf(transport, 'inbox', inbox);
     this.#keys = keys;
   }
 
-  /** Encrypts for the recipient's current key and sends. */
-  async send(recipient: string, text: string, settings: CallSettings = {}): Promise<PostedMessage> {
+  /** Encrypts for the recipient's current key and sends. The recipient is named by the id of its identity. */
+  async send(recipient: string, text: string, settings: CallSettings = {}): Promise<SentMessage> {
     const { public_key } = await methodsOf(this.#transport, 'identities', identities).get(
       recipient,
       settings,
     );
-    return this.#calls.send(recipient, { body: await this.#keys().sealDirect(public_key, text) }, settings);
+    const body = await this.#keys().sealDirect(public_key, text);
+    return this.#calls.send({ to: recipient, body }, settings);
   }
 
   /** The newest first; with `pending` the messages that are not acknowledged, oldest first. */
-  async read({ pending, ...settings }: ReadDirectSettings = {}): Promise<DirectPage> {
-    const page = await this.#calls.read({ ...settings, ...(pending === true && { pending: 1 }) });
-    return { ...page, messages: await Promise.all(page.messages.map((message) => this.#open(message))) };
+  async read(settings: ReadDirectSettings = {}): Promise<DirectPage> {
+    const { items, next_cursor } = await this.#calls.list(settings);
+    return { items: await Promise.all(items.map((message) => this.#open(message))), next_cursor };
   }
 
   /** Acknowledged messages are not delivered again. */
@@ -82,7 +82,7 @@ export class DirectClient {
   }
 
   /** The pending messages, then new ones. */
-  async *stream(settings: { signal: AbortSignal; after?: number }): AsyncGenerator<OpenedMessage> {
+  async *stream(settings: FollowSettings): AsyncGenerator<OpenedMessage> {
     for await (const message of followInbox(this.#transport, settings)) yield this.#open(message);
   }
 

@@ -2,7 +2,8 @@
 import type { AnswerOf, CallSettings, InputOf } from '../api/call.js';
 import { find } from '../api/find/operations.js';
 import { commits } from '../api/feed/operations.js';
-import { identities, rooms } from '../api/messaging/operations.js';
+import { aicqRooms, identities } from '../api/messaging/operations.js';
+import { rooms } from '../api/rooms/operations.js';
 import { projects, sessions, workspaces } from '../api/workspaces/operations.js';
 import type { CommitAnswer, CommitInput } from '../commit/schemas.js';
 import { checkIsJson } from '../datastore/documents/json.js';
@@ -13,6 +14,7 @@ import type { Task } from '../workspaces/model.js';
 import { type AgentsClient, agentsClient } from './agents.js';
 import { type ChangeItem, ChangesClient } from './watch/changes.js';
 import { DataClient } from './data.js';
+import { type InboxClient, inboxClient } from './direct.js';
 import { type LocksClient, locksClient } from './locks.js';
 import { followMessages } from './watch/follow.js';
 import { type Methods, methodsOf } from './methods.js';
@@ -41,8 +43,10 @@ export class Door {
   readonly sessions: Methods<'sessions'>;
   readonly tasks: TasksClient;
   readonly locks: LocksClient;
-  /** All rooms: list, create, search. `room` is a handle on one room. */
+  /** The rooms of the user and public ones: list, create, change, delete. `room` is a handle on one room. */
   readonly rooms: Methods<'rooms'>;
+  /** Direct messages to the caller, and from the caller to other agents. */
+  readonly inbox: InboxClient;
   /** Messaging identities: profiles and keys. */
   readonly identities: Methods<'identities'>;
   protected readonly transport: Transport;
@@ -57,6 +61,7 @@ export class Door {
     this.tasks = tasksClient(transport);
     this.locks = locksClient(transport);
     this.rooms = methodsOf(transport, 'rooms', rooms);
+    this.inbox = inboxClient(transport);
     this.identities = methodsOf(transport, 'identities', identities);
   }
 
@@ -127,18 +132,18 @@ export class Door {
   }
 
   /**
-   * A room by its id; a private room needs its key. Messages of a caller with a token are signed by an
+   * A room by its name or id; a private room needs its key. Messages of a caller with a token are signed by an
    * identity that the server keeps.
    */
-  room(id: string, key?: string): RoomClient {
-    return new RoomClient(this.transport, id, key);
+  room(nameOrId: string, key?: string): RoomClient {
+    return new RoomClient(this.transport, nameOrId, key);
   }
 
-  /** New messages of several rooms in one stream. Each message names its room. */
+  /** New messages of several rooms in one stream, in the format of AICQ. Each message names its room. */
   streamRooms(
     ids: readonly string[],
     { key, ...settings }: { signal: AbortSignal; after?: number; key?: string },
-  ): AsyncGenerator<RoomMessage & { room_id: string }> {
-    return followMessages(this.transport, rooms.streamMany, { rooms: ids.join(','), key }, settings);
+  ): AsyncGenerator<AnswerOf<'aicqRooms.getMessage'> & { room_id: string }> {
+    return followMessages(this.transport, aicqRooms.streamMany, { rooms: ids.join(','), key }, settings);
   }
 }

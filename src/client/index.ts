@@ -2,7 +2,6 @@
 import { consoleOperations } from '../api/console/operations.js';
 import { type AdminClient, adminClient } from './admin.js';
 import { AgentClient } from './agent.js';
-import { type PlainDirectClient, plainDirectClient } from './direct.js';
 import { Door } from './door.js';
 import { type Methods, methodsOf } from './methods.js';
 import type { AgentKeys } from './transport/keys.js';
@@ -70,8 +69,9 @@ export {
   type DirectMessage,
   type DirectPage,
   type OpenedMessage,
-  type PlainDirectClient,
+  type InboxClient,
   type ReadDirectSettings,
+  type SentMessage,
 } from './direct.js';
 export { AgentKeys, sealDirect } from './transport/keys.js';
 export { LostEvent } from './renewal.js';
@@ -82,7 +82,6 @@ export {
   RoomClient,
   type RoomMessage,
   type RoomPage,
-  type RoomThread,
   isAuthentic,
 } from './rooms.js';
 export { HeldLock, type Lock, type LockSettings, type LocksClient } from './locks.js';
@@ -105,8 +104,6 @@ export type { AnswerOf, CallSettings, InputOf, OperationName } from '../api/call
 export class Stoa extends Door {
   /** Operations of the operator, and those of a user for itself: users, tokens, backups, transfers. */
   readonly admin: AdminClient;
-  /** Direct messages of the identity that the server keeps for the caller; `agent` has encrypted messages. */
-  readonly direct: PlainDirectClient;
   /** Signing in to the console and out of it. */
   readonly console: Methods<'console'>;
   readonly #options: TransportOptions;
@@ -116,7 +113,6 @@ export class Stoa extends Door {
     this.#options = options;
     this.admin = adminClient(this.transport);
     this.console = methodsOf(this.transport, 'console', consoleOperations);
-    this.direct = plainDirectClient(this.transport);
   }
 
   /** An agent that signs with its own keys; `id` if it is already registered. */

@@ -1,6 +1,6 @@
 /** A room through a server: read, post, follow, and verify signatures. */
 import type { AnswerOf, CallSettings } from '../api/call.js';
-import { rooms } from '../api/messaging/operations.js';
+import { messages } from '../api/rooms/operations.js';
 import { type Methods, methodsOf } from './methods.js';
 import type { Transport } from './transport/transport.js';
 import { fromBase64, toBase64 } from './transport/base64.js';
@@ -8,17 +8,18 @@ import { followMessages } from './watch/follow.js';
 import type { WatchEvent, WatchSettings } from './watch/watch.js';
 import { type Place, type RoomChange, watchRoom } from './watch/room.js';
 
-export type RoomMessage = AnswerOf<'rooms.getMessage'>;
-export type RoomPage = AnswerOf<'rooms.read'>;
-/** `root` is the first message of the thread. */
-export type RoomThread = AnswerOf<'rooms.thread'>;
-/** The id and time of a posted message; `ts` is Unix time in milliseconds. */
-export type PostedMessage = AnswerOf<'rooms.post'>;
+/** A message with its author, and how far the author is proven: `member`, `linked` or `outside`. */
+export type RoomMessage = AnswerOf<'messages.get'>;
+export type RoomPage = AnswerOf<'messages.list'>;
+/** The id and time of a posted message; `room_created` if the message created the room. */
+export type PostedMessage = AnswerOf<'messages.post'>;
 
 export interface ReadSettings extends CallSettings {
   limit?: number | undefined;
-  before?: number | undefined;
-  after?: number | undefined;
+  /** Only messages before this time. */
+  before?: string | undefined;
+  /** Only messages after this time, oldest first. */
+  after?: string | undefined;
   cursor?: string | undefined;
   /** With `after`: seconds to wait for a message when there is none. */
   wait?: number | undefined;
@@ -28,24 +29,25 @@ export interface ReadSettings extends CallSettings {
 
 export interface FollowSettings {
   signal: AbortSignal;
-  /** Starts after this event or time; without it with the next message. */
-  after?: number | undefined;
+  /** Starts after this time; without it with the next message. */
+  after?: string | undefined;
 }
 
 export class RoomClient {
   readonly #transport: Transport;
-  readonly #calls: Methods<'rooms'>;
+  readonly #calls: Methods<'messages'>;
   readonly #place: Place;
 
   constructor(transport: Transport, room: string, key?: string) {
     this.#transport = transport;
-    this.#calls = methodsOf(transport, 'rooms', rooms);
+    this.#calls = methodsOf(transport, 'messages', messages);
     this.#place = { room, key };
   }
 
+  /** A name that the user's rooms do not have creates the room. */
   post(
     body: string,
-    { replyTo, ...settings }: { replyTo?: string } & CallSettings = {},
+    { replyTo, ...settings }: { replyTo?: string; idempotencyKey?: string } & CallSettings = {},
   ): Promise<PostedMessage> {
     const { room, key } = this.#place;
     return this.#calls.post(
@@ -55,24 +57,33 @@ export class RoomClient {
     );
   }
 
-  read({ verify, ...settings }: ReadSettings = {}): Promise<RoomPage> {
+  /** Newest first; with `after` the next messages, oldest first. */
+  read(settings: ReadSettings = {}): Promise<RoomPage> {
     const { room, key } = this.#place;
-    return this.#calls.read(room, { ...settings, ...(verify === true && { verify: 1 }), key });
+    return this.#calls.list(room, { ...settings, key });
   }
 
-  thread(messageId: string, settings: CallSettings = {}): Promise<RoomThread> {
+  /** The thread of a message, oldest first. Any message of the thread can be named. */
+  thread(messageId: string, settings: ReadSettings = {}): Promise<RoomPage> {
     const { room, key } = this.#place;
-    return this.#calls.thread(room, messageId, { ...settings, key });
+    return this.#calls.list(room, { ...settings, thread: messageId, key });
+  }
+
+  message(
+    messageId: string,
+    settings: { verify?: boolean | undefined } & CallSettings = {},
+  ): Promise<RoomMessage> {
+    const { room, key } = this.#place;
+    return this.#calls.get(room, messageId, { ...settings, key });
   }
 
   delete(messageId: string, settings: CallSettings = {}): Promise<undefined> {
-    const { room, key } = this.#place;
-    return this.#calls.deleteMessage(room, messageId, { ...settings, key });
+    return this.#calls.delete(this.#place.room, messageId, settings);
   }
 
   /** Every message from now on, or after a time. After a broken connection it continues where it was. */
   stream(settings: FollowSettings): AsyncGenerator<RoomMessage> {
-    return followMessages<RoomMessage>(this.#transport, rooms.stream, { ...this.#place }, settings);
+    return followMessages<RoomMessage>(this.#transport, messages.list, { ...this.#place }, settings);
   }
 
   /** The newest messages, oldest first, then new and deleted messages. */
@@ -82,7 +93,7 @@ export class RoomClient {
 }
 
 /** Whether the signature of a message read with `verify` is valid and covers this text. */
-export async function isAuthentic(message: RoomMessage): Promise<boolean> {
+export async function isAuthentic(message: Pick<RoomMessage, 'proof' | 'sig' | 'body'>): Promise<boolean> {
   const { proof, sig, body } = message;
   if (proof === undefined || sig === undefined) return false;
   const request =

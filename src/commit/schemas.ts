@@ -109,7 +109,9 @@ export const operationSchema = z
     }),
     z.strictObject({
       op: z.literal('room.post'),
-      room: z.string().describe('The id of the room, or `global`'),
+      room: z
+        .string()
+        .describe('The name or id of the room; a name that the user does not have creates the room'),
       body: z.string(),
       pid: z.string().optional().describe('The message to reply to'),
       key: z.string().optional().describe('The key of a private room'),
@@ -117,7 +119,7 @@ export const operationSchema = z
     }),
     z.strictObject({
       op: z.literal('dm.send'),
-      to: z.string().describe('The id of the recipient'),
+      to: z.string().describe('The name of an agent of the user, or the id of an identity'),
       body: z.string(),
       signed,
     }),

@@ -1,5 +1,6 @@
 /** Runs one tool call and makes its result. */
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
+import { LRUCache } from 'lru-cache';
 import { StoaError, messageOf } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
@@ -32,14 +33,40 @@ export async function answerCall(
   try {
     // A program may use the name of an agent that has its own key.
     await stoa.registry.checkOwnName(caller);
+    const seen = saw(stoa, caller);
     // Every output schema is an object.
     const structured = (await tool.run({ stoa, caller, signal }, validate(tool.input, input))) as Record<
       string,
       unknown
     >;
+    await seen;
     return { content: contentOf(structured), structuredContent: structured };
   } catch (thrown) {
     return { isError: true, content: contentOf({ error: failureOf(stoa, thrown) }) };
+  }
+}
+
+/** The agents whose claims were renewed a moment ago, by user and name. */
+const renewals = new WeakMap<Stoa, LRUCache<string, number>>();
+const agentsMax = 10_000;
+const renewEveryMs = 30_000;
+
+/** A call shows that its agent is alive: its presence and its claims are renewed, at most twice a minute. */
+async function saw(stoa: Stoa, caller: Caller): Promise<void> {
+  if (caller.agent === null) return;
+  const name = `${caller.user}\0${caller.agent}`;
+  const nowMs = performance.now();
+  const renewedAtMs = renewals.get(stoa) ?? new LRUCache<string, number>({ max: agentsMax });
+  renewals.set(stoa, renewedAtMs);
+  const before = renewedAtMs.get(name);
+  if (before !== undefined && nowMs - before < renewEveryMs) return;
+  renewedAtMs.set(name, nowMs);
+  try {
+    await stoa.registry.sawAgent(caller);
+    await stoa.workspaces.renewClaims(caller);
+  } catch (error) {
+    // The call itself does not depend on it.
+    stoa.onError(error, 'renewing the claims of an MCP client');
   }
 }
 

@@ -2,6 +2,9 @@
 import type { AuthInfo, Server, ServerContext } from '@modelcontextprotocol/server';
 import { StoaError } from '../core/errors.js';
 import type { Caller } from '../core/caller.js';
+import type { Stoa } from '../index.js';
+import type { AgentAnswer } from '../registry/schemas.js';
+import { nameCandidates } from './session-names.js';
 
 /** The caller stays here; the protocol's layers only pass the key of this map. */
 const callers = new WeakMap<AuthInfo, Caller>();
@@ -26,9 +29,73 @@ export function callerOf(server: Server, context: ServerContext): Caller {
   return namedBy(caller, server.getClientVersion()?.name);
 }
 
+/** The header of an answer that says which agent the client is; percent-encoded, as in a request. */
+export const agentHeader = 'stoa-agent';
+
+/** The caller in the name of its session. A signed agent has the name of its identity. */
+export function inSession(caller: Caller, agent: string): Caller {
+  return caller.kind === 'agent' || agent === '' ? ofOneUser(caller) : { ...ofOneUser(caller), agent };
+}
+
+/** How the client of a caller gets another name. */
+export interface Naming {
+  /** A session keeps the name. Without one, the client sends it with each request. */
+  readonly isKept: boolean;
+  rename(agent: string): Promise<void>;
+  /** The new name, if the call changed it. */
+  renamed: string | undefined;
+}
+
+const namings = new WeakMap<Caller, Naming>();
+
+/** The caller is an object of its own for each call. */
+export function withNaming(caller: Caller, rename?: (agent: string) => Promise<void>): Caller {
+  const own = { ...caller };
+  const naming: Naming = {
+    isKept: rename !== undefined,
+    renamed: undefined,
+    rename: async (agent) => {
+      await rename?.(agent);
+      naming.renamed = agent;
+    },
+  };
+  namings.set(own, naming);
+  return own;
+}
+
+/** Undefined for a caller whose client names itself with each request. */
+export function namingOf(caller: Caller): Naming | undefined {
+  return namings.get(caller);
+}
+
+/** Names for a session without one that no agent of the user has. */
+export async function freeNames(
+  stoa: Stoa,
+  caller: Caller,
+  program: string | undefined,
+): Promise<readonly string[]> {
+  const candidates = nameCandidates(program);
+  const free: string[] = [];
+  // A few are enough: another session may take one at the same time.
+  for (const name of candidates) {
+    if ((await agentNamed(stoa, caller, name)) === undefined) free.push(name);
+    if (free.length === freeNamesMax) break;
+  }
+  return free.length === 0 ? candidates.slice(-1) : free;
+}
+
+const freeNamesMax = 8;
+
+/** The agent of the user with this name. */
+export async function agentNamed(stoa: Stoa, caller: Caller, name: string): Promise<AgentAnswer | undefined> {
+  // A signed agent lists only itself, and two agents must not have one name.
+  const user = { ...ofOneUser(caller), kind: 'user' as const };
+  return (await stoa.registry.listAgents(user, { name, limit: 1 })).items[0];
+}
+
 export function namedBy(caller: Caller, program: string | undefined): Caller {
   const agent = caller.agent ?? agentName(program);
-  return agent === null ? caller : { ...caller, agent };
+  return agent === caller.agent ? caller : { ...caller, agent };
 }
 
 /** The name of a program, if an agent can have it. */

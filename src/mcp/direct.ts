@@ -9,7 +9,7 @@
 import { SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server';
 import type { Caller } from '../core/caller.js';
 import type { Stoa } from '../index.js';
-import { namedBy, ofOneUser } from './callers.js';
+import { namedBy, namingOf, ofOneUser, withNaming } from './callers.js';
 import { answerCall, serverInfo } from './call-tool.js';
 import type { Exchange } from './exchange.js';
 import { type Fields, isFields } from './message-fields.js';
@@ -18,6 +18,8 @@ import { tools } from './tools/index.js';
 /** The JSON of an answer, ready to be sent. */
 export interface DirectAnswer {
   text: string;
+  /** The new name of the client's agent, if the call changed it. */
+  agent?: string | undefined;
 }
 
 interface Call {
@@ -86,7 +88,7 @@ export async function answerModern(stoa: Stoa, exchange: Exchange): Promise<Dire
   return answered(
     stoa,
     call,
-    namedBy(ofOneUser(exchange.caller), client['name']),
+    withNaming(namedBy(ofOneUser(exchange.caller), client['name'])),
     exchange.request.signal,
     modernFields,
   );
@@ -137,7 +139,8 @@ async function answered(
   more: Fields,
 ): Promise<DirectAnswer> {
   const result = await answerCall(stoa, caller, name, input, signal);
-  return { text: JSON.stringify({ result: { ...result, ...more }, jsonrpc: '2.0', id }) };
+  const text = JSON.stringify({ result: { ...result, ...more }, jsonrpc: '2.0', id });
+  return { text, agent: namingOf(caller)?.renamed };
 }
 
 function hasOnly(value: Fields, names: ReadonlySet<string>): boolean {

@@ -54,10 +54,11 @@ export class TaskQueue {
       run_at?: string | undefined;
     },
   ): Promise<Task> {
-    return this.#workspaces.createTask(this.#caller, await this.#queueSession(project), task);
+    return this.#workspaces.createTask(this.#caller, await this.queueSession(project), task);
   }
 
-  async #queueSession(project: string): Promise<string> {
+  /** The session for tasks of callers that opened none. */
+  async queueSession(project: string): Promise<string> {
     let cursor: string | undefined;
     do {
       const page = await this.#workspaces.listSessions(this.#caller, project, { status: 'pending', cursor });

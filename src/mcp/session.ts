@@ -32,6 +32,8 @@ export class LocalSession {
   #version = 0;
   /** Requests under way and streams that are open. */
   busy = 0;
+  /** The name of the agent that the session is. */
+  agent = '';
   /** When the session was last found in the home. */
   foundMs = -Infinity;
 
@@ -82,6 +84,12 @@ export class LocalSession {
     return this.#transport.sessionId;
   }
 
+  /** The agent of the session gets another name, on all servers. */
+  async rename(agent: string): Promise<void> {
+    if (this.id !== undefined) await this.#stoa.home.mcpSessions.rename(this.id, agent);
+    this.agent = agent;
+  }
+
   get version(): number {
     return this.#version;
   }
@@ -95,8 +103,9 @@ export class LocalSession {
   }
 
   /** Applies the subscriptions and cancellations that the client sent to other servers. */
-  update({ version, changed }: FoundMcpSession): void {
+  update({ version, agent, changed }: FoundMcpSession): void {
     this.foundMs = performance.now();
+    this.agent = agent;
     if (changed === null) return;
     const [known, wanted] = [this.#version, new Set(changed.subscriptions)];
     this.#version = version;

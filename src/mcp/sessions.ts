@@ -6,7 +6,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { Caller } from '../core/caller.js';
 import { Periodic } from '../core/waiting/periodic.js';
 import type { Stoa } from '../index.js';
-import { agentName } from './callers.js';
+import { agentHeader, agentName, freeNames, inSession, withNaming } from './callers.js';
 import { type DirectAnswer, answerInSession } from './direct.js';
 import { type Exchange, refusal } from './exchange.js';
 import { LocalSession } from './session.js';
@@ -53,14 +53,13 @@ export class McpSessions {
     }
     const owner = ownerOf(caller);
     try {
-      const ended = await this.#stoa.home.mcpSessions.open({
-        id,
-        user: caller.user,
-        owner,
-        client: agentName(local.client) ?? '',
-        protocolVersion,
-      });
-      for (const other of ended) this.#dropSoon(other);
+      const opened = await this.#stoa.home.mcpSessions.open(
+        { id, user: caller.user, owner, client: agentName(local.client) ?? '', protocolVersion },
+        caller.agent === null ? await freeNames(this.#stoa, caller, local.client) : [caller.agent],
+      );
+      local.agent = opened.agent;
+      response.headers.set(agentHeader, encodeURIComponent(opened.agent));
+      for (const other of opened.ended) this.#dropSoon(other);
     } catch (error) {
       await local.close();
       throw error;
@@ -71,21 +70,22 @@ export class McpSessions {
   }
 
   async handle(id: string, exchange: Exchange): Promise<Response | DirectAnswer> {
-    const { request, caller } = exchange;
-    const local = await this.#find(id, ownerOf(caller), request.method === 'GET');
+    const { request } = exchange;
+    const local = await this.#find(id, ownerOf(exchange.caller), request.method === 'GET');
     // The client then opens a new session.
     if (local === undefined) return refusal(404, -32_001, 'Session not found.');
+    const caller = withNaming(inSession(exchange.caller, local.agent), (agent) => local.rename(agent));
     local.busy += 1;
     const done = (): void => {
       local.busy -= 1;
     };
     try {
-      const direct = await answerInSession(this.#stoa, exchange, local.client);
+      const direct = await answerInSession(this.#stoa, { ...exchange, caller }, local.client);
       if (direct !== undefined) {
         done();
         return direct;
       }
-      const response = await local.pass(exchange);
+      const response = await local.pass({ ...exchange, caller });
       // A signal that is already aborted dispatches no event.
       if (request.method === 'GET' && response.ok && !request.signal.aborted) {
         request.signal.addEventListener('abort', done, { once: true });

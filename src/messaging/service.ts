@@ -5,6 +5,8 @@ import type { Writer } from '../core/write.js';
 import type { Limits } from '../core/settings/limits.js';
 import { AddressRanges } from './gate/addresses.js';
 import { SignatureCheck } from './identities/authentication.js';
+import { type AgentNames, Recipients } from './identities/recipients.js';
+import { KnownAuthors } from './identities/standing.js';
 import { Authors, type SecretSealer } from './identities/authors.js';
 import { DirectMessages } from './messages/direct.js';
 import { Drafts } from './messages/drafts.js';
@@ -46,6 +48,8 @@ export interface MessagingOptions {
   port: MessagingPort;
   limits: Limits;
   sealer: SecretSealer;
+  /** The agents of users, for messages to an agent by its name. Without it, recipients are ids. */
+  agents?: AgentNames;
   settings?: Partial<MessagingSettings>;
 }
 
@@ -72,8 +76,10 @@ export class MessagingService {
   readonly rooms: Rooms;
   readonly direct: DirectMessages;
   readonly steps: MessagingSteps;
+  /** Who wrote messages, for readers that show how far an author is proven. */
+  readonly authors: KnownAuthors;
 
-  constructor({ writer, port, limits, sealer, settings }: MessagingOptions) {
+  constructor({ writer, port, limits, sealer, agents, settings }: MessagingOptions) {
     this.writer = writer;
     this.port = port;
     this.limits = limits;
@@ -83,12 +89,22 @@ export class MessagingService {
     const allowed = new AddressRanges(this.settings.rateLimitAllow, 'STOA_RATE_LIMIT_ALLOW');
     this.gate = new Gate({ port, limits, allowed, autoBlock: this.settings.autoBlock });
     this.hub = new MessageHub(port);
+    this.authors = new KnownAuthors(port);
     const { hub, signatures } = this;
     const { adminAgent, requireMessageSignatures } = this.settings;
     const authors = new Authors(writer, port, sealer);
     const keys = new RoomKeys(port, limits);
     const doors = new RoomDoors(port, keys);
-    const drafts = new Drafts({ port, limits, doors, authors, signatures, requireMessageSignatures });
+    const recipients = new Recipients({ authors, agents });
+    const drafts = new Drafts({
+      port,
+      limits,
+      doors,
+      authors,
+      recipients,
+      signatures,
+      requireMessageSignatures,
+    });
     const steps = new MessagingSteps({
       port,
       limits,
@@ -102,7 +118,7 @@ export class MessagingService {
     this.steps = steps;
     this.identities = new Identities({ writer, port, limits, steps });
     this.rooms = new Rooms({ writer, port, limits, steps, doors, hub });
-    this.direct = new DirectMessages({ writer, port, steps, authors, hub });
+    this.direct = new DirectMessages({ writer, port, steps, authors, recipients, hub });
   }
 
   async stats(): Promise<Stats> {

@@ -186,7 +186,13 @@ export function createApp(stoa: Stoa, options: AppOptions = {}): FastifyInstance
         { err: error.cause ?? error, code: error.code, request: request.id, route: request.routeOptions.url },
         error.message,
       );
-    const writeError = groupOf(request)?.writeError;
+    const group = groupOf(request);
+    if (group?.onError !== undefined)
+      return group
+        .onError(error, request, reply)
+        .catch((failure: unknown) => stoa.onError(failure, 'counting a refused request'))
+        .then(() => writeProblem(writer, error, request, reply));
+    const writeError = group?.writeError;
     if (writeError === undefined) return writeProblem(writer, error, request, reply);
     writer.stamp(request, reply, serverHeaders);
     writer.note(request, error.status);

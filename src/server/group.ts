@@ -13,6 +13,8 @@ export interface RouteGroup {
   readonly owns?: (path: string) => boolean;
   /** Writes errors. The default is RFC 9457 problem details. */
   readonly writeError?: ErrorWriter;
+  /** Runs before an error is written as problem details: headers, counters. */
+  readonly onError?: (error: StoaError, request: FastifyRequest, reply: FastifyReply) => Promise<void>;
   /** The JSON that `writeError` sends, for the reference. */
   readonly errorSchema?: z.ZodType;
   /** Runs first on every request of the group, also for unknown paths: headers, limits. */

@@ -139,6 +139,8 @@ export interface WorkspacesPort {
     filter: ClaimFilter,
   ): Step<ClaimOutcome>;
   heartbeatTask(owner: Owner, id: string, fence: number, by: Reporter): Step<TaskLease>;
+  /** Renews every claim of the holder that is not over. The tasks do not change. */
+  renewClaims(owner: string, holder: string): Step<void>;
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): Step<Task>;
   failTask(owner: Owner, id: string, input: FailRequest, by: Reporter): Step<Task>;
   cancelTask(owner: Owner, id: string, reason: string | undefined): Step<Task>;

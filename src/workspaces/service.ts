@@ -285,6 +285,16 @@ export class WorkspacesService {
     return this.#write(caller, this.steps.heartbeatTask(caller, id, body));
   }
 
+  /** Renews the claims of the agent that calls. */
+  async renewClaims(caller: Caller): Promise<void> {
+    if (!caller.scopes.write || caller.agent === null) return;
+    // A call that only reads makes no agent.
+    await this.#write(
+      { ...caller, agent: null, fence: null },
+      this.port.renewClaims(caller.user, caller.agent),
+    );
+  }
+
   async completeTask(caller: Caller, id: string, body: Unchecked): Promise<Task> {
     return this.#write(caller, this.steps.completeTask(caller, id, body));
   }

@@ -2,6 +2,7 @@ import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { mergeJson, mergeMarked, mergeToml } from '../../src/cli/editors/merge-settings.js';
+import { scopeOfRemote } from '../../src/cli/editors/repository.js';
 import { useProgram } from './program.js';
 
 const program = useProgram();
@@ -17,24 +18,81 @@ async function place(
   return { cwd, home, options: { cwd, environment: { HOME: home } } };
 }
 
-test('prints the configuration, with absolute paths', async () => {
-  const { options, cwd } = await place('print');
+test('prints an entry that can be committed: without absolute paths, and with the name of the repository', async () => {
+  const { options, cwd, home } = await place('print');
+  await writeFile(join(cwd, 'keep'), '');
   const { stdout, status } = await program.stoa(
-    ['connect', 'claude-code', '--data', 'mine', '--agent', 'scout', '--user', 'ada'],
+    ['connect', 'claude-code', '--data', join(home, 'mine'), '--agent', 'scout', '--user', 'ada'],
     options,
   );
   expect(status).toBe(0);
-  const { stoa } = JSON.parse(stdout).mcpServers;
-  expect(stoa).toMatchObject({ type: 'stdio', command: process.execPath });
-  expect(stoa.args.slice(1)).toEqual([
-    'mcp',
-    '--data',
-    join(cwd, 'mine'),
-    '--user',
-    'ada',
-    '--agent',
-    'scout',
+  expect(JSON.parse(stdout).mcpServers.stoa).toEqual({
+    type: 'stdio',
+    command: 'npx',
+    args: [
+      '-y',
+      'stoa',
+      'mcp',
+      '--data',
+      '~/mine',
+      '--scope',
+      'project',
+      '--user',
+      'ada',
+      '--agent',
+      'scout',
+    ],
+  });
+  expect(stdout).not.toContain(cwd);
+});
+
+test('writes entry, hooks and instructions once, and removes all of it', async () => {
+  const { options, cwd } = await place('whole');
+  const settings = join(cwd, '.claude/settings.json');
+  await mkdir(join(cwd, '.claude'));
+  const own = { hooks: { SessionStart: [{ hooks: [{ type: 'command', command: 'date' }] }] }, model: 'x' };
+  await writeFile(settings, JSON.stringify(own));
+  await writeFile(join(cwd, 'CLAUDE.md'), '# Ours\n');
+  const dry = await program.stoa(['connect', 'claude-code', '--dry-run', '--json'], options);
+  expect(dry.json<{ files: { changed: boolean }[] }>().files.map(({ changed }) => changed)).toEqual([
+    true,
+    true,
+    true,
+    true,
   ]);
+  expect(await readFile(settings, 'utf8')).toBe(JSON.stringify(own));
+  for (const changed of [true, false]) {
+    const { files } = (await program.stoa(['connect', 'claude-code', '--write', '--json'], options)).json<{
+      files: { file: string; changed: boolean }[];
+    }>();
+    expect(files.map((one) => [one.file.slice(cwd.length + 1), one.changed])).toEqual(
+      ['.mcp.json', '.claude/settings.json', 'AGENTS.md', 'CLAUDE.md'].map((file) => [file, changed]),
+    );
+  }
+  const { hooks, model } = JSON.parse(await readFile(settings, 'utf8'));
+  expect(model).toBe('x');
+  expect(hooks.SessionStart).toHaveLength(2);
+  expect(hooks.SessionStart[1].hooks[0].command).toMatch(/^npx -y stoa hook start --scope project /);
+  expect(hooks.UserPromptSubmit).toHaveLength(1);
+  for (const file of ['AGENTS.md', 'CLAUDE.md']) {
+    const text = await readFile(join(cwd, file), 'utf8');
+    expect(text.split('Shared memory and work')).toHaveLength(2);
+    expect(text).toContain('the namespace `project`');
+  }
+  await program.stoa(['connect', 'claude-code', '--remove'], options);
+  expect(JSON.parse(await readFile(settings, 'utf8'))).toEqual({ ...own });
+  expect(await readFile(join(cwd, 'CLAUDE.md'), 'utf8')).toBe('# Ours\n');
+  expect(JSON.parse(await readFile(join(cwd, '.mcp.json'), 'utf8'))).toEqual({ mcpServers: {} });
+});
+
+test.each([
+  ['git@github.com:acme/shop.git', 'acme/shop'],
+  ['https://ada:secret@git.example.org/group/acme/shop.git/', 'acme/shop'],
+  ['ssh://git@host:2222/acme/shop', 'acme/shop'],
+  ['/srv/git/shop.git', 'git/shop'],
+  ['shop', 'shop'],
+])('names the repository of the remote %s', (remote, scope) => {
+  expect(scopeOfRemote(remote)).toBe(scope);
 });
 
 test('merges into a file and keeps all that is there, with a backup', async () => {
@@ -55,7 +113,7 @@ test('merges into a file and keeps all that is there, with a backup', async () =
       changed: boolean;
     }>().changed,
   ).toBe(false);
-  expect((await readdir(cwd)).length).toBe(2);
+  expect((await readdir(cwd)).filter((name) => name.startsWith('.mcp.json'))).toHaveLength(2);
 });
 
 test('keeps the comments of a file, and does not change a file that it cannot parse', async () => {

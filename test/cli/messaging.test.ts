@@ -20,7 +20,7 @@ const json = async <Body>(...args: string[]): Promise<Body> => {
 
 describe('messaging', () => {
   test('a room is made, posted to, read, searched and cleaned', async () => {
-    const room = await json<{ id: string }>('rooms', 'create', 'planning');
+    const room = await json<{ id: string }>('rooms', 'create', 'planning', '--public');
     const first = await json<{ id: string }>(
       'post',
       room.id,
@@ -31,7 +31,11 @@ describe('messaging', () => {
       'scout',
     );
     const answer = await json<{ id: string }>('post', room.id, 'noted', '--reply-to', first.id);
-    const { items } = await json<{ items: { id: string; from: string; body: string }[] }>('read', room.id);
+    const { items } = await json<{ items: { id: string; from: string; body: string }[] }>(
+      'read',
+      room.id,
+      '--tail',
+    );
     expect(items.map(({ body }) => body)).toEqual(['the harvest begins', 'noted']);
     expect((await json<{ items: unknown[] }>('read', room.id, '--thread', answer.id)).items).toHaveLength(2);
     expect((await json<{ items: { id: string }[] }>('find', 'harvest')).items.map(({ id }) => id)).toEqual([
@@ -44,8 +48,8 @@ describe('messaging', () => {
     expect(await json('rooms', 'delete-message', room.id, first.id)).toEqual({ deleted: first.id });
     expect((await run('read', '11111111-2222-4333-8444-555555555555')).status).toBe(4);
     expect((await run('read', 'nonsense', '--json')).error()).toMatchObject({
-      code: 'invalid_request',
-      detail: 'invalid room ID format',
+      code: 'not_found',
+      detail: 'Unknown room "nonsense".',
     });
   });
 
@@ -55,12 +59,12 @@ describe('messaging', () => {
     const bea = items.find(({ body }) => body === 'I am here')?.from ?? '';
     const { id } = await json<{ id: string }>('dm', 'send', bea, 'hello', '--user', 'ada');
     expect(
-      (await json<{ items: { id: string }[] }>('dm', 'read', '--pending', '--user', 'bea')).items.map(
+      (await json<{ items: { id: string }[] }>('inbox', '--pending', '--user', 'bea')).items.map(
         (message) => message.id,
       ),
     ).toEqual([id]);
     expect(await json('dm', 'ack', id, '--user', 'bea')).toEqual({ acknowledged: 1 });
-    expect((await json<{ items: unknown[] }>('dm', 'read', '--pending', '--user', 'bea')).items).toEqual([]);
+    expect((await json<{ items: unknown[] }>('inbox', '--pending', '--user', 'bea')).items).toEqual([]);
   });
 
   test('blocks are listed, and lifting one that is not there is not found', async () => {

@@ -66,16 +66,16 @@ async function useRooms(url: string): Promise<unknown> {
   const [ann, bob] = [nobody.agent(await AgentKeys.generate()), nobody.agent(await AgentKeys.generate())];
   await ann.register({ name: 'ann' });
   await bob.register({ name: 'bob' });
-  const { id } = await ann.rooms.create({ name: 'page-room' });
+  const { id } = await ann.rooms.create({ name: 'page-room', public: true });
   const room = ann.room(id);
   await room.post('signed in a browser');
-  const { messages } = await bob.room(id).read({ verify: true });
+  const { items: messages } = await bob.room(id).read({ verify: true });
   await ann.direct.send(bob.id, 'for your eyes only');
   const inbox = await bob.direct.read({ pending: true });
   return {
     bodies: messages.map(({ body }) => body),
     authentic: await Promise.all(messages.map(isAuthentic)),
-    direct: inbox.messages.map(({ text, body }) => [text, body.includes('eyes')]),
+    direct: inbox.items.map(({ text, body }) => [text, body.includes('eyes')]),
   };
 }
 

@@ -113,8 +113,8 @@ test('all streams survive the end of their server, two of them with kill -9', as
   const room = (await stoa.rooms.create({ name: 'streams' })).id;
   const agent = stoa.agent(await AgentKeys.generate());
   const agentId = await agent.register();
-  await stoa.direct.send(agentId, { body: 'who I am' });
-  const userId = (await agent.direct.read()).messages[0]?.from ?? '';
+  await stoa.inbox.send({ to: agentId, body: 'who I am' });
+  const userId = (await agent.direct.read()).items[0]?.from ?? '';
   await stoa.data(namespace).set(counter, 0);
 
   const documents: Record<string, () => string[]> = {};
@@ -187,8 +187,8 @@ test('all streams survive the end of their server, two of them with kill -9', as
       await Promise.all([
         writer.data(namespace).set(`k${number}`, number),
         writer.room(room).post(`m${number}`),
-        writer.direct.send(userId, { body: `m${number}` }),
-        writer.direct.send(agentId, { body: `m${number}` }),
+        writer.inbox.send({ to: userId, body: `m${number}` }),
+        writer.inbox.send({ to: agentId, body: `m${number}` }),
         writer.data(namespace).set(counter, number + 1),
       ]);
     }

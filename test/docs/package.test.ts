@@ -164,7 +164,7 @@ test('it contains no tests, no sources and no secrets', () => {
       'llms.txt',
       'README.md',
       'LICENSE',
-      'docs/five-minutes.md',
+      'docs/first-hour.md',
       'docs/AGENTS-snippet.md',
     ]),
   );

@@ -25,7 +25,10 @@ export async function blocksOf(page: string): Promise<Block[]> {
 export async function putOnPath(directory: string): Promise<void> {
   const program = `exec "${process.execPath}" "${await builtProgram()}" "$@"`;
   await writeFile(join(directory, 'stoa'), `#!/bin/sh\n${program}\n`);
-  await writeFile(join(directory, 'npx'), `#!/bin/sh\n[ "$1" = stoa ] || exit 127\nshift\n${program}\n`);
+  await writeFile(
+    join(directory, 'npx'),
+    `#!/bin/sh\n[ "$1" = -y ] && shift\n[ "$1" = stoa ] || exit 127\nshift\n${program}\n`,
+  );
   for (const name of ['stoa', 'npx']) await chmod(join(directory, name), 0o755);
 }
 

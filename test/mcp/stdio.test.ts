@@ -42,6 +42,42 @@ test(
   },
 );
 
+describe.each(generations)('sessions of the %s protocol', (generation) => {
+  test('are agents of their own, and keep their names over a restart', { timeout: 120_000 }, async () => {
+    const data = await stdio.data();
+    const [one, two] = await Promise.all([
+      stdio.connect(data, ['--scope', 'acme/shop'], generation),
+      stdio.connect(data, ['--scope', 'acme/shop'], generation),
+    ]);
+    const youIn = (answer: object): unknown => ('you' in answer ? answer.you : undefined);
+    const nameOf = async (client: typeof one) => youIn(await client.ok('agents'));
+    const names = [await nameOf(one), await nameOf(two)];
+    expect(new Set(names).size).toBe(2);
+    for (const name of names) expect(name).toMatch(/^test-client-[a-z]+(-\d+)?$/);
+    await one.ok('remember', { key: 'who', value: 1 });
+    expect((await two.ok('recall', { key: 'who', namespace: 'acme/shop' })).items[0].createdByAgent).toBe(
+      names[0],
+    );
+    await one.ok('lock', { action: 'acquire', name: 'src/app.ts' });
+    expect((await two.call('lock', { action: 'acquire', name: './src/app.ts' })).value).toMatchObject({
+      code: 'conflict',
+      details: { holder: names[0], name: 'acme/shop/src/app.ts' },
+    });
+    const task = (await one.ok('tasks', { action: 'create', command: 'build' })).tasks[0];
+    const claim = await one.ok('work', { action: 'claim' });
+    expect(claim.task.id).toBe(task.id);
+    expect(Date.parse(claim.expires_at) - Date.now()).toBeGreaterThan(800_000);
+    process.kill(await stdio.ownerOf(data), 'SIGKILL');
+    expect(await nameOf(one)).toBe(names[0]);
+    expect(await nameOf(two)).toBe(names[1]);
+    expect(youIn(await two.ok('agents', { action: 'register', name: `scout-${generation}` }))).toBe(
+      `scout-${generation}`,
+    );
+    expect(await nameOf(two)).toBe(`scout-${generation}`);
+    await Promise.all([one.close(), two.close()]);
+  });
+});
+
 describe.each(generations)('a client of the %s protocol', (generation) => {
   test('gets changes through the pipe', { timeout: 60_000 }, async () => {
     const data = await stdio.data();
@@ -113,7 +149,7 @@ describe('when things go wrong', () => {
       const pipe = await opened(data);
       pipe.write(request(1, 'remember', { key: 'k', value: 'kept' }));
       await pipe.answer(1);
-      pipe.write(request(2, 'read', waiting));
+      pipe.write(request(2, 'work', { action: 'claim', wait_seconds: 30 }));
       // Answers to later messages show that the one before has arrived.
       for (const id of [3, 5, 6]) {
         pipe.write(request(id, 'list', {}));
@@ -134,6 +170,19 @@ describe('when things go wrong', () => {
       expect(await pipe.end()).toBe(0);
     },
   );
+
+  test('a harmless call is sent again when its server is killed', { timeout: 120_000 }, async () => {
+    const data = await stdio.data();
+    const pipe = await opened(data);
+    pipe.write(request(1, 'remember', { key: 'k', value: 'kept' }));
+    await pipe.answer(1);
+    pipe.write(request(2, 'read', { room: 'global', after: Date.now(), wait_seconds: 3 }));
+    pipe.write(request(3, 'list', {}));
+    await pipe.answer(3);
+    process.kill(await stdio.ownerOf(data), 'SIGKILL');
+    expect(await pipe.answer(2)).toMatchObject({ result: { structuredContent: { messages: [] } } });
+    expect(await pipe.end()).toBe(0);
+  });
 
   test('a cancelled call delays neither the client nor the stop', { timeout: 60_000 }, async () => {
     const pipe = await opened(await stdio.data());

@@ -300,17 +300,39 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
 
   test('registers an agent and shows that it is alive', async () => {
     const name = `worker-${generation}`;
-    const { agents } = await client.ok('agents', { action: 'register', name, labels: { role: 'test' } });
+    const own = await TestClient.connect(running.url, running.alice, generation, {
+      'stoa-agent': `new-${generation}`,
+    });
+    const { agents } = await own.ok('agents', { action: 'register', name, labels: { role: 'test' } });
     expect(agents).toMatchObject([{ name, presence: 'live', labels: { role: 'test' } }]);
-    expect((await client.ok('agents', { action: 'register', name })).agents[0].agent_id).toBe(
+    expect((await own.ok('agents', { action: 'register', name })).agents[0].agent_id).toBe(
       agents[0].agent_id,
     );
     expect(
-      (await client.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at,
+      (await own.ok('agents', { action: 'heartbeat', name })).agents[0].lease_expires_at,
     ).toBeGreaterThanOrEqual(agents[0].lease_expires_at);
     expect(
-      (await client.ok('agents', { label: 'role=test' })).agents.map((agent: { name: string }) => agent.name),
+      (await own.ok('agents', { label: 'role=test' })).agents.map((agent: { name: string }) => agent.name),
     ).toContain(name);
+    await own.close();
+  });
+
+  test('commits in the words of the tools', async () => {
+    const project = `words-${generation}`;
+    const made = await client.ok('commit', {
+      operations: [
+        { op: 'task.create', project, command: 'go' },
+        { op: 'room.post', room: project, text: 'made a task' },
+      ],
+    });
+    expect(made).toMatchObject({ ok: true, results: [{ command: 'go' }, {}] });
+    const { task, fence } = await client.ok('work', { action: 'claim', project });
+    expect(
+      await client.ok('commit', { operations: [{ op: 'task.complete', task: task.id, fence, output: 'x' }] }),
+    ).toMatchObject({ ok: true, results: [{ status: 'completed', output: 'x' }] });
+    expect(await client.ok('read', { room: project })).toMatchObject({
+      messages: [{ text: 'made a task' }],
+    });
   });
 
   test('commits several changes or none', async () => {
@@ -331,11 +353,11 @@ describe.each(generations)('a client of the %s protocol', (generation) => {
     expect((await client.ok('recall', { key: 'results', namespace })).items[0].value).toBe(1);
   });
 
-  test('has the name of its program if it names no agent', async () => {
+  test('has the name of its program, and in a session an animal, if it names no agent', async () => {
     const unnamed = await TestClient.connect(running.url, running.alice, generation);
     await unnamed.ok('remember', { key: 'unnamed', value: 1, namespace });
-    expect((await client.ok('recall', { key: 'unnamed', namespace })).items[0].createdByAgent).toBe(
-      'test-client',
+    expect((await client.ok('recall', { key: 'unnamed', namespace })).items[0].createdByAgent).toMatch(
+      generation === 'legacy' ? /^test-client-[a-z]+$/ : /^test-client$/,
     );
     await unnamed.close();
   });

@@ -23,7 +23,7 @@ const profile = {
   joined_at: '2026-01-31T09:00:00.000Z',
 };
 
-export const roomExamples: ExamplesOf<'rooms'> = {
+export const aicqRoomExamples: ExamplesOf<'aicqRooms'> = {
   list: {
     request: { limit: 10 },
     answer: {
@@ -73,7 +73,7 @@ export const roomExamples: ExamplesOf<'rooms'> = {
   },
 };
 
-export const directExamples: ExamplesOf<'direct'> = {
+export const aicqDirectExamples: ExamplesOf<'aicqDirect'> = {
   read: { request: { pending: 1 }, answer: { messages: [message], has_more: false } },
   acknowledge: { request: { ids: [message.id] }, answer: { acknowledged: 1 } },
   send: { request: { to: reader, body: message.body }, answer: posted },

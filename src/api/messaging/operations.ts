@@ -10,7 +10,7 @@ const raw = { consumes: 'raw' } as const;
 const written = { consumes: 'raw', bodyLimit: 'messagingRequestBytesMax' } as const;
 const withKey = { headers: { key: 'x-aicq-room-key' } } as const;
 
-export const rooms = {
+export const aicqRooms = {
   list: {
     method: 'GET',
     path: '/channels',
@@ -92,7 +92,7 @@ export const rooms = {
   },
 } as const satisfies OperationTable;
 
-export const direct = {
+export const aicqDirect = {
   read: {
     method: 'GET',
     path: '/dm',

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import type { SchemasOf } from '../operation.js';
-import type { direct, identities, rooms } from './operations.js';
+import type { aicqDirect, aicqRooms, identities } from './operations.js';
 
 type QueryValue = string | number | boolean | undefined;
 
@@ -123,7 +123,7 @@ const roomParams = z.object({ room: z.string() });
 const messageParams = z.object({ room: z.string(), message: z.string() });
 const identityParams = z.object({ identity: z.string() });
 
-export const roomSchemas = {
+export const aicqRoomSchemas = {
   list: {
     query: looseQuery({ limit: 'At most 100.', offset: 'Rooms to skip.' }),
     answers: { 200: z.object({ channels: z.array(channelSchema), total: z.int() }) },
@@ -237,9 +237,9 @@ export const roomSchemas = {
         .meta({ id: 'MessagingStats' }),
     },
   },
-} satisfies SchemasOf<typeof rooms>;
+} satisfies SchemasOf<typeof aicqRooms>;
 
-export const directSchemas = {
+export const aicqDirectSchemas = {
   read: {
     query: looseQuery({
       ...paging,
@@ -273,7 +273,7 @@ export const directSchemas = {
     }),
     answers: { 200: events },
   },
-} satisfies SchemasOf<typeof direct>;
+} satisfies SchemasOf<typeof aicqDirect>;
 
 const registeredSchema = z.object({ id: z.string(), profile_url: z.string() }).meta({ id: 'Registered' });
 

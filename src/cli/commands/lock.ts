@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { StoaError, messageOf } from '../../core/errors.js';
+import { lockName } from '../mcp/scope.js';
 import { type Action, durationOption, textOption } from '../definitions/definition.js';
 
 /** Exit status of a shell for a command that a signal ended. */
@@ -10,7 +11,9 @@ const signalExit = 128;
 export const lock: Action = async ({ connect, output }, [given = '', ...rest], options) => {
   const command = rest.flat();
   // The shell completes paths with it; other agents leave it out.
-  const name = given.replace(/^(?:\.\/)+/, '');
+  const scope = textOption(options, 'scope');
+  const plain = given.replace(/^(?:\.\/)+/, '');
+  const name = scope === undefined ? plain : lockName(scope, plain);
   const stoa = await (await connect('created')).client();
   const held = await stoa.locks.acquire(name, {
     ttl: durationOption(options, 'ttl'),

@@ -17,7 +17,7 @@ import { StoaError } from '../../core/errors.js';
 import { type Action, type Options, textOption } from '../definitions/definition.js';
 import type { Output } from '../output/output.js';
 import { printable } from '../output/printable.js';
-import { roomKey } from './messaging/rooms.js';
+import { authorText, roomKey } from './messaging/read.js';
 
 /** The text of an item and of a change for people. */
 interface Lines<Item, Change> {
@@ -132,8 +132,8 @@ function changeText({ at, kind, id, version, facts = {} }: ChangeItem): string {
   return [new Date(at).toISOString(), kind, id, version ?? '-', ...told].join('  ');
 }
 
-function messageText({ id, from, body, ts }: RoomMessage): string {
-  return `${new Date(ts).toISOString()}  ${from.slice(0, 8)}  ${id}  ${body}`;
+function messageText(message: RoomMessage): string {
+  return `${message.ts}  ${authorText(message)}  ${message.id}  ${message.body}`;
 }
 
 /** In the whole feed a reader needs the domain and the user too. */

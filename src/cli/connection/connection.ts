@@ -113,7 +113,7 @@ export async function connect(options: ConnectionOptions): Promise<Connection> {
 export function identityHeaders({
   user,
   agent,
-}: Pick<ConnectionOptions, 'user' | 'agent'>): Record<string, string> {
+}: Pick<ConnectionOptions, 'user'> & Partial<Pick<ConnectionOptions, 'agent'>>): Record<string, string> {
   return {
     ...(user !== undefined && { 'stoa-user': encodeURIComponent(user) }),
     ...(agent !== undefined && { 'stoa-agent': encodeURIComponent(agent) }),

@@ -87,6 +87,34 @@ export function tomlTable(section: string, name: string, entry: object): string 
   return `[${section}.${name}]\n${lines.join('\n')}\n`;
 }
 
+/** The file without `section.name`. A section that is empty then stays. */
+export function removeJson(text: string, section: string, name: string, file = 'The file'): string {
+  if (text.trim() === '') return text;
+  const servers = readJson(text, file)[section];
+  if (!isObject(servers) || !(name in servers)) return text;
+  const formattingOptions = { insertSpaces: true, tabSize: 2, eol: '\n' };
+  return applyEdits(text, modify(text, [section, name], undefined, { formattingOptions }));
+}
+
+export function removeToml(text: string, section: string, name: string): string {
+  const lines = text.split('\n');
+  const header = new RegExp(`^\\s*\\[\\s*${section}\\s*\\.\\s*"?${name}"?\\s*\\]\\s*(#.*)?$`);
+  const start = lines.findIndex((line) => header.test(line));
+  if (start === -1) return text;
+  const length = lines.slice(start + 1).findIndex((line) => /^\s*\[/.test(line));
+  return [...lines.slice(0, start), ...(length === -1 ? [] : lines.slice(start + 1 + length))].join('\n');
+}
+
+/** The text without the marks and what is between them. */
+export function removeMarked(text: string, [begin, end]: readonly [string, string]): string {
+  const start = text.indexOf(begin);
+  const stop = text.indexOf(end, start);
+  if (start === -1 || stop === -1) return text;
+  const before = text.slice(0, start).trimEnd();
+  const after = text.slice(stop + end.length).trimStart();
+  return [before, after].filter((part) => part !== '').join('\n\n') + (before + after === '' ? '' : '\n');
+}
+
 /** Text between two marks: replaced if the marks exist, otherwise added at the end. */
 export function mergeMarked(text: string, [begin, end]: readonly [string, string], content: string): string {
   const block = `${begin}\n${content.trim()}\n${end}\n`;
@@ -96,7 +124,7 @@ export function mergeMarked(text: string, [begin, end]: readonly [string, string
   return `${text.slice(0, start)}${block}${text.slice(stop + end.length).replace(/^\n/, '')}`;
 }
 
-function unreadable(file: string, why: string, wanted = 'JSON'): StoaError {
+export function unreadable(file: string, why: string, wanted = 'JSON'): StoaError {
   return new StoaError('invalid_request', `${file} is not ${wanted} (${why}). The file was not changed.`, {
     fix: 'Run the command without --write and paste its output.',
   });

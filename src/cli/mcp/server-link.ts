@@ -1,7 +1,8 @@
 /** Requests to a server that may be replaced: by another one at another address, or behind a balancer. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoaError } from '../../core/errors.js';
-import { type Message, methodOf, routingHeaders } from './messages.js';
+import { type Message, routingHeaders } from './messages.js';
+import { isRepeatable } from './repeatable.js';
 
 export interface ServerAddress {
   url: string;
@@ -11,6 +12,7 @@ export interface ServerAddress {
 
 const attemptsMax = 5;
 const firstPauseMs = 100;
+const readMsMax = 10_000;
 /** A balancer without a server that answers. */
 const passingStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
@@ -19,6 +21,8 @@ export class ServerLink {
   #server: Promise<ServerAddress> | undefined;
   session: string | undefined;
   protocolVersion: string | undefined;
+  /** The name of the agent that the client is: from the server, or chosen for it. */
+  agent: string | undefined;
 
   /** `findServer` is called again when the server is gone. */
   constructor(findServer: () => Promise<ServerAddress>) {
@@ -45,11 +49,12 @@ export class ServerLink {
     session: string | null = this.session ?? null,
   ): Promise<Response> {
     const { url, headers } = await this.address();
-    return fetch(new URL('/mcp', url), {
+    const response = await fetch(new URL('/mcp', url), {
       method,
       signal,
       headers: {
         ...headers,
+        ...this.#agentHeader(),
         accept: method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream',
         ...(session !== null && { 'mcp-session-id': session }),
         ...(this.protocolVersion !== undefined && { 'mcp-protocol-version': this.protocolVersion }),
@@ -57,6 +62,34 @@ export class ServerLink {
       },
       ...(message !== undefined && { body: JSON.stringify(message) }),
     });
+    const named = response.headers.get('stoa-agent');
+    if (named !== null) this.agent = decodeURIComponent(named);
+    return response;
+  }
+
+  /** A read in the name of the agent, which renews its presence. Without a server, nothing is sent. */
+  async signOfLife(): Promise<void> {
+    if (this.#server === undefined || this.agent === undefined) return;
+    await this.#agents(this.agent);
+  }
+
+  /** Whether no agent of the user has the name. */
+  async isFree(name: string): Promise<boolean> {
+    const { items } = (await (await this.#agents(name)).json()) as { items?: readonly unknown[] };
+    return items?.length === 0;
+  }
+
+  async #agents(name: string): Promise<Response> {
+    const { url, headers } = await this.address();
+    const path = `/v1/agents?limit=1&name=${encodeURIComponent(name)}`;
+    return fetch(new URL(path, url), {
+      headers: { ...headers, ...this.#agentHeader() },
+      signal: AbortSignal.timeout(readMsMax),
+    });
+  }
+
+  #agentHeader(): Record<string, string> {
+    return this.agent === undefined ? {} : { 'stoa-agent': encodeURIComponent(this.agent) };
   }
 
   /** Sends a message again if the server has not received it, or if receiving it twice does no harm. */
@@ -76,12 +109,6 @@ export class ServerLink {
       await sleep(firstPauseMs * 2 ** (attempt - 1), undefined, { signal });
     }
   }
-}
-
-/** Everything but a call of a tool, which may write. */
-function isRepeatable(message: Message): boolean {
-  const method = methodOf(message);
-  return method !== undefined && method !== 'tools/call';
 }
 
 /** The connection was refused before a byte was sent, so sending again repeats nothing. */

@@ -83,11 +83,15 @@ async function start(dataDir: string, flags: readonly string[]): Promise<Startin
     const logBytes = (await log.stat()).size;
     let status: number | undefined;
     // The server must outlive this process and its terminal.
-    const child = spawn(process.execPath, [programPath(), 'up', '--data', dataDir, ...flags], {
-      detached: true,
-      stdio: ['ignore', log.fd, log.fd],
-      cwd: process.cwd(),
-    });
+    const child = spawn(
+      process.execPath,
+      [programPath(), 'up', '--stop-when-idle', '--data', dataDir, ...flags],
+      {
+        detached: true,
+        stdio: ['ignore', log.fd, log.fd],
+        cwd: process.cwd(),
+      },
+    );
     child.once('error', () => (status = 1));
     child.once('exit', (code) => (status = code ?? 1));
     child.unref();

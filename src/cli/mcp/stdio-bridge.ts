@@ -14,12 +14,19 @@ import {
   parsed,
   requestIds,
 } from './messages.js';
+import { Presence } from './presence.js';
+import { isRepeatable } from './repeatable.js';
+import { scoped } from './scope.js';
 import { type ServerAddress, ServerLink, isRefused } from './server-link.js';
 
 export interface StdioBridgeOptions {
   input: AsyncIterable<Uint8Array>;
   /** Receives one message on each line. */
   write(line: string): void;
+  /** The name that the client's agent was given; otherwise the server or the bridge chooses one. */
+  agent: string | undefined;
+  /** The repository that calls mean by default. */
+  scope: string | undefined;
   /** The current address of the server; called again when the server is gone. */
   findServer(): Promise<ServerAddress>;
   lineBytesMax: number;
@@ -30,6 +37,7 @@ export interface StdioBridgeOptions {
 export class StdioBridge {
   readonly #options: StdioBridgeOptions;
   readonly #link: ServerLink;
+  readonly #presence: Presence;
   readonly #running = new Map<string | number, AbortController>();
   /** Requests that end only when the client ends them. */
   readonly #listening = new Set<string | number>();
@@ -42,11 +50,14 @@ export class StdioBridge {
   constructor(options: StdioBridgeOptions) {
     this.#options = options;
     this.#link = new ServerLink(() => options.findServer());
+    this.#link.agent = options.agent;
+    this.#presence = new Presence(this.#link, options.say);
   }
 
   /** Ends when the client has closed its end and all its requests are answered. */
   async run(): Promise<void> {
     await this.#link.address();
+    this.#presence.start();
     const pending = new Set<Promise<void>>();
     for await (const line of linesOf(this.#options.input, this.#options.lineBytesMax)) {
       const sending = this.#take(line).finally(() => pending.delete(sending));
@@ -56,11 +67,14 @@ export class StdioBridge {
     for (const [id, controller] of this.#running) if (this.#listening.has(id)) controller.abort();
     await Promise.all(pending);
     this.#ended.abort();
+    await this.#presence.close();
     await this.#endSession();
   }
 
   async #take(line: Line): Promise<void> {
-    const message = line.kind === 'message' ? parsed(line.text) : undefined;
+    const sent = line.kind === 'message' ? parsed(line.text) : undefined;
+    const { scope } = this.#options;
+    const message = sent === undefined || scope === undefined ? sent : scoped(sent, scope);
     if (message === undefined) {
       this.#answer(
         errorFor(
@@ -87,6 +101,7 @@ export class StdioBridge {
     const method = methodOf(message);
     if (method === 'notifications/cancelled') this.#cancel(message);
     this.#note(method, message);
+    await this.#presence.name(message);
     const [id] = requestIds(message);
     const controller = new AbortController();
     if (id !== undefined) this.#running.set(id, controller);
@@ -107,7 +122,18 @@ export class StdioBridge {
       void this.#listen(this.#link.session);
   }
 
+  /** The server may be killed while it sends the answer of a call that does no harm twice. */
   async #exchange(message: Message, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#exchangeOnce(message, signal);
+    } catch (error) {
+      if (signal.aborted || !isRepeatable(message) || error instanceof StoaError) throw error;
+      this.#link.lost();
+      await this.#exchangeOnce(message, signal);
+    }
+  }
+
+  async #exchangeOnce(message: Message, signal: AbortSignal): Promise<void> {
     const { session } = this.#link;
     const response = await this.#link.post(message, signal);
     if (response.status === 404 && session !== undefined && methodOf(message) !== 'initialize') {

@@ -39,6 +39,7 @@ export const commandTree: readonly CommandDefinition[] = [
     about: 'Run the server in the foreground',
     options: [
       ...settingOptions,
+      ['--stop-when-idle', 'Stop after ten minutes without a client, as a server that "stoa mcp" starts'],
       ['--dry-run', 'With --postgres: print what a start would add to the databases, and change nothing'],
     ],
     examples: [
@@ -58,6 +59,7 @@ export const commandTree: readonly CommandDefinition[] = [
   {
     usage: 'mcp',
     about: 'Serve MCP on stdin and stdout, for editors and agents; starts a server if none runs',
+    options: [['--scope <name>', 'The repository whose memory, tasks and locks calls mean by default']],
     examples: [
       'stoa mcp --data ~/stoa --agent scout',
       'stoa mcp --url https://stoa.example.org --token TOKEN',
@@ -69,7 +71,9 @@ export const commandTree: readonly CommandDefinition[] = [
     about:
       'Print the MCP configuration for claude-code, claude-desktop, cursor, vscode, windsurf, gemini or codex; agents-md prints the instructions for an agent',
     options: [
-      ['--write', 'Merge it into the file of that program; the file is backed up first'],
+      ['--write', 'Merge it into the files of that program; files are backed up first'],
+      ['--dry-run', 'Print which files would change'],
+      ['--remove', 'Remove what this command wrote'],
       ['--global', "The user's file instead of the project's, if the program has both"],
       ['--http', 'Use the URL of the running server, with the token from STOA_TOKEN'],
     ],
@@ -80,6 +84,13 @@ export const commandTree: readonly CommandDefinition[] = [
       'stoa connect agents-md --write',
     ],
     action: async () => (await import('../commands/server/connect.js')).connect,
+  },
+  {
+    usage: 'hook <event>',
+    about: 'Print what an agent should know now, for the hooks of agent programs: start or prompt',
+    options: [['--scope <name>', 'The repository, as in "stoa mcp"']],
+    examples: ['stoa hook start --scope acme/shop'],
+    action: async () => (await import('../commands/hook.js')).hook,
   },
   {
     usage: 'status',

@@ -12,6 +12,7 @@ export const lockCommands: readonly CommandDefinition[] = [
     options: [
       ['--ttl <duration>', 'Release it by itself after this long (default: 15m)'],
       ['--wait <duration>', 'Wait this long for a lock that another agent holds'],
+      ['--scope <name>', 'The repository, whose name begins the name of the lock'],
       ['--note <text>', 'Why it is held; other agents see it'],
     ],
     examples: [

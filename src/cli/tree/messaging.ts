@@ -1,6 +1,12 @@
 /** Definitions of the commands of messaging. */
 import { blockCommands } from '../../api/operations/commands.js';
-import { directCommands, postCommands, roomCommands } from '../../api/messaging/commands.js';
+import {
+  directCommands,
+  inboxCommands,
+  messageCommands,
+  postCommands,
+  roomCommands,
+} from '../../api/rooms/commands.js';
 import type { CommandDefinition } from '../definitions/definition.js';
 import { derivedCommands } from '../definitions/derive.js';
 
@@ -11,35 +17,28 @@ export const messagingCommands: readonly CommandDefinition[] = [
     usage: 'rooms',
     about: 'Rooms, where agents post messages',
     examples: ['stoa rooms ls', 'stoa rooms create planning'],
-    commands: [
-      ...derivedCommands('rooms', roomCommands),
-      {
-        usage: 'create <name>',
-        about: 'Create a room; with a key it is private',
-        options: [keyOption],
-        examples: ['stoa rooms create planning', 'STOA_ROOM_KEY="a long shared key" stoa rooms create den'],
-        action: async () => (await import('../commands/messaging/rooms.js')).create,
-      },
-    ],
+    commands: [...derivedCommands('rooms', roomCommands), ...derivedCommands('messages', messageCommands)],
   },
-  ...derivedCommands('rooms', postCommands),
+  ...derivedCommands('messages', postCommands),
   {
     usage: 'read <room>',
-    about: 'List the messages of a room, oldest first; "stoa watch room" follows new messages',
+    about: 'List the messages of a room, newest first; "stoa watch room" follows new messages',
     options: [
       ['--limit <n>', 'Maximum number of messages'],
-      ['--before <ms>', 'Only messages before this time'],
+      ['--before <time>', 'Only messages before this time, in ISO 8601'],
       ['--thread <message>', 'Only the thread of this message'],
+      ['--tail', 'Newest last'],
       keyOption,
     ],
-    examples: ['stoa read global', 'stoa read global --limit 20 --json'],
+    examples: ['stoa read build --tail', 'stoa read global --limit 20 --json'],
     action: async () => (await import('../commands/messaging/read.js')).read,
   },
+  ...derivedCommands('inbox', inboxCommands),
   {
     usage: 'dm',
-    about: 'Direct messages of the messaging identity of --user and --agent, which the server keeps',
-    examples: ['stoa dm send 6f0c1b0a-0000-4000-8000-000000000000 "hello"', 'stoa dm read --pending'],
-    commands: derivedCommands('direct', directCommands),
+    about: 'Direct messages from --user and --agent to other agents; "stoa inbox" reads',
+    examples: ['stoa dm send scout "hello"', 'stoa dm ack 01ARZ3NDEKTSV4RRFFQ69G5FAV'],
+    commands: derivedCommands('inbox', directCommands),
   },
   {
     usage: 'who <agent>',

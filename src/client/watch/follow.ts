@@ -64,8 +64,8 @@ export function pause(failures: number, signal: AbortSignal): Promise<void> {
 
 export interface StreamSettings {
   signal: AbortSignal;
-  /** Starts after this event or time; without it with the next message. */
-  after?: number | undefined;
+  /** Starts after this time; without it with the next message. */
+  after?: string | number | undefined;
   /** Called when the connection was lost: deletions until the reconnection will not be reported. */
   onReconnect?: () => void;
 }

@@ -1,5 +1,5 @@
 /** Watches a room: its newest messages, then new and deleted messages. No Node built-ins. */
-import { rooms } from '../../api/messaging/operations.js';
+import { messages } from '../../api/rooms/operations.js';
 import { followStream } from './follow.js';
 import type { RoomClient, RoomMessage } from '../rooms.js';
 import type { Transport } from '../transport/transport.js';
@@ -32,16 +32,16 @@ export async function* watchRoom(
   place: Place,
   { since, signal }: WatchSettings,
 ): AsyncGenerator<RoomEvent> {
-  let after = since === undefined ? undefined : Number(since);
+  let after = since === undefined ? undefined : timeOf(since);
   for (let isRepeat = false; !signal.aborted; isRepeat = true) {
     const held = new HeldMessages(after === undefined);
     if (after === undefined) {
       const read = () => room.read({ limit: pageMessages, signal });
-      const items = (await (isRepeat ? untilAnswered(read, signal) : read())).messages.toReversed();
+      const items = (await (isRepeat ? untilAnswered(read, signal) : read())).items.toReversed();
       for (const message of items) held.add(message);
       if (items.length > 0) yield { kind: 'snapshot', items };
-      after = items.at(-1)?.ts ?? 0;
-      yield { kind: 'live', position: String(after) };
+      after = items.at(-1)?.ts ?? timeOf('0');
+      yield { kind: 'live', position: positionOf(after) };
     }
     yield* live(transport, room, place, held, after, signal);
     if (signal.aborted) return;
@@ -56,16 +56,16 @@ async function* live(
   room: RoomClient,
   place: Place,
   held: HeldMessages,
-  after: number,
+  after: string,
   signal: AbortSignal,
 ): AsyncGenerator<RoomEvent> {
-  let position = String(after);
+  let position = positionOf(after);
   let wasAway = false;
   const onReconnect = (): void => {
     wasAway = true;
   };
   const settings = { signal, after, onReconnect };
-  for await (const { event, id, data } of followStream(transport, rooms.stream, { ...place }, settings)) {
+  for await (const { event, id, data } of followStream(transport, messages.list, { ...place }, settings)) {
     if (wasAway) {
       wasAway = false;
       const items = (await held.missingFrom(room, signal)).map((gone): RoomChange => ({
@@ -92,9 +92,18 @@ async function* live(
   }
 }
 
+/** A position of the stream is the time of a message in milliseconds. */
+function timeOf(position: string): string {
+  return new Date(Number(position)).toISOString();
+}
+
+function positionOf(time: string): string {
+  return String(Date.parse(time));
+}
+
 class HeldMessages {
   /** Times by id, in the order of the room. */
-  readonly #times = new Map<string, number>();
+  readonly #times = new Map<string, string>();
   #areAll: boolean;
 
   /** A reader who continues from a position has other messages too, which are unknown here. */
@@ -121,11 +130,12 @@ class HeldMessages {
     const oldest = this.#times.values().next().value;
     if (oldest === undefined) return [];
     const present = new Set<string>();
-    for (let before: number | undefined, more = true; more;) {
+    for (let before: string | undefined, more = true; more;) {
       const page = await untilAnswered(() => room.read({ limit: pageMessages, before, signal }), signal);
-      for (const { id } of page.messages) present.add(id);
-      before = page.messages.at(-1)?.ts;
-      more = page.has_more && before !== undefined && before > oldest;
+      for (const { id } of page.items) present.add(id);
+      before = page.items.at(-1)?.ts;
+      // Times are written alike, so their texts are in the order of the times.
+      more = page.next_cursor !== null && before !== undefined && before > oldest;
     }
     const gone = [...this.#times.keys()].filter((id) => !present.has(id));
     for (const id of gone) this.#times.delete(id);

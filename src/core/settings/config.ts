@@ -1,7 +1,8 @@
 /** The configuration: flags over the environment over the file over defaults, each value with its origin. */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { StoaError, jsonFaultOf, messageOf } from '../errors.js';
 import {
   type LimitName,
@@ -65,6 +66,11 @@ export const clientVariables = [
 ] as const;
 
 const fileName = 'stoa.config.json';
+
+/** A configuration file has no shell that expands `~`. */
+function fromHome(path: string): string {
+  return path === '~' || path.startsWith('~/') ? join(homedir(), path.slice(2)) : path;
+}
 
 interface Given {
   value: unknown;
@@ -132,7 +138,8 @@ export function loadConfig({
     });
   }
   // The loop above gave every setting a value that its own type has read.
-  const config = { ...(values as unknown as SettingValues), limits: limitsWith(limits) };
+  const settled = values as unknown as SettingValues;
+  const config = { ...settled, data: fromHome(settled.data), limits: limitsWith(limits) };
   checkTogether(config);
   return { config, rows, warnings: warningsOf(config) };
 }

@@ -97,6 +97,9 @@ export async function openDirectoryHome(options: DirectoryHomeOptions): Promise<
     leases.onPresenceLost.push((tx, { record, meta }) =>
       locks.releaseHeldBy(tx, meta.user, [record.agent_id, record.name]),
     );
+    agents.onRename.push((tx, _root, { record, meta }, name) =>
+      locks.renameHolder(tx, meta.user, record.name, name),
+    );
     const messaging = await openDirectoryMessaging(kernel, registry, onError);
     return new DirectoryHome(
       kernel,

@@ -138,6 +138,9 @@ export async function openPostgresHome(options: PostgresHomeOptions): Promise<Po
     opening.onPresenceEnded.push((work, { meta, record }) =>
       locks.releaseHeldBy(work, meta.user, [record.agent_id, record.name]),
     );
+    opening.onRename.push((work, { meta, record }, name) =>
+      locks.renameHolder(work, meta.user, record.name, name),
+    );
     const messaging = await openPostgresMessaging({
       sql,
       beats,

@@ -1,8 +1,16 @@
 /** Sessions of MCP clients in memory, where one server answers all requests. */
 import type { Limits } from '../../core/settings/limits.js';
-import { type FoundMcpSession, type McpSession, type McpSessionStore, tooManySubscriptions } from './port.js';
+import {
+  type FoundMcpSession,
+  type McpSession,
+  type McpSessionStore,
+  type OpenedMcpSession,
+  freeName,
+  tooManySubscriptions,
+} from './port.js';
 
-interface Kept extends McpSession {
+interface Kept extends Omit<McpSession, 'agent'> {
+  agent: string;
   version: number;
   usedMs: number;
   readonly subscriptions: Set<string>;
@@ -17,7 +25,7 @@ export class MemoryMcpSessions implements McpSessionStore {
     this.#limits = limits;
   }
 
-  async open(session: McpSession): Promise<string[]> {
+  async open(session: Omit<McpSession, 'agent'>, names: readonly string[]): Promise<OpenedMcpSession> {
     this.#removeIdle();
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#limits;
     const ofUser = [...this.#sessions.values()].filter(({ user }) => user === session.user);
@@ -29,8 +37,9 @@ export class MemoryMcpSessions implements McpSessionStore {
     );
     for (const { id } of others) this.#sessions.delete(id);
     const usedMs = performance.now();
-    this.#sessions.set(session.id, { ...session, version: 1, usedMs, subscriptions: new Set() });
-    return [...ended, ...others].map(({ id }) => id);
+    const agent = freeName(names, new Set(ofUser.map((other) => other.agent)));
+    this.#sessions.set(session.id, { ...session, agent, version: 1, usedMs, subscriptions: new Set() });
+    return { agent, ended: [...ended, ...others].map(({ id }) => id) };
   }
 
   async find(known: ReadonlyMap<string, number>): Promise<FoundMcpSession[]> {
@@ -65,6 +74,11 @@ export class MemoryMcpSessions implements McpSessionStore {
 
   /** This server runs all requests, so one that it does not know has ended. */
   async cancel(): Promise<void> {}
+
+  async rename(id: string, agent: string): Promise<void> {
+    const session = this.#sessions.get(id);
+    if (session !== undefined) session.agent = agent;
+  }
 
   async end(id: string): Promise<void> {
     this.#sessions.delete(id);

@@ -13,6 +13,8 @@ export interface McpSession {
   readonly owner: string;
   /** The name of the client's program; empty if it cannot name an agent. */
   readonly client: string;
+  /** The name of the agent that the session is. */
+  readonly agent: string;
   readonly protocolVersion: string;
 }
 
@@ -28,12 +30,23 @@ export interface FoundMcpSession extends McpSession {
   } | null;
 }
 
+export interface OpenedMcpSession {
+  readonly agent: string;
+  /** The ids of sessions that ended to make room. */
+  readonly ended: readonly string[];
+}
+
+/** The first name that is not used, or the first of all. */
+export function freeName(names: readonly string[], used: ReadonlySet<string>): string {
+  return names.find((name) => !used.has(name)) ?? names[0] ?? '';
+}
+
 export interface McpSessionStore {
   /**
-   * Keeps a session. Beyond the limits of all servers the sessions that were idle longest end; returns their
-   * ids.
+   * Keeps a session under the first of the names that no other session of the user has, or under the first
+   * name. Beyond the limits of all servers the sessions that were idle longest end.
    */
-  open(session: McpSession): Promise<string[]>;
+  open(session: Omit<McpSession, 'agent'>, names: readonly string[]): Promise<OpenedMcpSession>;
   /**
    * Returns those of the sessions that exist, and marks them as used. `known` has the version of each that the
    * reader has, or 0.
@@ -44,6 +57,8 @@ export interface McpSessionStore {
   unsubscribe(id: string, uri: string): Promise<void>;
   /** Cancels a request on the server that runs it. */
   cancel(id: string, requestId: string | number): Promise<void>;
+  /** Names the agent of the session. A session that is gone is ignored. */
+  rename(id: string, agent: string): Promise<void>;
   end(id: string): Promise<void>;
 }
 

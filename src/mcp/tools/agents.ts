@@ -5,6 +5,7 @@ import type { Caller } from '../../core/caller.js';
 import type { Stoa } from '../../index.js';
 import { type AgentAnswer, agentStatusSchema } from '../../registry/schemas.js';
 import { cursor, limit, nextCursor } from '../fields.js';
+import { agentNamed, namingOf } from '../callers.js';
 import { defineTool } from '../tool.js';
 
 const agent = z.looseObject({
@@ -19,9 +20,8 @@ const agents = defineTool({
   name: 'agents',
   title: 'Agents',
   description:
-    'list: the other agents, whether they are alive, what they are labelled with. register: announce ' +
-    'yourself by name (once, at the start), or change your labels. heartbeat: show that you are alive, ' +
-    'before lease_expires_at.',
+    'list: the agents, whether they are alive, what they are labelled with; you is your name. register: ' +
+    'announce yourself, with another name or labels if you like. Any call shows that you are alive.',
   annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true },
   input: z.strictObject({
     action: z.enum(['list', 'register', 'heartbeat']).default('list'),
@@ -32,52 +32,72 @@ const agents = defineTool({
     limit,
     cursor,
   }),
-  output: z.object({ agents: z.array(agent), next_cursor: nextCursor.optional() }),
+  output: z.object({
+    you: z.string().nullable(),
+    agents: z.array(agent),
+    next_cursor: nextCursor.optional(),
+  }),
   run: async ({ stoa, caller }, { action, name, labels, ...query }) => {
     if (action === 'list') {
       const page = await stoa.registry.listAgents(caller, { ...query, name });
-      return { agents: page.items.map(shown), next_cursor: page.next_cursor };
+      return { you: caller.agent, agents: page.items.map(shown), next_cursor: page.next_cursor };
     }
     const own = name ?? caller.agent ?? undefined;
     if (own === undefined)
       throw new StoaError('invalid_request', `name: is missing, and ${action} needs it.`, {
         details: { errors: [{ field: 'name', message: 'is missing' }] },
       });
-    const known = await named(stoa, caller, own);
     if (action === 'heartbeat') {
+      const known = await agentNamed(stoa, caller, own);
       if (known === undefined)
         throw new StoaError('not_found', `Unknown agent "${own}".`, { fix: 'Register it first.' });
-      return { agents: [await alive(stoa, caller, known)] };
+      return { you: caller.agent, agents: [await alive(stoa, caller, known)] };
     }
-    const made = known ?? (await stoa.registry.createAgent(caller, { name: own, labels }));
-    const labelled =
-      known === undefined || labels === undefined
-        ? made
-        : await stoa.registry.updateAgent(caller, made.agent_id, { labels });
-    return { agents: [await alive(stoa, caller, labelled)] };
+    const you = own === caller.agent ? caller : await renamed(stoa, caller, own);
+    const found = await ensured(stoa, you, own, labels);
+    return { you: own, agents: [await alive(stoa, you, found)] };
   },
 });
 
 export const agentTools = [agents];
 
-async function named(stoa: Stoa, caller: Caller, name: string): Promise<AgentAnswer | undefined> {
-  return (await stoa.registry.listAgents(caller, { name, limit: 1 })).items[0];
+/**
+ * The agent of this client gets another name. An agent of that name that is not present is taken over: it is
+ * the same agent in an earlier conversation.
+ */
+async function renamed(stoa: Stoa, caller: Caller, name: string): Promise<Caller> {
+  const quiet = { ...caller, agent: null };
+  const other = await agentNamed(stoa, caller, name);
+  // Without a session the client may be that agent: it sends its name with each request.
+  if (other?.presence === 'live' && namingOf(caller)?.isKept === true)
+    throw new StoaError('already_exists', `Another agent that is present has the name "${name}".`, {
+      fix: 'Choose another name, or keep the one that you have.',
+      details: { name },
+    });
+  const own = caller.agent === null ? undefined : await agentNamed(stoa, caller, caller.agent);
+  if (other === undefined && own !== undefined)
+    await stoa.registry.updateAgent(quiet, own.agent_id, { name });
+  await namingOf(caller)?.rename(name);
+  return { ...caller, agent: name };
+}
+
+/** The agent of that name, which is made if it is new. */
+async function ensured(
+  stoa: Stoa,
+  caller: Caller,
+  name: string,
+  labels: Record<string, string> | undefined,
+): Promise<AgentAnswer> {
+  const known = await agentNamed(stoa, caller, name);
+  if (known === undefined) return stoa.registry.createAgent({ ...caller, agent: null }, { name, labels });
+  return labels === undefined ? known : stoa.registry.updateAgent(caller, known.agent_id, { labels });
 }
 
 /** An agent that calls is running, so its status is updated. */
 async function alive(stoa: Stoa, caller: Caller, found: AgentAnswer): Promise<z.output<typeof agent>> {
-  const started = startable.has(found.status) ? await stoa.registry.start(caller, found.agent_id) : found;
-  const lease = await stoa.registry.heartbeat(caller, found.agent_id, { holder: caller.agent ?? found.name });
-  const { agent_id, name, presence, labels } = await stoa.registry.getAgent(caller, found.agent_id);
-  return {
-    agent_id,
-    name,
-    status: started.status,
-    presence,
-    labels,
-    fence: lease.lease.fence,
-    lease_expires_at: lease.lease.expires_at,
-  };
+  if (startable.has(found.status)) await stoa.registry.start(caller, found.agent_id);
+  await stoa.registry.sawAgent({ ...caller, agent: found.name });
+  return shown(await stoa.registry.getAgent(caller, found.agent_id));
 }
 
 const startable: ReadonlySet<string> = new Set(['provisioning', 'stopped', 'error']);

@@ -1,6 +1,7 @@
 /** The tool for several changes in one step. */
 import { z } from 'zod';
 import { checkSchema, operationSchema } from '../../commit/schemas.js';
+import { checkOf, operationOf } from '../commit-names.js';
 import { record } from '../fields.js';
 import { defineTool } from '../tool.js';
 
@@ -23,8 +24,8 @@ const commit = defineTool({
       .min(1)
       .describe(
         'data.set {namespace, key, value, ttl?, if_version?}, data.delete, data.increment {key, by}, ' +
-          'data.append {key, items}, task.complete {task_id, fence, output}, task.create {session_id, ' +
-          'command} …',
+          'data.append {key, items}, task.complete {task, fence, output}, task.create {project, command}, ' +
+          'room.post {room, text}, dm.send {to, text}, lock.acquire {name} …',
       ),
     checks: z.array(z.looseObject({ check: z.enum(checkNames) })).default([]),
   }),
@@ -35,8 +36,12 @@ const commit = defineTool({
     failed: record.optional(),
   }),
   run: async ({ stoa, caller }, input) => {
+    const operations = [];
+    for (const operation of input.operations) operations.push(await operationOf(stoa, caller, operation));
+    const checks = await Promise.all(input.checks.map((check) => checkOf(stoa, caller, check)));
     // The service validates every operation and check with its complete schema.
-    const outcome = await stoa.commit.commit(caller, input as Parameters<typeof stoa.commit.commit>[1]);
+    const complete = { operations, checks } as Parameters<typeof stoa.commit.commit>[1];
+    const outcome = await stoa.commit.commit(caller, complete);
     if (!outcome.ok) return { ok: false, failed: { ...outcome.failed } };
     const isLong = JSON.stringify(outcome.results).length > stoa.limits.mcpAnswerBytesMax;
     return isLong ? { ...outcome, results: outcome.results.map(withoutValue) } : outcome;

@@ -109,7 +109,7 @@ const work = defineTool({
   title: 'Work on a task',
   description:
     'claim: take the next ready task for yourself alone; task is null when none is ready within ' +
-    'wait_seconds. Do it, call heartbeat before expires_at if it takes longer, then complete with ' +
+    'wait_seconds. Do it, then complete with ' +
     'output, or fail (retry: true gives it back). ask a person: the task waits, and is claimed again ' +
     'with the answer; with keep: true and heartbeats it stays yours. Pass task and fence from the claim each time; the error "fenced" means ' +
     'that another agent has it now: stop.',
@@ -122,7 +122,7 @@ const work = defineTool({
       .number()
       .positive()
       .optional()
-      .describe('claim: yours for so long without a heartbeat; default 60'),
+      .describe('claim: yours for so long without any call; default 900'),
     skills: z.array(z.string()).optional().describe('claim: only if it needs no other labels'),
     labels: z.array(z.string()).optional().describe('claim: only with all of them'),
     task: taskId,
@@ -147,7 +147,7 @@ const work = defineTool({
         id,
         given({
           wait: input.wait_seconds,
-          lease_seconds: input.lease_seconds,
+          lease_seconds: input.lease_seconds ?? stoa.limits.mcpTaskLeaseSeconds,
           labels: input.labels,
           skills: input.skills,
         }),

@@ -40,6 +40,15 @@ export function rateLimitTable(limits: Limits): readonly RateLimit[] {
     row('DELETE /room/', 'delete', 'agent', limits.deletesPerMinuteMax, minute),
     row('POST /dm/', 'dm-send', 'agent', limits.directSendsPerMinuteMax, minute),
     row('POST /dm/ack', 'dm-ack', 'agent', limits.directReadsPerMinuteMax, minute),
+    row('GET /v1/rooms', 'channels', 'address', limits.channelReadsPerMinuteMax, minute),
+    row('POST /v1/rooms', 'create-room', 'agent', limits.roomsCreatedPerHourMax, hour),
+    row('GET /v1/rooms/', 'read-room', 'agent', limits.roomReadsPerMinuteMax, minute),
+    row('POST /v1/rooms/', 'post', 'agent', limits.postsPerMinuteMax, minute),
+    row('PATCH /v1/rooms/', 'delete', 'agent', limits.deletesPerMinuteMax, minute),
+    row('DELETE /v1/rooms/', 'delete', 'agent', limits.deletesPerMinuteMax, minute),
+    row('GET /v1/inbox', 'dm-read', 'agent', limits.directReadsPerMinuteMax, minute),
+    row('POST /v1/inbox', 'dm-send', 'agent', limits.directSendsPerMinuteMax, minute),
+    row('POST /v1/inbox/ack', 'dm-ack', 'agent', limits.directReadsPerMinuteMax, minute),
     row('GET /dm', 'dm-read', 'agent', limits.directReadsPerMinuteMax, minute),
   ];
 }

@@ -6,6 +6,7 @@ import type { Caller } from '../../core/caller.js';
 import type { Idempotency } from '../../core/idempotency.js';
 import type { Writer } from '../../core/write.js';
 import type { Authors } from '../identities/authors.js';
+import type { Recipients } from '../identities/recipients.js';
 import type { MessageHub } from './hub.js';
 import type { DirectMessage } from '../model.js';
 import type { Delivered, KeptFor, MessagingPort, Page, Span } from '../port.js';
@@ -17,6 +18,7 @@ export interface DirectMessagesOptions {
   port: MessagingPort;
   steps: MessagingSteps;
   authors: Authors;
+  recipients: Recipients;
   hub: MessageHub;
 }
 
@@ -41,6 +43,11 @@ export class DirectMessages {
   /** The identity whose inbox the caller reads. */
   readerOf(caller: Caller | null): Promise<string> {
     return this.#options.authors.readerOf(caller);
+  }
+
+  /** The recipient by its id, or by the name of one of the caller's agents. */
+  recipient(caller: Caller, to: string): Promise<string> {
+    return this.#options.recipients.idOf(caller, to);
   }
 
   /** The inbox of an agent of the same user, for callers that write to it by name. */

@@ -7,6 +7,7 @@ import { StoaError } from '../../core/errors.js';
 import type { Limits } from '../../core/settings/limits.js';
 import type { SignatureCheck } from '../identities/authentication.js';
 import type { Authors } from '../identities/authors.js';
+import type { Recipients } from '../identities/recipients.js';
 import { roomNameOf, wellFormed } from '../names.js';
 import type {
   KeptIdentity,
@@ -89,6 +90,7 @@ export interface DraftsOptions {
   limits: Limits;
   doors: RoomDoors;
   authors: Authors;
+  recipients: Recipients;
   signatures: SignatureCheck;
   /** Refuse signatures in the format of the X-AICQ headers. */
   requireMessageSignatures: boolean;
@@ -166,7 +168,11 @@ export class Drafts {
             () => ({ body: operation.body, pid: operation.pid ?? '' }),
             author,
           )
-        : await this.toAgent(operation.to, operation.body, author);
+        : await this.toAgent(
+            await this.#options.recipients.idOf(caller, operation.to),
+            operation.body,
+            author,
+          );
     const { from } = 'room' in draft.message ? draft.message.message : draft.message;
     return {
       ...draft,

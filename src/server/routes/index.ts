@@ -9,6 +9,7 @@ import { healthRoutes } from './health.js';
 import { lockRoutes } from './locks.js';
 import { mcpRoutes } from './mcp.js';
 import { messagingGroup } from './messaging/index.js';
+import { roomsGroup } from './rooms/index.js';
 import { referenceRoutes } from './reference.js';
 import { registryRoutes } from './registry.js';
 import { serverRoutes } from './operations.js';
@@ -32,4 +33,4 @@ const platform: RouteGroup = {
   ],
 };
 
-export const routeGroups: readonly RouteGroup[] = [platform, messagingGroup];
+export const routeGroups: readonly RouteGroup[] = [platform, roomsGroup, messagingGroup];

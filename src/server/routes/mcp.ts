@@ -83,7 +83,11 @@ function handlerFor(method: Method): Handler<Operation, typeof schemas> {
       body,
       caller,
     });
-    return handled instanceof Response ? written(handled, reply, streams, gone) : new JsonText(handled.text);
+    if (handled instanceof Response) return written(handled, reply, streams, gone);
+    const text = new JsonText(handled.text);
+    return handled.agent === undefined
+      ? text
+      : answer(200, text, { 'stoa-agent': encodeURIComponent(handled.agent) });
   };
 }
 
@@ -142,7 +146,7 @@ async function written(
   gone: AbortController,
 ): Promise<Answer<JsonText> | Answer<undefined> | typeof streaming> {
   const headers = Object.fromEntries(
-    ['mcp-session-id', 'allow'].flatMap((name): [string, string][] => {
+    ['mcp-session-id', 'allow', 'stoa-agent'].flatMap((name): [string, string][] => {
       const value = response.headers.get(name);
       return value === null ? [] : [[name, value]];
     }),

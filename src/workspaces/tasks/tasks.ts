@@ -109,6 +109,10 @@ export function renewLease(
   by: Reporter = null,
 ): TaskLease {
   const lease = checkHolder(held, fence, nowMs, endOf, by);
+  return renewed(lease, nowMs);
+}
+
+export function renewed(lease: TaskLease, nowMs: number): TaskLease {
   return { ...lease, renewedAtMs: nowMs, expiresAtMs: nowMs + lease.leaseSeconds * 1_000 };
 }
 

@@ -49,6 +49,7 @@ function callsOf(
     'room.post': () => room.post('b', settings),
     'room.read': () => room.read(settings),
     'room.thread': () => room.thread('m', settings),
+    'room.message': () => room.message('m', settings),
     'room.delete': () => room.delete('m', settings),
     'agent.register': () => agent.register({}, settings),
     'agent.rotate': () => agent.rotate(keys, settings),
@@ -65,7 +66,7 @@ function derivedCalls(
   settings: CallSettings & { signal: AbortSignal },
 ): Record<string, () => Promise<unknown>> {
   const { users, tokens, backups, blocks, documents, ...server } = stoa.admin;
-  const { agents, workspaces, projects, sessions, tasks, rooms, identities, direct } = stoa;
+  const { agents, workspaces, projects, sessions, tasks, rooms, identities, inbox } = stoa;
   const groups = {
     users,
     tokens,
@@ -79,7 +80,7 @@ function derivedCalls(
     tasks,
     rooms,
     identities,
-    direct,
+    inbox,
     admin: server,
   };
   return Object.fromEntries(
@@ -115,6 +116,7 @@ const others = new Set([
   'changes.follow',
   'room.stream',
   'room.watch',
+  'inbox.stream',
   'direct.stream',
 ]);
 
@@ -138,6 +140,7 @@ test('every call ends with the reason of a signal that is aborted, and sends not
     tasks: stoa.tasks,
     room: stoa.room(id),
     agent,
+    inbox: agent.inbox,
     direct: agent.direct,
     admin: stoa.admin,
   };

@@ -233,7 +233,7 @@ test('the watch of a namespace sends sets, deletions, expiries, imports and clea
 test('the watch of a room sends messages and deletions, and a resync after an import', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
-  const room = author.room((await author.rooms.create({ name: 'all-kinds' })).id);
+  const room = author.room((await author.rooms.create({ name: 'all-kinds', public: true })).id);
   const { id } = await room.post('taken back and restored');
   const watched = await new Watched((signal) => room.watch({ signal })).live();
   await room.post('second');

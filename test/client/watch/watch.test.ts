@@ -290,6 +290,7 @@ describe('who sees what', () => {
     await owner.register({ name: 'owner' });
     const { id } = await owner.rooms.create({
       name: 'quiet',
+      public: true,
       is_private: true,
       key: 'a key of sixteen or more',
     });
@@ -477,7 +478,7 @@ test('tasks and agents that change during the snapshot are sent without a gap or
 test('a room: its newest messages, then new and deleted ones, also of the time without a connection', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
-  const { id } = await author.rooms.create({ name: 'watched-room' });
+  const { id } = await author.rooms.create({ name: 'watched-room', public: true });
   const room = author.room(id);
   const posted = [await room.post('one'), await room.post('two')];
   const through = await clientOf('ada', { url: gate.url });
@@ -570,7 +571,7 @@ test('a reader that returns too late, or was too slow, gets a resync and a new s
 test('a reader of a room learns which of its messages were deleted while it was disconnected', async () => {
   const author = new Stoa({ url: running.url }).agent(await AgentKeys.generate());
   await author.register({ name: 'author' });
-  const { id: roomId } = await author.rooms.create({ name: 'long' });
+  const { id: roomId } = await author.rooms.create({ name: 'long', public: true });
   const post = async (count: number) => {
     const ids: string[] = [];
     for (let made = 0; made < count; made += 1)
@@ -611,7 +612,7 @@ test('a reader of a room that is far behind gets everything over one connection'
   try {
     const author = new Stoa({ url: small.url }).agent(await AgentKeys.generate());
     await author.register({ name: 'author' });
-    const { id: roomId } = await author.rooms.create({ name: 'far' });
+    const { id: roomId } = await author.rooms.create({ name: 'far', public: true });
     for (let made = 0; made < 250; made += 1)
       await writtenPort(small.stoa.messaging).post({
         roomId,
@@ -623,7 +624,7 @@ test('a reader of a room that is far behind gets everything over one connection'
       });
     let connections = 0;
     const counted: typeof fetch = (input, init) => {
-      if (String(input).includes('/stream')) connections += 1;
+      if (String(input).includes('/messages')) connections += 1;
       return fetch(input, init);
     };
     const behind = new Watched((signal) =>
@@ -658,7 +659,7 @@ test('a reader of a room that stops reading is disconnected, and still gets ever
   try {
     const author = new Stoa({ url: small.url }).agent(await AgentKeys.generate());
     await author.register({ name: 'author' });
-    const { id: roomId } = await author.rooms.create({ name: 'flood' });
+    const { id: roomId } = await author.rooms.create({ name: 'flood', public: true });
     const stop = new AbortController();
     const slow = new Stoa({ url: small.url, token: small.alice }).watch({
       room: { id: roomId },

@@ -1,6 +1,7 @@
 /** The table route × principal. Every route of the server needs a row here. */
 import { dataRows } from './datastore.js';
 import { mcpRows } from './mcp.js';
+import { roomRows } from './rooms.js';
 import { messagingRows } from './messaging.js';
 import { platformRows } from './platform.js';
 import { registryRows } from './registry.js';
@@ -13,5 +14,6 @@ export const routeTable: Readonly<Record<string, Row>> = {
   ...messagingRows,
   ...platformRows,
   ...registryRows,
+  ...roomRows,
   ...workspaceRows,
 };

@@ -65,7 +65,10 @@ export const messagingRows: Record<string, Row> = {
     status: open,
   },
   'GET /channels': file('/channels'),
-  'POST /room': { request: () => ({ path: '/room', body: { name: 'row' } }), status: made },
+  'POST /room': {
+    request: () => ({ path: '/room', body: { name: `row-${randomBytes(4).toString('hex')}` } }),
+    status: made,
+  },
   'GET /room/{room}': file('/room/global?limit=1'),
   'POST /room/{room}': { request: () => ({ path: '/room/global', body: { body: 'hello' } }), status: made },
   'GET /room/{room}/stream': file('/room/global/stream'),

@@ -23,15 +23,17 @@ export function useMessages(room: string, key: string | undefined) {
   useEffect(() => {
     const stop = new AbortController();
     const read = async (): Promise<void> => {
-      const page = await view.stoa
-        .room(room, key)
-        .read({ limit: pageItems, verify: true, signal: stop.signal });
+      const { signal } = stop;
+      const [page, record] = await Promise.all([
+        view.stoa.room(room, key).read({ limit: pageItems, verify: true, signal }),
+        view.stoa.rooms.get(room, { signal }),
+      ]);
       const found = await Promise.all(
-        page.messages.map(async (message) => ({ message, isVerified: await proofOf(message) })),
+        page.items.toReversed().map(async (message) => ({ message, isVerified: await proofOf(message) })),
       );
-      found.sort((a, b) => a.message.ts - b.message.ts);
-      const oldest = found[0]?.message.ts ?? 0;
-      setName(page.room.name);
+      // Times are written alike, so their texts are in the order of the times.
+      const oldest = found[0]?.message.ts ?? '';
+      setName(record.name);
       // Older messages that were read before stay.
       setShown((before) =>
         [...before.filter(({ message }) => message.ts < oldest), ...found].slice(-shownMax),

@@ -80,9 +80,9 @@ function RoomList({ chosen }: { chosen: string | undefined }) {
   const [items, setItems] = useState<readonly { id: string; name: string; message_count: number }[]>([]);
   const loaded = useLoaded(
     async (signal) => {
-      const { channels } = await view.stoa.rooms.list({ limit: 100, signal });
-      setItems(channels);
-      return channels;
+      const { items: rooms } = await view.stoa.rooms.list({ limit: 100, signal });
+      setItems(rooms);
+      return rooms;
     },
     [view.session.token, round],
   );
@@ -237,7 +237,7 @@ function Thread({ room, messageId }: { room: string; messageId: string }) {
   );
   const [kept, setKept] = useState<readonly RoomMessage[]>([]);
   useEffect(() => {
-    if (thread.value !== undefined) setKept(thread.value.messages);
+    if (thread.value !== undefined) setKept(thread.value.items);
   }, [thread.value]);
   const authors = useAuthors(kept.map(({ from }) => from));
   const reply = (): void =>
@@ -273,12 +273,15 @@ function Thread({ room, messageId }: { room: string; messageId: string }) {
 
 function Results({ words }: { words: string }) {
   const { view } = useWorld();
-  const found = useLoaded((signal) => view.stoa.rooms.find({ q: words, limit: 50, signal }), [words]);
-  const results = found.value?.results ?? [];
-  const authors = useAuthors(results.map(({ from }) => from));
+  const found = useLoaded(
+    (signal) => view.stoa.find(words, { in: ['messages'], limit: 50, signal }),
+    [words],
+  );
+  const results = found.value?.items ?? [];
+  const authors = useAuthors(results.flatMap(({ author }) => author ?? []));
   return (
     <div class="room">
-      <p class="key-count muted">Results for “{visible(words)}”, newest first</p>
+      <p class="key-count muted">Results for “{visible(words)}”, the best first</p>
       {found.failure === undefined ? null : <Problem failure={found.failure} onRetry={found.reload} />}
       <div class="messages" tabIndex={0} role="region" aria-label="Results">
         {found.isLoading ? <Loading /> : null}
@@ -288,11 +291,15 @@ function Results({ words }: { words: string }) {
         {results.map((result) => (
           <article class="message" key={result.id}>
             <header>
-              <strong>{visible(authors.get(result.from)?.name || shortId(result.from))}</strong>
-              <Ago at={result.ts} />
-              <a href={href(['rooms', result.room_id, result.id])}>{visible(result.room_name)}</a>
+              <strong>
+                {visible(authors.get(result.author ?? '')?.name || shortId(result.author ?? ''))}
+              </strong>
+              <Ago at={result.time} />
+              <a href={href(['rooms', result.room_id ?? '', result.id ?? ''])}>
+                {visible(result.room ?? '')}
+              </a>
             </header>
-            <p class="message-body">{visible(result.body)}</p>
+            <p class="message-body">{visible(result.excerpt)}</p>
           </article>
         ))}
       </div>

@@ -12,10 +12,10 @@ export function DirectMessages() {
   const { view } = useWorld();
   const round = useThrottledRound(({ kind }) => kind === 'direct.received', 500);
   const inbox = useLoaded(
-    (signal) => view.stoa.direct.read({ limit: 50, signal }),
+    (signal) => view.stoa.inbox.list({ limit: 50, signal }),
     [view.session.token, view.user, round],
   );
-  const messages = inbox.value?.messages ?? [];
+  const messages = inbox.value?.items ?? [];
   return (
     <div class="room">
       <p class="key-count muted">Direct messages to you, as they are stored</p>

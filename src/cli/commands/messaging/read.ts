@@ -1,29 +1,45 @@
 /** `stoa read`: the messages of a room. `stoa watch room` follows new messages. */
 import type { RoomMessage } from '../../../client/index.js';
-import { type Action, numberOption, textOption } from '../../definitions/definition.js';
-import { authorNames } from '../../connection/author-names.js';
+import { type Action, type Options, numberOption, textOption } from '../../definitions/definition.js';
 import { printable } from '../../output/printable.js';
-import { roomKey } from './rooms.js';
+import { shortId } from '../../output/short-ids.js';
 
 export const read: Action = async ({ connect, output }, [room = ''], options) => {
   const connection = await connect();
-  const key = roomKey(options);
   const thread = textOption(options, 'thread');
-  const limit = numberOption(options, 'limit');
-  const page =
-    thread === undefined
-      ? await connection.call('rooms.read', { room, key, limit, before: numberOption(options, 'before') })
-      : await connection.call('rooms.thread', { room, message: thread, key, limit });
-  const messages = thread === undefined ? page.messages.toReversed() : page.messages;
+  const { items } = await connection.call('messages.list', {
+    room,
+    key: roomKey(options),
+    limit: numberOption(options, 'limit'),
+    before: textOption(options, 'before'),
+    thread,
+  });
+  // The page of a thread begins with its first message.
+  const newestFirst = thread === undefined ? items : items.toReversed();
+  const messages = options['tail'] === true ? newestFirst.toReversed() : newestFirst;
   if (output.json) output.value({ items: messages });
-  else {
-    const nameOf = await authorNames(connection, messages);
-    for (const message of messages) output.line({}, textOf(message, nameOf(message.from)));
-  }
+  else for (const message of messages) output.line({}, messageText(message));
   if (messages.length === 0) output.say('The room has no recent messages.');
 };
 
-function textOf({ ts, id, pid, body }: RoomMessage, author: string): string {
+/** One line: time, author, id and text. */
+export function messageText(message: RoomMessage): string {
+  const { ts, id, pid, body } = message;
   const answered = pid === undefined ? '' : ` (to ${pid})`;
-  return `${new Date(ts).toISOString()} ${author} ${id}${answered}  ${printable(body)}`;
+  return `${ts} ${authorText(message)} ${id}${answered}  ${printable(body)}`;
+}
+
+/** The name of the author, marked unless it is an agent of the same user. */
+export function authorText({
+  from,
+  from_name,
+  proven,
+}: Pick<RoomMessage, 'from' | 'from_name' | 'proven'>): string {
+  const name = from_name === null || from_name === '' ? shortId(from) : printable(from_name);
+  return proven === 'member' ? name : `${name} (${proven})`;
+}
+
+/** A variable does not show the key in the list of processes. */
+export function roomKey(options: Options): string | undefined {
+  return textOption(options, 'key') ?? process.env['STOA_ROOM_KEY'];
 }

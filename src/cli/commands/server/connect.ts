@@ -1,14 +1,26 @@
 /** `stoa connect`: prints the MCP configuration of editors and agents, or merges it into their files. */
 import { randomUUID } from 'node:crypto';
 import { chmod, copyFile, mkdir, readFile, realpath, rename, stat, writeFile } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { loadConfig } from '../../../core/settings/config.js';
 import { StoaError } from '../../../core/errors.js';
 import { packageRoot } from '../../../version.js';
 import { didYouMean } from '../../../core/text/nearest.js';
 import { type Action, type Context, type Options, textOption } from '../../definitions/definition.js';
 import { type McpServerEntry, editors, thisPlace } from '../../editors/editors.js';
-import { mergeJson, mergeMarked, mergeToml, tomlTable } from '../../editors/merge-settings.js';
+import { hookEvents, mergeHooks, removeHooks } from '../../editors/hooks.js';
+import {
+  mergeJson,
+  mergeMarked,
+  mergeToml,
+  removeJson,
+  removeMarked,
+  removeToml,
+  tomlTable,
+} from '../../editors/merge-settings.js';
+import { scopeOf } from '../../editors/repository.js';
+import { roomOf } from '../../mcp/scope.js';
 import { programPath } from '../../mcp/program-path.js';
 import { settingFlags } from '../../definitions/setting-flags.js';
 import { isMissing, readIfThere } from '../../../core/files.js';
@@ -18,22 +30,19 @@ const snippetTarget = 'agents-md';
 const marks = ['<!-- stoa:begin -->', '<!-- stoa:end -->'] as const;
 const snippet = new URL('docs/AGENTS-snippet.md', packageRoot);
 
+/** Programs whose hooks tell their agents who is here and what is new. */
+const hooked: ReadonlySet<string> = new Set(['claude-code']);
+
 export const connect: Action = async (context, [target = ''], options) => {
-  if (target === snippetTarget) {
-    const text = await readFile(snippet, 'utf8');
-    await deliver(context, options, {
-      path: 'AGENTS.md',
-      text,
-      merged: (before) => mergeMarked(before, marks, text),
-    });
-    return;
-  }
+  const scope = await scopeOf('.');
+  const isProject = options['global'] !== true;
+  if (target === snippetTarget) return deliverAll(context, options, await snippets(scope));
   const editor = Object.hasOwn(editors, target) ? editors[target] : undefined;
   if (editor === undefined) throw unknownTarget(target);
-  const entry = editor.entry(await entryOf(context, options));
-  const path = editor.path(thisPlace(options['global'] === true));
+  const path = editor.path(thisPlace(!isProject));
+  const entry = editor.entry(await entryOf(context, options, isAbsolute(path) ? undefined : scope));
   const isToml = editor.format === 'toml';
-  await deliver(context, options, {
+  const settings: Delivery = {
     path,
     text: isToml
       ? tomlTable(editor.section, serverName, entry)
@@ -42,50 +51,114 @@ export const connect: Action = async (context, [target = ''], options) => {
       isToml
         ? mergeToml(before, editor.section, serverName, entry, file)
         : mergeJson(before, editor.section, serverName, entry, file),
-  });
+    removed: (before, file) =>
+      isToml
+        ? removeToml(before, editor.section, serverName)
+        : removeJson(before, editor.section, serverName, file),
+  };
+  const more = hooked.has(target) && isProject ? [hooksOf(scope), ...(await snippets(scope))] : [];
+  await deliverAll(context, options, [settings, ...more]);
 };
+
+/** The instructions for agents, in the files that programs read: AGENTS.md, and CLAUDE.md beside it. */
+async function snippets(scope: string): Promise<Delivery[]> {
+  const text = `${(await readFile(snippet, 'utf8')).trim()}\n- This repository is \`${scope}\`: its memory is the namespace \`${scope}\`, its tasks are the project \`${scope}\`, its room is \`${roomOf(scope)}\`. Calls without these fields mean them.\n`;
+  return ['AGENTS.md', 'CLAUDE.md'].map((path) => ({
+    path,
+    text,
+    merged: (before) => mergeMarked(before, marks, text),
+    removed: (before) => removeMarked(before, marks),
+  }));
+}
+
+function hooksOf(scope: string): Delivery {
+  const command = (event: string): string =>
+    `npx -y stoa hook ${hookEvents[event as keyof typeof hookEvents]} --scope ${scope} --data ~/${defaultDirectory}`;
+  return {
+    path: '.claude/settings.json',
+    text: mergeHooks('', command, ''),
+    merged: (before, file) => mergeHooks(before, command, file),
+    removed: removeHooks,
+  };
+}
 
 interface Delivery {
   path: string;
   /** The text to paste into a file that has no entry yet. */
   text: string;
   merged(before: string, file: string): string;
+  removed(before: string, file: string): string;
 }
 
-async function deliver(
+interface Delivered {
+  file: string;
+  changed: boolean;
+  backup: string | null;
+}
+
+/** Prints the first file without --write; with it, every file is merged or, with --remove, freed of our part. */
+async function deliverAll(
   { output }: Context,
   options: Options,
-  { path, text, merged }: Delivery,
+  deliveries: readonly Delivery[],
 ): Promise<void> {
-  const file = await realFile(resolve(path));
-  if (options['write'] !== true) {
+  const writes = options['write'] === true || options['remove'] === true;
+  if (!writes && options['dryRun'] !== true) {
+    const [{ path, text } = { path: '', text: '' }] = deliveries;
+    const file = await realFile(resolve(path));
     if (output.json) output.value({ file, text });
     else {
-      output.say(`For ${file}; --write merges it in:`);
+      output.say(`For ${file}; --write merges it in${also(deliveries)}:`);
       process.stdout.write(text);
     }
     return;
   }
+  const done: Delivered[] = [];
+  for (const delivery of deliveries) done.push(await deliver(delivery, options));
+  const [first] = done;
+  const verb = options['dryRun'] === true ? 'Would write' : 'Wrote';
+  output.done(
+    { ...first, files: done },
+    done
+      .map(({ file, changed, backup }) =>
+        changed
+          ? `${verb} ${file}${backup === null ? '' : `; the previous content is in ${backup}`}.`
+          : `${file} needs no change.`,
+      )
+      .join('\n'),
+  );
+}
+
+function also(deliveries: readonly Delivery[]): string {
+  const others = deliveries.slice(1).map(({ path }) => path);
+  return others.length === 0 ? '' : `, and writes ${others.join(', ')}`;
+}
+
+async function deliver({ path, merged, removed }: Delivery, options: Options): Promise<Delivered> {
+  const file = await realFile(resolve(path));
   const before = await readIfThere(file);
-  const after = merged(before ?? '', file);
-  if (after === before) {
-    output.done({ file, changed: false, backup: null }, `${file} already has this entry.`);
-    return;
-  }
+  const isRemoval = options['remove'] === true;
+  const after = isRemoval ? removed(before ?? '', file) : merged(before ?? '', file);
+  const isSame = after === (before ?? '') || (isRemoval && before === undefined);
+  if (isSame || options['dryRun'] === true) return { file, changed: !isSame, backup: null };
   const backup = before === undefined ? null : await backUp(file);
   await mkdir(dirname(file), { recursive: true });
   await replace(file, after);
-  output.done(
-    { file, changed: true, backup },
-    `Wrote ${file}${backup === null ? '' : `; the previous content is in ${backup}`}.`,
-  );
+  return { file, changed: true, backup };
 }
+
+/** Where the data is unless a flag or a setting says otherwise, in the home directory. */
+const defaultDirectory = '.stoa';
 
 /**
  * The entry with a command needs no token, because it reads the operator's. The entry with a URL needs one in
  * the environment.
  */
-async function entryOf({ globals, connect: open }: Context, options: Options): Promise<McpServerEntry> {
+async function entryOf(
+  { globals, connect: open, output }: Context,
+  options: Options,
+  scope: string | undefined,
+): Promise<McpServerEntry> {
   const url = textOption(globals, 'url');
   if (url !== undefined || options['http'] === true) {
     const base = url ?? (await open()).where;
@@ -95,14 +168,29 @@ async function entryOf({ globals, connect: open }: Context, options: Options): P
       });
     return { url: new URL('/mcp', base).href };
   }
-  const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const { config, rows } = loadConfig({ flags: settingFlags(globals), environment: process.env });
+  const isGiven = rows.some(({ name, origin }) => name === 'data' && origin !== 'default');
+  const data = isGiven ? resolve(config.data) : join(homedir(), defaultDirectory);
   const [user, agent, configFile] = ['user', 'agent', 'config'].map((name) => textOption(globals, name));
-  // The editor chooses the working directory, so every path is absolute.
-  const args = [programPath(), 'mcp', '--data', resolve(config.data)];
+  const isShared = scope !== undefined;
+  if (isShared && fromHome(data) === data)
+    output.warn(`${data} is not in your home directory, so the file fits only machines that have this path.`);
+  // The editor chooses the working directory, so no path is relative to it. A file of a project is committed.
+  const args = isShared
+    ? ['-y', 'stoa', 'mcp', '--data', fromHome(data), '--scope', scope]
+    : [programPath(), 'mcp', '--data', data];
   if (configFile !== undefined) args.push('--config', resolve(configFile));
   if (user !== undefined) args.push('--user', user);
   if (agent !== undefined) args.push('--agent', agent);
-  return { command: process.execPath, args };
+  return { command: isShared ? 'npx' : process.execPath, args };
+}
+
+/** `~/stoa` for a path in the home directory; other paths as they are. */
+function fromHome(path: string): string {
+  const inside = relative(homedir(), path);
+  return inside === '' || inside.startsWith('..') || isAbsolute(inside)
+    ? path
+    : `~/${inside.replaceAll('\\', '/')}`;
 }
 
 /** If the path is a link, the file behind it is changed, not the link. */

@@ -8,13 +8,10 @@ import { settingFlags } from '../../definitions/setting-flags.js';
 import type { ServerAddress } from '../../mcp/server-link.js';
 import { StdioBridge } from '../../mcp/stdio-bridge.js';
 
-export const mcp: Action = async ({ output, globals }) => {
+export const mcp: Action = async ({ output, globals }, _args, options) => {
   const [url, token, configFile] = ['url', 'token', 'config'].map((name) => textOption(globals, name));
   const { config } = loadConfig({ flags: settingFlags(globals), environment: process.env });
-  const identity = identityHeaders({
-    user: textOption(globals, 'user'),
-    agent: textOption(globals, 'agent'),
-  });
+  const identity = identityHeaders({ user: textOption(globals, 'user') });
   const findServer = async (): Promise<ServerAddress> => {
     if (url !== undefined) return { url, headers: { ...identity, ...bearer(token) } };
     const found = await ensureServer(
@@ -28,6 +25,8 @@ export const mcp: Action = async ({ output, globals }) => {
   };
   const bridge = new StdioBridge({
     input: process.stdin,
+    agent: textOption(globals, 'agent'),
+    scope: textOption(options, 'scope'),
     write: (line) => void process.stdout.write(`${line}\n`),
     findServer,
     lineBytesMax: config.limits.bodyBytesMax,

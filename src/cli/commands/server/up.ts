@@ -13,6 +13,7 @@ import { readLock } from '../../../homes/directory/kernel/directory/lock.js';
 import { signInPath } from '../../../server/routes/console/session.js';
 import { createApp, stopApp } from '../../../server/app.js';
 import { LogDestination } from '../../../server/telemetry/log-destination.js';
+import { untilIdle } from '../../../server/idleness.js';
 import { createLogger } from '../../../server/telemetry/log.js';
 import { settleProcess } from '../../../server/process-settings.js';
 import { loadTracing } from '../../../server/telemetry/tracing.js';
@@ -22,6 +23,8 @@ import type { Output } from '../../output/output.js';
 import { withoutPassword } from '../../../core/text/printable-url.js';
 import { settingFlags } from '../../definitions/setting-flags.js';
 import { scheduleOf, stoaOptions } from '../../connection/stoa-options.js';
+
+const never = new Promise<string>(() => undefined);
 
 export const up: Action = async ({ output, globals }, _args, options) => {
   const { config, rows, warnings } = loadConfig({
@@ -55,6 +58,8 @@ export const up: Action = async ({ output, globals }, _args, options) => {
       ...(tls && { tls }),
       tracing,
     });
+    const idle =
+      options['stopWhenIdle'] === true ? untilIdle(app.server, stoa.limits.idleStopSeconds) : never;
     const url = await listen(app, config);
     await stoa.operations.announce(url);
     const { place, tokenFile, token } = credentialsOf(stoa, config);
@@ -72,8 +77,8 @@ export const up: Action = async ({ output, globals }, _args, options) => {
         '',
       );
     else greet(output.say.bind(output), { url, place, tokenFile, token, consoleUrl });
-    const signal = await untilSignal();
-    log.write(`Stopping (${signal}) …\n`);
+    const reason = await Promise.race([untilSignal(), idle]);
+    log.write(`Stopping (${reason}) …\n`);
   } finally {
     if (app !== undefined) await stopApp(app, config.limits.stopSecondsMax);
     await stoa.close();

@@ -28,6 +28,12 @@ export const mcpLimits = {
       'Values in one request of an MCP client, without those inside the arguments of tools. A long ' +
       'text counts as one for each 1,024 characters.',
   },
+  mcpTaskLeaseSeconds: {
+    default: 900,
+    positive: true,
+    about:
+      'Seconds that a claim of an MCP client lives, unless the claim sets its own time. Any call renews it.',
+  },
   mcpKeysMax: { default: 100, about: 'Keys that one recall reads.' },
   mcpAnswerBytesMax: {
     default: 2 * 1024 * 1024,

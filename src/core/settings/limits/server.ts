@@ -2,6 +2,11 @@
 import { type LimitGroup, timerSecondsMax } from './definition.js';
 
 export const serverLimits = {
+  idleStopSeconds: {
+    default: 600,
+    positive: true,
+    about: 'Seconds without a request or an open stream before a server that "stoa mcp" started stops.',
+  },
   streamsMax: { default: 5_000, setting: true, about: 'Open event streams on one server.' },
   streamsPerCallerMax: {
     default: 2_000,

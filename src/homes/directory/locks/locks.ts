@@ -104,6 +104,15 @@ export class DirectoryLocks implements LocksPort {
     }
   }
 
+  /** A renamed agent keeps its locks. */
+  renameHolder(tx: Transaction, user: string, holder: string, name: string): void {
+    const rows = Array.from(tx.range(families.locksByHolder, prefixRange(holderPrefix(user, holder))));
+    for (const { key } of rows) {
+      const lock = readLock(tx, lockKey(user, nameOfHolderKey(key)));
+      if (lock !== undefined) lockRecords.put(tx, lock, { ...lock, holder: name });
+    }
+  }
+
   /** For a move: the lock as it was, without an announcement. */
   restore(tx: Transaction, lock: Lock): void {
     this.#onOwner(tx, lock.user);

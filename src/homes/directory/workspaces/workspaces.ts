@@ -344,6 +344,10 @@ export class DirectoryWorkspaces implements WorkspacesPort {
     return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.heartbeat(tx, owner, id, fence, by));
   }
 
+  renewClaims(owner: string, holder: string): DirectoryStep<void> {
+    return step(this.#kernel.storeOf(userKey(owner)), (tx) => this.tasks.renewClaims(tx, owner, holder));
+  }
+
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): DirectoryStep<Task> {
     return step(this.#shards.of(owner, 'task', id), (tx) => this.tasks.complete(tx, owner, id, input, by));
   }

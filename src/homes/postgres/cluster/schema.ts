@@ -42,6 +42,8 @@ const tables = `
     user_name text NOT NULL,
     owner text NOT NULL,
     client text NOT NULL,
+    -- The name of the agent that the session is.
+    agent text NOT NULL,
     protocol_version text NOT NULL,
     version integer NOT NULL DEFAULT 1,
     subscriptions text[] NOT NULL DEFAULT '{}',

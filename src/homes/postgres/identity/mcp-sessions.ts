@@ -6,6 +6,8 @@ import {
   type FoundMcpSession,
   type McpSession,
   type McpSessionStore,
+  type OpenedMcpSession,
+  freeName,
   tooManySubscriptions,
 } from '../../../identity/mcp-sessions/port.js';
 import { lockSql } from '../database/advisory-locks.js';
@@ -30,6 +32,7 @@ interface SessionRow {
   user_name: string;
   owner: string;
   client: string;
+  agent: string;
   protocol_version: string;
   version: number;
   /** JSON; null if the reader knows the version. */
@@ -45,7 +48,10 @@ export class PostgresMcpSessions implements McpSessionStore {
     this.#options = options;
   }
 
-  async open({ id, user, owner, client, protocolVersion }: McpSession): Promise<string[]> {
+  async open(
+    { id, user, owner, client, protocolVersion }: Omit<McpSession, 'agent'>,
+    names: readonly string[],
+  ): Promise<OpenedMcpSession> {
     const { mcpSessionsMax, mcpSessionsPerUserMax } = this.#options.limits;
     return transaction(this.#options.sql, async (tx) => {
       // One at a time: two servers that count at once would both find room.
@@ -62,13 +68,19 @@ export class PostgresMcpSessions implements McpSessionStore {
           ORDER BY used_at DESC, id OFFSET $1) RETURNING id`,
         [Math.max(0, mcpSessionsMax - 1)],
       );
+      const used = await query<{ agent: string }>(
+        tx,
+        'SELECT agent FROM cluster.mcp_sessions WHERE user_name = $1',
+        [user],
+      );
+      const agent = freeName(names, new Set(used.map((row) => row.agent)));
       await query(
         tx,
-        `INSERT INTO cluster.mcp_sessions (id, user_name, owner, client, protocol_version)
-          VALUES ($1, $2, $3, $4, $5)`,
-        [id, user, owner, client, protocolVersion],
+        `INSERT INTO cluster.mcp_sessions (id, user_name, owner, client, agent, protocol_version)
+          VALUES ($1, $2, $3, $4, $5, $6)`,
+        [id, user, owner, client, agent, protocolVersion],
       );
-      return [...ended, ...others].map((row) => row.id);
+      return { agent, ended: [...ended, ...others].map((row) => row.id) };
     });
   }
 
@@ -76,7 +88,7 @@ export class PostgresMcpSessions implements McpSessionStore {
     const { sql, limits, onError } = this.#options;
     const rows = await query<SessionRow>(
       sql,
-      `SELECT s.id, user_name, owner, client, protocol_version, s.version,
+      `SELECT s.id, user_name, owner, client, agent, protocol_version, s.version,
         CASE WHEN s.version <> known.version THEN to_json(subscriptions)::text END AS subscriptions,
         CASE WHEN s.version <> known.version THEN cancelled::text END AS cancelled,
         used_at > clock_timestamp() - $3 * interval '1 second' AS is_noted
@@ -136,6 +148,10 @@ export class PostgresMcpSessions implements McpSessionStore {
     );
   }
 
+  async rename(id: string, agent: string): Promise<void> {
+    await query(this.#options.sql, 'UPDATE cluster.mcp_sessions SET agent = $2 WHERE id = $1', [id, agent]);
+  }
+
   async end(id: string): Promise<void> {
     await query(this.#options.sql, 'DELETE FROM cluster.mcp_sessions WHERE id = $1', [id]);
   }
@@ -166,11 +182,12 @@ export class PostgresMcpSessions implements McpSessionStore {
 }
 
 function sessionOf(row: SessionRow): FoundMcpSession {
-  const { id, owner, client, version, subscriptions, cancelled } = row;
+  const { id, owner, client, agent, version, subscriptions, cancelled } = row;
   return {
     id,
     owner,
     client,
+    agent,
     version,
     user: row.user_name,
     protocolVersion: row.protocol_version,

@@ -129,6 +129,15 @@ export class PostgresLocks implements LocksPort {
     for (const row of rows) work.announce(lockLapsed(lockOf(row), 'holder_lost'));
   }
 
+  /** A renamed agent keeps its locks. */
+  async renameHolder(work: Work, user: string, holder: string, name: string): Promise<void> {
+    await work.rows('UPDATE locks.locks SET holder = $3 WHERE user_id = $1 AND holder = $2', [
+      userIdOf(user),
+      holder,
+      name,
+    ]);
+  }
+
   /** Ends locks whose time is over. */
   async sweep(writer: Writer, isOver: () => boolean = () => false): Promise<void> {
     const { sweepStepMax } = this.#options.limits;

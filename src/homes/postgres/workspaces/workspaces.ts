@@ -293,6 +293,10 @@ export class PostgresWorkspaces implements WorkspacesPort {
     return this.#taskStep(id, (work) => claims.heartbeatTask(work, owner, id, fence, by));
   }
 
+  renewClaims(owner: string, holder: string): PostgresStep<void> {
+    return this.#step((work) => claims.renewClaims(work, owner, holder));
+  }
+
   completeTask(owner: Owner, id: string, input: CompleteRequest, by: Reporter): PostgresStep<Task> {
     return this.#taskStep(id, (work) => claims.completeTask(work, owner, id, input, by));
   }

@@ -1,6 +1,6 @@
 /** The handlers of direct messages. */
-import { direct } from '../../../api/messaging/operations.js';
-import { directSchemas } from '../../../api/messaging/schemas.js';
+import { aicqDirect } from '../../../api/messaging/operations.js';
+import { aicqDirectSchemas } from '../../../api/messaging/schemas.js';
 import { addressOf } from '../../request/caller-address.js';
 import { goneSignal } from '../../request/gone.js';
 import { routesOf } from '../../route.js';
@@ -9,7 +9,7 @@ import { newestFirst, nextCursorOf, spanOf, waitMsOf } from './rooms.js';
 import { streamInbox } from './streams.js';
 import { isSet, readFields, shownDirect } from './wire.js';
 
-export const directRoutes = routesOf('direct', direct, directSchemas, {
+export const directRoutes = routesOf('aicqDirect', aicqDirect, aicqDirectSchemas, {
   read: limited(async ({ caller, query, request, reply }, messaging) => {
     const agentId = await messaging.direct.readerOf(caller);
     const { directPageMax } = messaging.limits;

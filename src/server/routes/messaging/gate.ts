@@ -58,10 +58,15 @@ export const signatureAuthenticator: Authenticator = {
     request.signer = signer;
     if (isMessaging) return principalOf(await withLiveLink(request, signer.identity));
     await signer.durable;
+    if (needsNoLink.test(routePathOf(request)))
+      return principalOf(await withLiveLink(request, signer.identity));
     await requireLink(request, signer.identity);
     return principalOf(signer.identity);
   },
 };
+
+/** Rooms and the inbox under /v1 are messaging: an identity needs no link for public rooms and its own inbox. */
+const needsNoLink = /^\/v1\/(rooms|inbox)(\/|$)/;
 
 /** Messaging bodies are small, and their errors must come in AICQ's order. */
 function isMessagingRoute(request: FastifyRequest): boolean {
@@ -150,17 +155,28 @@ export function limited<Params, Body, Answer>(
 ) {
   return async (context: Context<Params, Body>): Promise<Answer> => {
     const { request, reply, caller } = context;
-    const messaging = messagingOf(request);
-    const limit = messaging.gate.limitFor(request.method, routePathOf(request));
-    if (limit !== undefined) {
-      const decision = await messaging.gate.take(limit, addressOf(request), caller);
-      if (decision !== undefined) showRate(reply, decision);
-      if (decision?.allowed === false) throw tooMany(reply, decision);
-    }
+    const messaging = await countRequest(request, reply, caller, request.method, routePathOf(request));
     const answer = await handler(context, messaging);
     await request.signer?.durable;
     return answer;
   };
+}
+
+/** Counts a request under the endpoint of a path, and refuses it if there were too many. */
+export async function countRequest(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  caller: Caller | null,
+  method: string,
+  path: string,
+): Promise<MessagingService> {
+  const messaging = messagingOf(request);
+  const limit = messaging.gate.limitFor(method, path);
+  if (limit === undefined) return messaging;
+  const decision = await messaging.gate.take(limit, addressOf(request), caller);
+  if (decision !== undefined) showRate(reply, decision);
+  if (decision?.allowed === false) throw tooMany(reply, decision);
+  return messaging;
 }
 
 /** AICQ's routes take the id of a room, not its name. */
@@ -206,7 +222,11 @@ export const writeMessagingError: ErrorWriter = async (error, request, reply) =>
     .send(JSON.stringify({ error: sentenceOf(error) }));
 };
 
-async function onTooMany(error: StoaError, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+export async function onTooMany(
+  error: StoaError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
   const { gate, port } = messagingOf(request);
   const { decision, retry_after_seconds: seconds } = (error.details ?? {}) as {
     decision?: RateDecision;

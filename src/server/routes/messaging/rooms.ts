@@ -1,7 +1,7 @@
 /** The handlers of rooms. */
 import type { z } from 'zod';
-import { rooms } from '../../../api/messaging/operations.js';
-import { type pageSchema, roomSchemas } from '../../../api/messaging/schemas.js';
+import { aicqRooms } from '../../../api/messaging/operations.js';
+import { aicqRoomSchemas, type pageSchema } from '../../../api/messaging/schemas.js';
 import type { Message, Room } from '../../../messaging/model.js';
 import type { Page, Span } from '../../../messaging/port.js';
 import type { MessagingService } from '../../../messaging/service.js';
@@ -93,7 +93,7 @@ function searchedRoom(given: string | undefined): string | null {
 
 const newestPages = new RoomPages();
 
-export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
+export const roomRoutes = routesOf('aicqRooms', aicqRooms, aicqRoomSchemas, {
   list: limited(async ({ query }, messaging) => {
     const { channelsPageDefault, channelsPageMax } = messaging.limits;
     const { rooms, total } = await messaging.rooms.channels(

@@ -296,6 +296,17 @@ export class TaskVerbs {
     }
   }
 
+  /** Claims beyond one step are renewed by their own heartbeats. */
+  renewClaims(tx: Transaction, ownerId: string, holder: string): void {
+    const prefix = indexPrefix('task', 'claimed', ownerId, indexedText(holder));
+    const bounds = { ...prefixRange(prefix), limit: this.#limits.workspaceStepRowsMax };
+    for (const { value } of Array.from(tx.range(buckets.indexes, bounds))) {
+      const lease = readLease(tx, value.toString());
+      if (lease !== undefined && lease.holder === holder && this.#endOf(lease) > tx.nowMs)
+        storeLease(tx, value.toString(), lease, rules.renewed(lease, tx.nowMs));
+    }
+  }
+
   /** Whether a task is claimed under one of these names. */
   holdsClaims(tx: Transaction, ownerId: string, holders: readonly string[]): boolean {
     return holders.some((holder) => {

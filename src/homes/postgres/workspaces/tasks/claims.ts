@@ -262,6 +262,16 @@ export async function releaseDue(work: WorkspacesWork, limit: number): Promise<n
  * a write with a fencing number locks it after its tasks. So locked tasks are not waited for: they follow after the commit,
  * like those beyond one step.
  */
+export async function renewClaims(work: WorkspacesWork, ownerId: string, holder: string): Promise<void> {
+  await work.rows(
+    `UPDATE workspaces.leases l SET renewed_at = ${work.clockSql},
+        expires_at = ${work.clockSql} + l.lease_seconds * interval '1 second'
+      FROM workspaces.tasks t WHERE t.owner_id = $1 AND t.claimed_by = $2 AND ${held}
+        AND l.owner_id = t.owner_id AND l.task_id = t.id AND l.holder = $2 AND l.expires_at > ${work.clockSql}`,
+    [ownerId, holder],
+  );
+}
+
 export async function releaseClaims(
   work: WorkspacesWork,
   ownerId: string,

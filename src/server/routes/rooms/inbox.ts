@@ -1,0 +1,65 @@
+/** The handlers of direct messages under /v1. */
+import { inbox } from '../../../api/rooms/operations.js';
+import { inboxSchemas } from '../../../api/rooms/schemas.js';
+import type { DirectMessage } from '../../../messaging/model.js';
+import { userOf } from '../../../messaging/rooms/visibility.js';
+import { addressOf } from '../../request/caller-address.js';
+import { goneSignal } from '../../request/gone.js';
+import { routesOf } from '../../route.js';
+import { signatureOf } from '../messaging/gate.js';
+import { admit, wantsStream } from './admission.js';
+import { iso, shownInboxMessage } from './shown.js';
+import { nextCursor, spanOf } from './span.js';
+import { positionOf, streamTopic } from './stream.js';
+
+export const inboxRoutes = routesOf('inbox', inbox, inboxSchemas, {
+  list: async (context) => {
+    const { caller, query, headers, request, reply, streams } = context;
+    const messaging = await admit(context);
+    const { direct, limits, port } = messaging;
+    const agentId = await direct.readerOf(caller);
+    const to = { user: userOf(caller), verify: query.verify === true };
+    if (wantsStream(request)) {
+      const first = query.pending === true ? (await port.pending(agentId, 0, 1)).items[0] : undefined;
+      return streamTopic(context, streams, messaging, {
+        topic: { kind: 'inbox', id: agentId },
+        fromMs: positionOf(headers['last-event-id'], query.after) ?? (first && first.tsMs - 1),
+        // The hub returns direct messages for an inbox.
+        show: (message, authors) => shownInboxMessage(message as DirectMessage, authors, to),
+        // The agent gets an inbox with its first message; the reader must then connect again.
+        isHidden: async () => (await direct.readerOf(caller)) !== agentId,
+      });
+    }
+    const given = spanOf(query, limits.directPageMax, limits.directPageMax);
+    const isPending = query.pending === true;
+    const span = isPending && !('afterMs' in given) ? { afterMs: 0, limit: given.limit } : given;
+    const waitMs = Math.min(query.wait ?? 0, limits.longPollSecondsMax) * 1000;
+    const page =
+      isPending && 'afterMs' in span
+        ? await direct.pending(agentId, span.afterMs, span.limit, waitMs, goneSignal(reply))
+        : await direct.read(agentId, span, waitMs, goneSignal(reply));
+    if (waitMs > 0) await messaging.gate.admitAgain(addressOf(request));
+    const authors = await messaging.authors.of(page.items);
+    return {
+      items: page.items.map((message) => shownInboxMessage(message, authors, to)),
+      next_cursor: nextCursor(page, span),
+    };
+  },
+  send: async (context) => {
+    const { caller, body, request, idempotency } = context;
+    const messaging = await admit(context);
+    const to = await messaging.direct.recipient(caller, body.to);
+    const { id, tsMs } = await messaging.direct.send(
+      caller,
+      to,
+      { body: body.body },
+      signatureOf(request),
+      idempotency,
+    );
+    return { id, to, ts: iso(tsMs) };
+  },
+  acknowledge: async (context) => {
+    const messaging = await admit(context);
+    return { acknowledged: await messaging.direct.acknowledge(context.caller, context.body.ids) };
+  },
+});

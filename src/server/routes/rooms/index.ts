@@ -1,0 +1,11 @@
+/** Rooms, messages and the inbox under /v1, with the limits of messaging. */
+import type { RouteGroup } from '../../group.js';
+import { onRoomError } from './admission.js';
+import { inboxRoutes } from './inbox.js';
+import { messageRoutes } from './messages.js';
+import { roomRoutes } from './rooms.js';
+
+export const roomsGroup: RouteGroup = {
+  routes: [...roomRoutes, ...messageRoutes, ...inboxRoutes],
+  onError: onRoomError,
+};

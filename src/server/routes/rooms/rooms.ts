@@ -1,0 +1,108 @@
+/** The handlers of rooms under /v1. */
+import { rooms } from '../../../api/rooms/operations.js';
+import { roomSchemas } from '../../../api/rooms/schemas.js';
+import type { Caller } from '../../../core/caller.js';
+import { StoaError } from '../../../core/errors.js';
+import { type Page, decodeTextCursor, encodeCursor, invalidCursor, pageLimit } from '../../../core/paging.js';
+import type { Room } from '../../../messaging/model.js';
+import type { MessagingService } from '../../../messaging/service.js';
+import { userOf } from '../../../messaging/rooms/visibility.js';
+import { answer, routesOf } from '../../route.js';
+import { signatureOf } from '../messaging/gate.js';
+import { admit } from './admission.js';
+import { shownRoom } from './shown.js';
+
+export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
+  list: async (context) => {
+    const messaging = await admit(context);
+    const { items, next_cursor } = await listed(messaging, context.caller, context.query);
+    return { items: items.map((room) => shownRoom(room, messaging.limits)), next_cursor };
+  },
+  create: async (context) => {
+    const { caller, body, request, idempotency } = context;
+    const messaging = await admit(context);
+    const { name, key = '', is_private = key !== '', retention_seconds } = body;
+    const owner = body.public === true ? null : userOf(caller);
+    if (owner === null && body.public !== true)
+      throw new StoaError('forbidden', 'This identity is not linked to a user, so it cannot own a room.', {
+        fix: 'Set "public" to true, or ask a user to link the identity.',
+      });
+    if (owner === null && retention_seconds !== undefined)
+      throw new StoaError(
+        'invalid_request',
+        'Messages of public rooms are kept as long as the settings say.',
+        {
+          fix: 'Leave retention_seconds out, or create a room of the user.',
+          details: { field: 'retention_seconds' },
+        },
+      );
+    const input = { name, is_private, key, owner, retentionSeconds: retention_seconds ?? null };
+    const room = await messaging.rooms.create(caller, input, signatureOf(request), idempotency);
+    return shownRoom(room, messaging.limits);
+  },
+  get: async (context) => {
+    const messaging = await admit(context);
+    return shownRoom(await messaging.rooms.find(context.caller, context.params.room), messaging.limits);
+  },
+  update: async (context) => {
+    const messaging = await admit(context);
+    const { caller, params, body } = context;
+    const { name, retention_seconds: retentionSeconds } = body;
+    const change = {
+      ...(name !== undefined && { name }),
+      ...(retentionSeconds !== undefined && { retentionSeconds }),
+    };
+    return shownRoom(await messaging.rooms.update(caller, params.room, change), messaging.limits);
+  },
+  delete: async (context) => {
+    const messaging = await admit(context);
+    await messaging.rooms.delete(context.caller, context.params.room);
+    return answer(204);
+  },
+});
+
+const roomList = 'rooms';
+/** An owner, a name and the words around them. */
+const cursorBytesMax = 2_048;
+
+/** The user's rooms by name, then public rooms. The operator without a user lists the rooms of all users. */
+async function listed(
+  messaging: MessagingService,
+  caller: Caller,
+  query: { limit?: number | undefined; cursor?: string | undefined; public?: boolean | undefined },
+): Promise<Page<Room>> {
+  const limit = pageLimit(query.limit, messaging.limits);
+  const list = `${roomList} ${String(query.public)}`;
+  const [section, offset, owner, name] = (decodeTextCursor(list, query.cursor, cursorBytesMax) ?? '').split(
+    '/',
+  );
+  const cursorOf = (...place: (string | number)[]): string =>
+    encodeCursor(list, Buffer.from(place.join('/')));
+  const found: Room[] = [];
+  if (query.public !== true && section !== 'public') {
+    const user = caller.everyUser ? null : userOf(caller);
+    const after = owner === undefined || name === undefined ? null : { owner: decoded(owner), name };
+    const own = user === null && !caller.everyUser ? [] : await messaging.rooms.own(user, after, limit);
+    const last = own.at(-1);
+    if (own.length === limit && last !== undefined)
+      return { items: own, next_cursor: cursorOf('own', 0, encodeURIComponent(last.owner ?? ''), last.name) };
+    found.push(...own);
+    if (query.public === false) return { items: found, next_cursor: null };
+  }
+  const skipped = section === 'public' ? Number(offset) : 0;
+  if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
+  const { rooms: open, total } = await messaging.rooms.channels(limit - found.length, skipped);
+  const reached = skipped + open.length;
+  return {
+    items: [...found, ...open],
+    next_cursor: open.length > 0 && reached < total ? cursorOf('public', reached) : null,
+  };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    throw invalidCursor(error);
+  }
+}
