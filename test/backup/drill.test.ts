@@ -342,11 +342,12 @@ function bytes(stoa: Stoa): Map<string, string> {
   return found;
 }
 
-function wholeFeed(stoa: Stoa): FeedCommit[] {
-  const commits: FeedCommit[] = [];
+/** A restored directory is a new store, so its positions have another name; their numbers are equal. */
+function wholeFeed(stoa: Stoa): Omit<FeedCommit, 'position'>[] {
+  const commits: Omit<FeedCommit, 'position'>[] = [];
   for (let since: string | undefined; ;) {
     const page = kernelOf(stoa).feed.read({ since });
-    commits.push(...page.commits);
+    commits.push(...page.commits.map(({ position: _, ...commit }) => commit));
     if (!page.more) return commits;
     since = page.position;
   }

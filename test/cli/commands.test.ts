@@ -124,7 +124,8 @@ describe('agents', () => {
 describe('exit statuses follow the error', () => {
   test('2 for usage, 3 for credentials, 4 for not found, 5 for a conflict, 6 for no server', async () => {
     const { agent_id: id, version } = await json<Agent>('agents', 'create', 'exits', '--user', 'eve');
-    expect((await run('agents', 'get', 'zz', '--user', 'eve')).status).toBe(2);
+    expect((await run('agents', 'get')).status).toBe(2);
+    expect((await run('agents', 'get', 'zz', '--user', 'eve')).status).toBe(4);
     expect((await run('agents', 'ls', '--limit', 'many')).status).toBe(2);
     expect((await stoa(['status', '--url', server.url, '--token', 'wrong'])).status).toBe(3);
     expect((await run('agents', 'get', '0'.repeat(64), '--user', 'eve')).status).toBe(4);
