@@ -3,7 +3,7 @@
  * constant that has no name yet.
  *
  * Compared are lines of code: without comments, imports, re-exports, lines that only close something, and the
- * single names of long lists of fields.
+ * single names of long lists of fields. Examples of records (`examples.ts`) repeat the fields of records.
  * Tests may repeat more than sources, because each of them must be readable alone.
  */
 import { readFileSync, readdirSync } from 'node:fs';
@@ -27,6 +27,7 @@ function filesOf(folder) {
   return readdirSync(join(root, folder), { recursive: true })
     .filter((name) => /\.(m?js|ts)$/.test(name) && !name.split(sep).includes('node_modules'))
     .filter((name) => !name.split(sep).some((part) => part === 'generated' || part === 'report'))
+    .filter((name) => !name.endsWith(`${sep}examples.ts`))
     .toSorted()
     .map((name) => join(root, folder, name));
 }

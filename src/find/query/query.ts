@@ -32,7 +32,7 @@ export interface Query {
 /** Words that stand together, each at a fixed distance from the first. A phrase may be one word. */
 export type Phrase = readonly { readonly term: string; readonly offset: number }[];
 
-/** An exact form is worth more than another form of the same word. Chosen with the quality suite. */
+/** An exact form is worth more than another form of the same word. */
 export const stemWeight = 0.6;
 /** Words of a query that are used; further ones are ignored. */
 export const queryWordsMax = 32;

@@ -9,18 +9,15 @@ export const registryLimits = {
   },
   agentsLostMax: {
     default: 10_000,
-    setting: true,
     about: 'Lost agents of one user that are kept beside the agents that count.',
   },
   agentLostDays: {
     default: 30,
-    setting: true,
     positive: true,
     about: 'Days after which a lost agent that holds nothing is forgotten.',
   },
   agentPresenceSeconds: {
     default: 900,
-    setting: true,
     positive: true,
     about: 'Seconds that an agent counts as present after its last call, unless it sends heartbeats.',
   },

@@ -39,7 +39,7 @@ export class DirectoryFind implements FindPort {
   readonly #segments: SegmentReader;
   /**
    * The entries of marked things, by mark and stamp. Without it every search would read the words of all of them
-   * again: 40 µs for each.
+   * again.
    */
   readonly #waiting: LRUCache<string, { entry: WaitingEntry | undefined }>;
 

@@ -32,8 +32,8 @@ const beginningBlocksMax = 64;
 
 export class SegmentReader {
   /**
-   * By the key of the segment. A catalog never changes, and is dropped with its segment or for others. Decoding one
-   * of 10,000 entries takes 3 ms, most of a search.
+   * By the key of the segment. A catalog never changes, and is dropped with its segment or for others. Without it
+   * every search would decode the catalogs again.
    */
   readonly #catalogs: LRUCache<string, Catalog>;
 

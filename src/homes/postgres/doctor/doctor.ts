@@ -34,15 +34,15 @@ interface Found {
 }
 
 async function look(sql: PostgresSql, check: Check, repair: boolean): Promise<Found> {
-  const { repair: mend } = check;
+  const { repair: correction } = check;
   return transaction(sql, async (tx) => {
     // A large table takes its time.
     await query(tx, 'SET LOCAL statement_timeout = 0');
-    if (repair && mend !== undefined)
-      await query(tx, `LOCK TABLE ${mend.locks.join(', ')} IN EXCLUSIVE MODE`);
+    if (repair && correction !== undefined)
+      await query(tx, `LOCK TABLE ${correction.locks.join(', ')} IN EXCLUSIVE MODE`);
     const rows = await query<{ key: string; problem: string }>(tx, check.find);
-    if (!repair || mend === undefined || rows.length === 0) return { rows, repaired: false };
-    await query(tx, mend.statement);
+    if (!repair || correction === undefined || rows.length === 0) return { rows, repaired: false };
+    await query(tx, correction.statement);
     const left = await query<object>(tx, check.find);
     if (left.length > 0)
       throw new StoaError('internal', `The repair of ${check.family} left ${left.length} rows damaged.`);
