@@ -52,7 +52,7 @@ class Acknowledged {
   }
 
   /** Everything that there was after these commits of the feed. */
-  after(commits: readonly FeedCommit[]): Map<string, unknown> {
+  after(commits: readonly Omit<FeedCommit, 'position'>[]): Map<string, unknown> {
     const found = new Map<string, unknown>();
     for (const { changes } of commits) {
       for (const { kind, id: given, user, version } of changes) {
@@ -410,7 +410,7 @@ async function compare(
   backups: string,
   name: string,
   mark: Mark,
-  { feed, model, places }: { feed: readonly FeedCommit[]; model: Acknowledged; places: Places },
+  { feed, model, places }: { feed: readonly Omit<FeedCommit, 'position'>[]; model: Acknowledged; places: Places },
 ): Promise<void> {
   const target = join(directory, name);
   await restore({ directory: backups, target, to: mark.to, families: directoryFamilies });
