@@ -77,7 +77,7 @@ async function answerFile(name: string, acceptEncoding: unknown, cached: boolean
     'content-type': types[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream',
     // The names of scripts and styles contain a hash of their content.
     'cache-control': cached ? 'public, max-age=31536000, immutable' : 'no-cache',
-    vary: 'Accept, Accept-Encoding',
+    vary: 'Accept, Accept-Encoding, Origin',
     ...(isZipped && { 'content-encoding': 'gzip' }),
   });
 }

@@ -76,7 +76,7 @@ export const pageRoutes = [
         return answer(200, await readFile(new URL('page.html', assets)), {
           'content-security-policy': pagePolicy,
           'cache-control': 'no-cache',
-          vary: 'Accept',
+          vary: 'Accept, Origin',
         });
       },
       about: () => ({ name: 'AICQ' as const, version, docs: '/docs' }),
