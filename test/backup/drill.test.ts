@@ -410,7 +410,11 @@ async function compare(
   backups: string,
   name: string,
   mark: Mark,
-  { feed, model, places }: { feed: readonly Omit<FeedCommit, 'position'>[]; model: Acknowledged; places: Places },
+  {
+    feed,
+    model,
+    places,
+  }: { feed: readonly Omit<FeedCommit, 'position'>[]; model: Acknowledged; places: Places },
 ): Promise<void> {
   const target = join(directory, name);
   await restore({ directory: backups, target, to: mark.to, families: directoryFamilies });

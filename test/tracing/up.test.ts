@@ -98,7 +98,7 @@ describe('a server with traces', () => {
     );
 
     expect(collector.named('GET /v1/agents/{agent_id}')).toMatchObject([
-      { facts: { 'http.response.status_code': 400 }, status: {} },
+      { facts: { 'http.response.status_code': 404 }, status: {} },
     ]);
     const [alive] = collector.named('GET /livez');
     expect(alive).toMatchObject({ facts: { 'stoa.principal': 'anyone', 'http.response.status_code': 200 } });

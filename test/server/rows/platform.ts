@@ -74,6 +74,14 @@ export const platformRows: Record<string, Row> = {
     request: () => ({ path: '/v1/backups/verify', body: {} }),
     status: operatorOnly,
   },
+  'GET /v1/find': {
+    request: () => ({ path: '/v1/find?q=gate' }),
+    status: statuses(200, 200, 200, 200, 200, 401),
+  },
+  'POST /v1/find': {
+    request: () => ({ path: '/v1/find', body: { q: 'gate', filter: { status: 'open' } } }),
+    status: statuses(200, 200, 200, 200, 200, 401),
+  },
   'GET /v1/status': { request: () => ({ path: '/v1/status' }), status: operatorOnly },
   'POST /v1/backups': {
     request: () => ({
