@@ -607,6 +607,7 @@ describe('a mistyped directory', () => {
       'data patch',
       'data set',
       'import',
+      'lock',
       'post',
       'rooms create',
       'token create',

@@ -45,7 +45,7 @@ async function useData(stoa: Stoa): Promise<unknown> {
 }
 
 async function useAgents(stoa: Stoa): Promise<unknown> {
-  const agent = await stoa.agents.create({ name: 'page' });
+  const agent = await stoa.agents.create({ name: 'reader' });
   const { status } = await stoa.agents.start(agent.agent_id);
   const lease = await stoa.agents.keepAlive(agent.agent_id, { onLost: () => undefined });
   lease.stop();

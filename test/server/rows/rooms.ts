@@ -69,10 +69,15 @@ export const roomRows: Record<string, Row> = {
   },
   'GET /v1/inbox': { request: () => ({ path: '/v1/inbox' }), status: all },
   'POST /v1/inbox': {
-    request: async ({ stoa }) => ({
-      path: '/v1/inbox',
-      body: { to: await stoa.messaging.direct.recipientOf({ ...alice, agent: 'row' }), body: 'row' },
-    }),
+    request: async ({ stoa }) => {
+      const scout = { ...alice, agent: 'row' };
+      // An agent exists from its first write.
+      await stoa.data.set(scout, 'rows', 'first', 1);
+      return {
+        path: '/v1/inbox',
+        body: { to: await stoa.messaging.direct.recipientOf(scout), body: 'row' },
+      };
+    },
     status: made,
   },
   'POST /v1/inbox/ack': {
