@@ -55,12 +55,18 @@ async function probe(path: string): Promise<[status: number, body: Record<string
 }
 
 it('shows every live server, and no longer one that is frozen', async () => {
+  // A server that has just started may be a commit behind; it stores its lag every two seconds.
+  await vi.waitFor(
+    async () =>
+      expect((await status()).servers.map(({ feed_lag_commits }) => feed_lag_commits)).toEqual([0, 0]),
+    patience,
+  );
   const { servers, outbox, families } = await status();
   for (const table of ['public.agent_data_store', 'registry.agents', 'workspaces.tasks', 'feed.commits'])
     expect(families[table]?.size_bytes, table).toBeGreaterThan(0);
   expect(servers.map(({ url }) => url).toSorted()).toEqual(urls.toSorted());
   for (const server of servers) {
-    expect(server).toMatchObject({ version, pool_total: 10, feed_lag_commits: 0, feed_lag_ms: 0 });
+    expect(server).toMatchObject({ version, pool_total: 10, feed_lag_ms: 0 });
     expect(pids).toContain(server.process_id);
     expect(server.seen_ms_ago).toBeLessThan(10_000);
   }
