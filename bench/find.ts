@@ -21,6 +21,9 @@ import { PostgresFind } from '../src/homes/postgres/find/find.js';
 import type { Bench, Row } from './frame.js';
 import { startPostgres } from './postgres-server.js';
 
+/** These searches are over documents only. */
+async function* noMessages(): AsyncGenerator<never> {}
+
 const documents = Number(process.env['FIND_DOCUMENTS'] ?? 20_000);
 const users = Math.max(2, Math.round(documents / 10_000));
 const namespacesPerUser = 10;
@@ -59,7 +62,7 @@ async function speed(directory: string): Promise<Row[]> {
         read: async () => [],
         markAll: async () => undefined,
         readableRooms: async () => new Set(),
-        all: async function* none() {},
+        all: noMessages,
       },
       onError: (error) => process.stderr.write(`${String(error)}\n`),
       intervalMs: undefined,
@@ -244,6 +247,7 @@ async function sqliteTimes(
 
 const sqliteProgram = `
 import json, sqlite3, sys, time
+
 given = json.load(open(sys.argv[1]))
 db = sqlite3.connect(':memory:')
 db.execute("CREATE VIRTUAL TABLE d USING fts5(user UNINDEXED, namespace UNINDEXED, key, value, tokenize='porter unicode61')")

@@ -353,7 +353,7 @@ function wholeFeed(stoa: Stoa): Omit<FeedCommit, 'position'>[] {
   const commits: Omit<FeedCommit, 'position'>[] = [];
   for (let since: string | undefined; ;) {
     const page = kernelOf(stoa).feed.read({ since });
-    commits.push(...page.commits.map(({ position: _, ...commit }) => commit));
+    commits.push(...page.commits.map(({ seq, atMs, changes }) => ({ seq, atMs, changes })));
     if (!page.more) return commits;
     since = page.position;
   }

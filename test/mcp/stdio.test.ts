@@ -5,6 +5,10 @@ import { describe, expect, test, vi } from 'vitest';
 import { generations } from './client.js';
 import { useStdio } from './stdio.js';
 
+function youIn(answer: object): unknown {
+  return 'you' in answer ? answer.you : undefined;
+}
+
 const stdio = useStdio();
 
 function call(id: number, name: string, input: object): string {
@@ -49,7 +53,6 @@ describe.each(generations)('sessions of the %s protocol', (generation) => {
       stdio.connect(data, ['--scope', 'acme/shop'], generation),
       stdio.connect(data, ['--scope', 'acme/shop'], generation),
     ]);
-    const youIn = (answer: object): unknown => ('you' in answer ? answer.you : undefined);
     const nameOf = async (client: typeof one) => youIn(await client.ok('agents'));
     const names = [await nameOf(one), await nameOf(two)];
     expect(new Set(names).size).toBe(2);

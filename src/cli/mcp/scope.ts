@@ -27,7 +27,7 @@ function scopedInput(tool: string, input: Input, scope: string): Input {
   if (taskTools.has(tool)) return { project: scope, ...input };
   if (roomTools.has(tool) && input['to'] === undefined && input['inbox'] !== true)
     return { room: roomOf(scope), ...input };
-  if (tool === 'lock') return { ...input, ...(lockNameOf(input, scope) ?? {}) };
+  if (tool === 'lock') return { ...input, ...lockNameOf(input, scope) };
   if (tool === 'commit' && Array.isArray(input['operations']))
     return {
       ...input,
@@ -44,7 +44,7 @@ function scopedPart(part: unknown, kindField: 'op' | 'check', scope: string): un
   if (!isObject(part) || typeof part[kindField] !== 'string') return part;
   const [domain] = part[kindField].split('.');
   if (domain === 'data') return { namespace: scope, ...part };
-  if (domain === 'lock') return { ...part, ...(lockNameOf(part, scope) ?? {}) };
+  if (domain === 'lock') return { ...part, ...lockNameOf(part, scope) };
   if (part[kindField] === 'task.create' || part[kindField] === 'task.claim')
     return 'session_id' in part || 'project_id' in part ? part : { project: scope, ...part };
   return part[kindField] === 'room.post' ? { room: roomOf(scope), ...part } : part;
