@@ -1,6 +1,7 @@
 /** Writes of the data store as steps: several in one write, with checks. */
+import { directoryFamilies } from '../../src/homes/directory/families.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DirectoryDataStore, dataFamilies } from '../../src/homes/directory/datastore/datastore.js';
+import { DirectoryDataStore } from '../../src/homes/directory/datastore/datastore.js';
 import { operatorCaller } from '../../src/core/caller.js';
 import type { Writer } from '../../src/core/write.js';
 import type { Documents } from '../../src/datastore/port.js';
@@ -18,7 +19,7 @@ const homes: Readonly<Record<string, () => Promise<Documents & { close?: () => P
     const kernel = await openKernel({
       dataDir: 'unused',
       engine: 'memory',
-      families: Object.values(dataFamilies),
+      families: directoryFamilies,
       limits,
     });
     const port = new DirectoryDataStore({ kernel });

@@ -1,4 +1,5 @@
 /** Work in many steps that a stop interrupts: it continues at the next start. */
+import { directoryFamilies } from '../../src/homes/directory/families.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +40,7 @@ async function during<T>(engine: EngineName, body: (opened: Opened) => Promise<T
   const kernel = await openKernel({
     dataDir,
     engine,
-    families: workspacesFamilies,
+    families: directoryFamilies,
     limits,
     sweepIntervalMs: 3_600_000,
   });
@@ -65,7 +66,7 @@ async function storedBetween(engine: EngineName): Promise<string> {
   const kernel = await openKernel({
     dataDir,
     engine,
-    families: workspacesFamilies,
+    families: directoryFamilies,
     limits,
     sweepIntervalMs: 3_600_000,
   });

@@ -2,6 +2,7 @@
  * The stored layout: the seed's version and keys, a second version over data of the first, and newer data
  * refused.
  */
+import { directoryFamilies } from '../../src/homes/directory/families.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +10,6 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import {
   DirectoryWorkspaces,
   openDirectoryWorkspaces,
-  workspacesFamilies,
 } from '../../src/homes/directory/workspaces/workspaces.js';
 import { buckets } from '../../src/homes/directory/workspaces/keys.js';
 import { type Migration, workspaceMigrations } from '../../src/homes/directory/workspaces/migrations.js';
@@ -34,7 +34,7 @@ beforeEach(async () => {
 afterEach(() => rm(dataDir, { recursive: true, force: true }));
 
 async function open(migrations?: readonly Migration[]): Promise<WorkspacesService> {
-  kernel = await openKernel({ dataDir, families: workspacesFamilies, limits, sweepIntervalMs: 3_600_000 });
+  kernel = await openKernel({ dataDir, families: directoryFamilies, limits, sweepIntervalMs: 3_600_000 });
   const port: DirectoryWorkspaces = await openDirectoryWorkspaces(kernel, {
     sealer: secrets.sealer,
     ...(migrations && { migrations }),

@@ -1,5 +1,6 @@
 /** Every check of the directory home, in the order of repair: what `stoa doctor` runs. */
 import type { Check } from '../kernel/inspect/doctor.js';
+import { findFamilies } from '../find/rows.js';
 import { kernelFamilies } from '../kernel/families.js';
 import type { Kernel } from '../kernel/kernel.js';
 import { dataChecks } from './datastore.js';
@@ -35,5 +36,11 @@ export const unexaminedFamilies: Readonly<Record<string, string>> = {
   [kernelFamilies.intents]:
     'Unfinished writes over two shards. Every start finishes them and deletes the rows.',
   [kernelFamilies.finishedIntents]: 'Marks of finished writes over two shards. Every start deletes them.',
+  ...Object.fromEntries(
+    Object.values(findFamilies).map((family) => [
+      family,
+      'The search index. It contains only what follows from records, and a search reads the record of each result.',
+    ]),
+  ),
   [kernelFamilies.redo]: 'A log. Its records are not stored elsewhere, and each is checked when it is read.',
 };

@@ -1,3 +1,4 @@
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +28,7 @@ async function open(
     dataDir,
     engine,
     shards: options.shards,
-    families: Object.values(dataFamilies),
+    families: directoryFamilies,
     limits: limitsWith(options.limits),
     ...(options.clock && { clock: options.clock }),
   });
@@ -161,7 +162,7 @@ test('a document read right after a commit shows each read once, also reads that
   const kernel = await openKernel({
     dataDir: 'unused',
     engine: 'memory',
-    families: Object.values(dataFamilies),
+    families: directoryFamilies,
     limits: limitsWith(),
   });
   const data = new DataService({ ...documentsIn(kernel), limits: limitsWith() });

@@ -2,6 +2,7 @@
  * The doctor over every family: each index and kept count is damaged, found and repaired, and no record
  * changes.
  */
+import { findFamilies } from '../../../../src/homes/directory/find/rows.js';
 import type { Kernel } from '../../../../src/homes/directory/kernel/kernel.js';
 import { kernelOf } from '../../../kernel-of.js';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -214,7 +215,13 @@ const records: Readonly<Record<string, Rule>> = {
 };
 
 /** Only with several shards; separate tests cover them. */
-const elsewhere: readonly string[] = [kernel.directory, kernel.intents, kernel.finishedIntents];
+const elsewhere: readonly string[] = [
+  kernel.directory,
+  kernel.intents,
+  kernel.finishedIntents,
+  // Written in the background.
+  ...Object.values(findFamilies),
+];
 const everyFamily = [...Object.values(kernel), ...directoryFamilies];
 const examined = everyFamily.filter((family) => !(family in unexaminedFamilies));
 

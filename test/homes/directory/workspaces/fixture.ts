@@ -1,4 +1,5 @@
 /** Workspaces in a data directory, with a clock that the test turns. */
+import { directoryFamilies } from '../../../../src/homes/directory/families.js';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +8,6 @@ import {
   openDirectoryWorkspaces,
   workspacesFamilies,
 } from '../../../../src/homes/directory/workspaces/workspaces.js';
-import { dataFamilies } from '../../../../src/homes/directory/datastore/rows.js';
 import { DirectoryWriter } from '../../../../src/homes/directory/writer.js';
 import type { EngineName } from '../../../../src/core/settings/store-config.js';
 import { openKernel } from '../../../../src/homes/directory/kernel/open-kernel.js';
@@ -36,7 +36,7 @@ export async function openDirectoryBench(
     engine,
     shards,
     // Answers that are kept count in the user's bytes, which the data store keeps.
-    families: [...workspacesFamilies, ...Object.values(dataFamilies)],
+    families: directoryFamilies,
     limits: allLimits,
     clock,
     sweepIntervalMs: 3_600_000,
