@@ -206,7 +206,8 @@ export async function workOnTasks({ name, caller, history, places, random, isOve
     const reply = await caller.call({
       method: 'POST',
       path: `/v1/projects/${places.project}/tasks/claim`,
-      body: { agent_id: name, lease_seconds: taskLeaseSeconds, wait: 1 },
+      body: { lease_seconds: taskLeaseSeconds, wait: 1 },
+      headers: { 'stoa-agent': name },
     });
     if (reply.outcome !== 'accepted' || reply.status === 204) {
       if (reply.outcome !== 'accepted') await sleep(50);
@@ -219,18 +220,23 @@ export async function workOnTasks({ name, caller, history, places, random, isOve
     const fate = random.below(40);
     if (fate === 0) continue;
     await sleep(fate === 1 ? leaseMs + 500 : random.below(pauseMsMax));
-    await report({ caller, history }, { task, fence, output: `${name}-${count}` });
+    await report({ name, caller, history }, { task, fence, output: `${name}-${count}` });
   }
 }
 
 /** The same report may be sent again, so it is, until the outcome is known or the lease is over. */
 async function report(
-  { caller, history }: Pick<Client, 'caller' | 'history'>,
+  { name, caller, history }: Pick<Client, 'name' | 'caller' | 'history'>,
   { task, fence, output }: { task: string; fence: number; output: string },
 ): Promise<void> {
   const calledAtMs = nowMs();
   const attempt = (): Promise<Reply> =>
-    caller.call({ method: 'POST', path: `/v1/tasks/${task}/complete`, body: { fence, output } });
+    caller.call({
+      method: 'POST',
+      path: `/v1/tasks/${task}/complete`,
+      body: { fence, output },
+      headers: { 'stoa-agent': name },
+    });
   let reply = await attempt();
   while (reply.outcome === 'unknown' && nowMs() < calledAtMs + taskLeaseSeconds * 1_000) {
     await sleep(100);

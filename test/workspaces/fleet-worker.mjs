@@ -1,13 +1,18 @@
 /** A process of claiming workers, as a fleet has them: claim, work, complete, again. It may be killed at any moment. */
 const [url, token, projectId, name, loops] = process.argv.slice(2);
-const headers = {
+const headersOf = (agent) => ({
   authorization: `Bearer ${token}`,
   'stoa-user': 'fleet',
+  'stoa-agent': agent,
   'content-type': 'application/json',
-};
+});
 
-async function post(path, body) {
-  const answer = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+async function post(agent, path, body) {
+  const answer = await fetch(url + path, {
+    method: 'POST',
+    headers: headersOf(agent),
+    body: JSON.stringify(body),
+  });
   const text = await answer.text();
   return { status: answer.status, body: text === '' ? null : JSON.parse(text) };
 }
@@ -15,8 +20,7 @@ async function post(path, body) {
 async function work(holder) {
   for (;;) {
     try {
-      const claim = await post(`/v1/projects/${projectId}/tasks/claim`, {
-        agent_id: holder,
+      const claim = await post(holder, `/v1/projects/${projectId}/tasks/claim`, {
         wait: 5,
         lease_seconds: 4,
       });
@@ -24,7 +28,7 @@ async function work(holder) {
       const { task, lease } = claim.body;
       // What the server may lose is the answer, not the report: the same report again is no error.
       for (let attempt = 0; attempt < 100; attempt += 1) {
-        const done = await post(`/v1/tasks/${task.id}/complete`, {
+        const done = await post(holder, `/v1/tasks/${task.id}/complete`, {
           fence: lease.fence,
           output: holder,
         }).catch(() => undefined);

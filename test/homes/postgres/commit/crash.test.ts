@@ -119,6 +119,8 @@ it('killed servers leave every acknowledged commit complete and deliver every me
     STOA_SECRET_KEYS: secretKeys,
     STOA_OPERATOR_TOKEN: operatorToken,
     STOA_LIMIT_MESSAGE_BYTES_PER_MINUTE_MAX: roomy,
+    // Every commit claims its task as an agent of its own.
+    STOA_LIMIT_AGENTS_PER_USER_MAX: String(tasksMax),
   };
   /** A third server that commits nothing and delivers the messages of the others. */
   const stoa = await openStoa({
