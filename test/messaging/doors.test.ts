@@ -42,10 +42,12 @@ function rows(): number {
   return counted.reduce((sum, family) => sum + [...kernelOf(server.stoa).root.range(family, {})].length, 0);
 }
 
-/** Ann's identity, linked to a new agent of ada with that name. */
+/** Ann's identity, linked to ada's agent with that name, which is created unless it exists. */
 async function linked(name: string, write = true): Promise<Agent> {
   const ann = await server.agent('Ann');
-  const agentId = (await server.stoa.registry.createAgent(operatorCaller('ada'), { name })).agent_id;
+  const { registry } = server.stoa;
+  const [known] = (await registry.listAgents(operatorCaller('ada'), { name })).items;
+  const agentId = (known ?? (await registry.createAgent(operatorCaller('ada'), { name }))).agent_id;
   const { status } = await server.ask('PUT', `/v1/identities/${ann.id}/link`, {
     body: { agent_id: agentId, write, consent: ann.consent(agentId) },
     headers: bearer(user),

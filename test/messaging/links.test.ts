@@ -21,8 +21,9 @@ async function newToken(namespaces: string[] | null = null) {
     .token;
 }
 
-async function newRecord(name = 'scout') {
-  return (await server.stoa.registry.createAgent(ada, { name })).agent_id;
+/** A new agent of ada, under a name of its own. */
+async function newRecord() {
+  return (await server.stoa.registry.createAgent(ada, { name: `scout-${randomUUID()}` })).agent_id;
 }
 
 function link(id: string, body: object, headers: Record<string, string>) {
@@ -71,7 +72,7 @@ describe('a link', () => {
 
   it("needs the identity's signed consent, for this agent and not expired", async () => {
     const [ann, bob] = [await server.agent('Ann'), await server.agent('Bob')];
-    const [agent_id, other] = [await newRecord(), await newRecord('other')];
+    const [agent_id, other] = [await newRecord(), await newRecord()];
     const token = bearer(await newToken());
     const hourMs = 3_600_000;
     const bad = {
@@ -153,7 +154,7 @@ describe('a link', () => {
   it('is shown with its agent and announced in the feed', async () => {
     const { ann, agentId } = await linked();
     const token = bearer(await newToken());
-    const other = await newRecord('other');
+    const other = await newRecord();
     const identities = async (id: string) =>
       (await server.ask('GET', `/v1/agents/${id}/identities`, { headers: token })).json.items;
     expect(await identities(agentId)).toMatchObject([
@@ -356,7 +357,7 @@ describe('the feed of a signed agent', () => {
 
   it("shows its own record and sessions, not the user's other agents", async () => {
     const { ann, agentId } = await linked();
-    const other = await newRecord('other');
+    const other = await newRecord();
     for (const id of [agentId, other]) {
       await server.stoa.registry.start(ada, id);
       await server.stoa.registry.openSession(ada, id);

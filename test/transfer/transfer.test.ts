@@ -76,7 +76,8 @@ describe('an export', () => {
     expect(lines.at(-1)).toMatchObject({
       type: 'stoa.end',
       counts: {
-        'registry.agent': 2,
+        // Two that were created, and the worker that claimed a task.
+        'registry.agent': 3,
         'registry.session': 1,
         'registry.link': 1,
         'data.document': 3,
@@ -332,16 +333,17 @@ describe('conflicts', () => {
       unknown
     >;
     const many = Array.from(
-      { length: 11 },
-      () => `${JSON.stringify({ ...agent, agent_id: randomBytes(32).toString('hex') })}\n`,
+      { length: 101 },
+      (_, index) =>
+        `${JSON.stringify({ ...agent, agent_id: randomBytes(32).toString('hex'), name: `n${index}` })}\n`,
     );
     const path = await save([...lines, ...many], 'quota.ndjson');
     const report = await run(target, path, { dryRun: true, keepGoing: true });
     expect(report.conflicts.map(({ kind }) => kind)).toEqual(['quota', 'quota']);
-    const raised = lines.map((line) => line.replace('"agents_max":null', '"agents_max":20'));
+    const raised = lines.map((line) => line.replace('"agents_max":null', '"agents_max":110'));
     expect(
       (await run(target, await save([...raised, ...many], 'raised.ndjson'), { keepGoing: true })).written,
-    ).toBe(13);
+    ).toBe(103);
   });
 });
 

@@ -375,7 +375,12 @@ describe('conflicts of registry records in PostgreSQL', () => {
     const there = await openPostgres({ agentsPerUserMax: 5 }, url);
     const crowd = Array.from(
       { length: 12 },
-      (_, index) => ({ ...linesOf.agents('bob')[0], agent_id: index.toString(16).repeat(64) }) as AgentLine,
+      (_, index) =>
+        ({
+          ...linesOf.agents('bob')[0],
+          agent_id: index.toString(16).repeat(64),
+          name: `n${index}`,
+        }) as AgentLine,
     );
     const [first, second] = await Promise.all([
       writeAll(here, [...records, ...crowd.slice(0, 8)], 'skip'),
