@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { kernelOf } from '../kernel-of.js';
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -28,7 +29,9 @@ describe.each([1, 4])('a link of an identity with %i shard(s)', (shards) => {
   }
 
   async function newAgent(user: string): Promise<string> {
-    return (await stoa.registry.createAgent(operatorCaller(user), { name: 'scout' })).agent_id;
+    return (
+      await stoa.registry.createAgent(operatorCaller(user), { name: `scout ${randomUUID().slice(0, 8)}` })
+    ).agent_id;
   }
 
   /** The link as the registry and messaging have it. */

@@ -1,6 +1,7 @@
 /** The content of a row of any family, decoded by its domain. */
 import { decodeKernelEntry } from './kernel/inspect/kernel-rows.js';
 import { decodeDataEntry } from './datastore/inspect.js';
+import { decodeFindEntry } from './find/inspect.js';
 import { decodeLocksEntry } from './locks/inspect.js';
 import { decodeIdentityEntry } from './identity/inspect.js';
 import { hidesMessagingValues, decodeMessagingEntry } from './messaging/inspect.js';
@@ -13,6 +14,7 @@ const decoders = [
   decodeDataEntry,
   decodeRegistryEntry,
   decodeWorkspacesEntry,
+  decodeFindEntry,
   decodeLocksEntry,
   decodeMessagingEntry,
 ];

@@ -6,6 +6,7 @@ import { decodeSession } from '../../registry/layout/codec.js';
 import { idBytes, sessionIdOf } from '../../registry/ids.js';
 import { linkKinds, userKeyBytes } from '../../registry/layout/keys.js';
 import { dataFamilies } from './datastore/rows.js';
+import { findFamilies, messagesPartition, partitionBytes } from './find/rows.js';
 import { lockFamilies } from './locks/rows.js';
 import { identityFamilies } from './identity/identity.js';
 import { messagingFamilies } from './messaging/rows.js';
@@ -18,6 +19,11 @@ const inRoot: Placement = () => 'root';
 const byUser: Placement = ({ key }) => key.subarray(0, userKeyBytes);
 /** An index of agents: its key ends in user and agent. */
 const byIndexedUser: Placement = ({ key }) => key.subarray(-2 * userKeyBytes, -userKeyBytes);
+/** The key begins with the partition of the search index: a user, or the messages of all rooms. */
+const byPartition: Placement = ({ key }) => {
+  const partition = key.subarray(0, partitionBytes);
+  return partition.equals(messagesPartition) ? 'root' : partition;
+};
 /** The value is the user. */
 const byOwner: Placement = ({ value }) => value;
 
@@ -57,6 +63,7 @@ export const directoryPlacements: Readonly<Record<string, Placement>> = {
   ...kernelPlacements,
   ...everyFamily(identityFamilies, inRoot),
   ...everyFamily(messagingFamilies, inRoot),
+  ...everyFamily(Object.values(findFamilies), byPartition),
   ...registryPlacements,
   ...everyFamily(Object.values(dataFamilies), byUser),
   ...everyFamily(Object.values(lockFamilies), byUser),

@@ -17,6 +17,7 @@ import {
 import { DatabaseClock } from '../../../src/homes/postgres/database/database-clock.js';
 import { PostgresDataStore } from '../../../src/homes/postgres/datastore/datastore.js';
 import { dataMigrations } from '../../../src/homes/postgres/datastore/sql.js';
+import { migrateFind } from '../../../src/homes/postgres/find/schema.js';
 import { migrateFeed } from '../../../src/homes/postgres/feed/schema.js';
 import { migrate } from '../../../src/homes/postgres/database/migrate.js';
 import { migrateRegistry } from '../../../src/homes/postgres/registry/schema.js';
@@ -90,6 +91,7 @@ beforeAll(async () => {
   await migrateFeed(sql);
   await writer.open();
   await migrateRegistry(sql);
+  await migrateFind(sql);
   await migrate(sql, 'datastore', dataMigrations);
   await query(sql, "INSERT INTO registry.owners (id, user_id) VALUES ($1, 'ada')", [`token:${tokenId}`]);
   await query(

@@ -1,0 +1,28 @@
+/** The rows of the search index for `stoa inspect`. The words of a block stay packed; its first word is in its key. */
+import {
+  decodeSegment,
+  findFamilies,
+  firstTermOf,
+  markedName,
+  partitionBytes,
+  segmentKeyBytes,
+} from './rows.js';
+
+/** Undefined for a family of another domain. */
+export function decodeFindEntry(family: string, key: Buffer, value: Buffer): unknown {
+  const partition = key.toString('hex', 0, partitionBytes);
+  const segment = () => key.readUIntBE(partitionBytes, segmentKeyBytes - partitionBytes);
+  switch (family) {
+    case findFamilies.marks:
+      return { partition, ...markedName(key) };
+    case findFamilies.segments:
+      return { partition, ...decodeSegment(key, value) };
+    case findFamilies.catalogs:
+    case findFamilies.dead:
+      return { partition, segment: segment(), sizeBytes: value.length };
+    case findFamilies.blocks:
+      return { partition, segment: segment(), firstTerm: firstTermOf(key), sizeBytes: value.length };
+    default:
+      return undefined;
+  }
+}
