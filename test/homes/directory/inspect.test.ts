@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findFamilies } from '../../../src/homes/directory/find/rows.js';
 import { directoryFamilies } from '../../../src/homes/directory/families.js';
 import { decodeEntry } from '../../../src/homes/directory/inspect.js';
 import { userKey } from '../../../src/identity/user-key.js';
@@ -85,6 +86,11 @@ describe.each(['lmdb', 'rocksdb'] as const)('on %s', (engine) => {
     kernelFamilies.redo,
     kernelFamilies.intents,
     kernelFamilies.finishedIntents,
+    // Written in the background, when enough entries wait.
+    findFamilies.segments,
+    findFamilies.catalogs,
+    findFamilies.dead,
+    findFamilies.blocks,
   ];
   it.each(everyFamily.filter((family) => !closedOrEmpty.includes(family)))(
     'says what stands in %s',

@@ -91,8 +91,8 @@ beforeAll(async () => {
   await migrateFeed(sql);
   await writer.open();
   await migrateRegistry(sql);
-  await migrateFind(sql);
   await migrate(sql, 'datastore', dataMigrations);
+  await migrateFind(sql);
   await query(sql, "INSERT INTO registry.owners (id, user_id) VALUES ($1, 'ada')", [`token:${tokenId}`]);
   await query(
     sql,
