@@ -139,6 +139,10 @@ export function tooManyAgents(user: string, agentsMax: number): Conflict {
   return { kind: 'quota', detail: `The user "${user}" would have more than ${agentsMax} agents.` };
 }
 
+export function agentNameTaken(user: string, name: string, agentId: string): Conflict {
+  return { kind: 'name_taken', detail: `The user "${user}" has another agent "${name}" (${agentId}).` };
+}
+
 export function linkedToAnother(identity: string): Conflict {
   return { kind: 'name_taken', detail: `The identity ${identity} is linked to another agent.` };
 }

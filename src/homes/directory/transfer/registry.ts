@@ -13,6 +13,7 @@ import type { ExportScope, RecordStore } from '../../../transfer/port.js';
 import {
   agentEssence,
   agentLine,
+  agentNameTaken,
   linkLine,
   linkedToAnother,
   sessionLine,
@@ -27,6 +28,7 @@ import { registryFamilies as families } from '../registry/families.js';
 import { linkDirectoryId, linkIdentity, linkedAgent } from '../registry/links.js';
 import { sessionRecords } from '../registry/indexes.js';
 import {
+  agentNamed,
   fenceOfDeleted,
   findAgent,
   raiseFenceOfDeleted,
@@ -69,10 +71,13 @@ export function registryRecords(
           userOf: ({ user }) => user,
           stored: (reader, { user, agent_id }) => agentLineOf(findAgent(reader, userKey(user), agent_id)),
           essence: agentEssence,
-          obstacle: (reader, { user, agent_id }, coming) => {
+          obstacle: (reader, { user, agent_id, name }, coming) => {
             const owner = userKey(user);
             const holder = reader.get(families.agentsById, idBytes(agent_id));
-            if (holder !== undefined) return holder.equals(owner) ? null : ofAnotherUser(agent_id);
+            if (holder !== undefined && !holder.equals(owner)) return ofAnotherUser(agent_id);
+            const named = agentNamed(reader, owner, name);
+            if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
+            if (holder !== undefined) return null;
             const agentsMax =
               coming?.agentsMax === undefined
                 ? users.agentsMax(reader, owner)

@@ -7,6 +7,7 @@ import type { Coming, ExportScope, RecordPage, RecordStore } from '../../../tran
 import {
   agentEssence,
   agentLine,
+  agentNameTaken,
   linkLine,
   linkedToAnother,
   sessionLine,
@@ -73,11 +74,14 @@ export function registryRecords({
 
   async function agentObstacle(
     on: Queryable,
-    { user, agent_id }: AgentLine,
+    { user, agent_id, name }: AgentLine,
     coming: Coming | undefined,
   ): Promise<Conflict | null> {
     const owner = await ownerOf(on, agent_id);
-    if (owner !== undefined) return owner === userIdOf(user) ? null : ofAnotherUser(agent_id);
+    if (owner !== undefined && owner !== userIdOf(user)) return ofAnotherUser(agent_id);
+    const named = await agentNamed(on, user, name);
+    if (named !== undefined && named !== agent_id) return agentNameTaken(user, name, named);
+    if (owner !== undefined) return null;
     const known = await getUser(on, user);
     const given = coming?.agentsMax === undefined ? known?.agentsMax : coming.agentsMax;
     const agentsMax = given ?? registry.limits.agentsPerUserMax;
@@ -224,6 +228,16 @@ async function deletedFences(
 async function ownerOf(on: Queryable, id: string): Promise<string | undefined> {
   const [row] = await query<Row>(on, 'SELECT user_id FROM registry.owners WHERE id = $1', [id]);
   return row === undefined ? undefined : text(row, 'user_id');
+}
+
+/** If another write takes the name after this check, the unique index starts the transaction again. */
+async function agentNamed(on: Queryable, user: string, name: string): Promise<string | undefined> {
+  const [row] = await query<Row>(
+    on,
+    'SELECT agent_id FROM registry.agents WHERE user_id = $1 AND name = $2',
+    [userIdOf(user), name],
+  );
+  return row === undefined ? undefined : text(row, 'agent_id');
 }
 
 async function ownedByAnother(on: Queryable, user: string, id: string): Promise<Conflict | null> {

@@ -301,6 +301,39 @@ describe('conflicts of registry records in PostgreSQL', () => {
     for (const home of targets) expect(sorted(await recordsOf(home))).toEqual(sorted(records));
   });
 
+  it('name an agent whose name another agent of the user has', async () => {
+    const targets = await openBoth();
+    await both(targets, (home) => writeAll(home, records));
+    const [one, other] = linesOf.agents('ada') as [AgentLine, AgentLine];
+    const added = { ...one, agent_id: 'a'.repeat(64) };
+    const renamed = { ...other, name: one.name };
+    for (const record of [added, renamed])
+      expect(await judge(targets, record)).toEqual({
+        kind: 'name_taken',
+        detail: `The user "ada" has another agent "${one.name}" (${one.agent_id}).`,
+      });
+    expect(await judge(targets, { ...added, user: 'bob' } as AgentLine)).toBe('new');
+    const twins = ['b', 'c'].map((digit) => ({ ...added, agent_id: digit.repeat(64), name: 'twin' }));
+    expect(await both(targets, (home) => writeAll(home, [added, renamed, ...twins], 'replace'))).toEqual([
+      'skipped',
+      'skipped',
+      'written',
+      'skipped',
+    ]);
+    for (const { bench } of targets) expect(await bench.findings()).toEqual([]);
+  });
+
+  it('hold a name while several servers import agents that have it', async () => {
+    const servers = [await openPostgres(), await openPostgres({}, url)];
+    const twins = ['a', 'b'].map(
+      (digit) => ({ ...linesOf.agents('bob')[0], agent_id: digit.repeat(64) }) as AgentLine,
+    );
+    const outcomes = await Promise.all(
+      servers.map((home, index) => writeAll(home, [twins[index] as AgentLine], 'skip')),
+    );
+    expect(outcomes.flat().toSorted()).toEqual(['skipped', 'written']);
+  });
+
   it('name an identity that is linked to another agent of the user', async () => {
     const targets = await openBoth();
     await both(targets, (home) => writeAll(home, records));
