@@ -94,9 +94,15 @@ describe('a session that one server opened', () => {
     expect((await say(b, session, b.alice)).status).toBe(404);
     expect((await say(b, session, a.alice)).status).toBe(200);
     expect((await say(b, session, a.bob)).status).toBe(404);
-    // As at the server that opened it, the program names the agent.
+    // The session is the same agent, named after the program, as at the server that opened it.
     await say(b, session, a.alice, call(2, 'remember', { key: 'named', value: 1 }));
-    expect(await a.stoa.data.getRecord(alice, 'default', 'named')).toMatchObject({ createdByAgent: 'raw' });
+    await say(a, session, a.alice, call(3, 'remember', { key: 'named', value: 2 }));
+    const named = await a.stoa.data.getRecord(alice, 'default', 'named');
+    expect(named).toMatchObject({
+      createdByAgent: expect.stringMatching(/^raw-[a-z]+(-\d+)?$/),
+      updatedByAgent: named?.createdByAgent,
+      version: 2,
+    });
   });
 
   test('has its stream at one server and subscribes at another', async () => {
