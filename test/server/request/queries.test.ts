@@ -176,7 +176,7 @@ async function filled(route: Route): Promise<RowRequest> {
 
 async function addTo(route: string, path: string, number: number): Promise<void> {
   const alice = operatorCaller('alice');
-  const { data, registry, workspaces, identity, messaging } = running.stoa;
+  const { data, registry, workspaces, identity, messaging, locks } = running.stoa;
   // The id of what the list is of.
   const id = decodeURIComponent(path.split('?', 1)[0]?.split('/')[3] ?? '');
   switch (route) {
@@ -241,6 +241,30 @@ async function addTo(route: string, path: string, number: number): Promise<void>
         reason: 'several',
         expiresAtMs: Date.now() + 60_000,
       });
+      return;
+    case '/v1/find':
+      await data.set(alice, 'several', `gate-${number}`, 'gate');
+      return;
+    case '/v1/locks':
+      await locks.acquire(alice, `several-${number}`);
+      return;
+    case '/v1/rooms':
+      await messaging.rooms.create(
+        alice,
+        { name: `several-${number}`, is_private: false, key: '', owner: 'alice' },
+        null,
+      );
+      return;
+    case '/v1/rooms/{room}/messages':
+      await messaging.rooms.post(alice, { room: id }, () => ({ body: `several ${number}`, pid: '' }), null);
+      return;
+    case '/v1/inbox':
+      await messaging.direct.send(
+        { ...alice, agent: 'sender' },
+        await messaging.direct.recipientOf(alice),
+        { body: `several ${number}` },
+        null,
+      );
       return;
     default:
       throw new Error(`How does ${route} get several items?`);
