@@ -111,3 +111,33 @@ it('a message to an unknown agent is refused', async () => {
     code: 'not_found',
   });
 });
+
+it('a page of rooms begins only at a place that a page before it named', async () => {
+  const own = new Stoa({ url: running.url, token: running.operator, user: 'pages' });
+  for (const name of ['a', 'b', 'c']) await own.rooms.create({ name });
+  const { next_cursor: cursor } = await own.rooms.list({ limit: 1 });
+  const bytes = Buffer.from(cursor ?? '', 'base64url');
+  expect(bytes.subarray(4).toString()).toBe('own/0/pages/a');
+  const from = (place: string) =>
+    own.rooms.list({
+      limit: 1,
+      cursor: Buffer.concat([bytes.subarray(0, 4), Buffer.from(place)]).toString('base64url'),
+    });
+  expect((await from('own/0/pages/b')).items).toMatchObject([{ name: 'c' }]);
+  expect((await from('public/0')).items).toMatchObject([{ public: true }]);
+  for (const place of [
+    'own',
+    'own/0/pages',
+    'own/0/pages/',
+    'own/0/pages/a/b',
+    'own/0/%/a',
+    'own/0/%00/a',
+    'own/0/pages/not a name',
+    'public',
+    'public/',
+    'public/-1',
+    'public/1e3',
+    'else/0/pages/a',
+  ])
+    await expect(from(place), place).rejects.toMatchObject({ code: 'invalid_cursor' });
+});

@@ -4,7 +4,9 @@ import { roomSchemas } from '../../../api/rooms/schemas.js';
 import type { Caller } from '../../../core/caller.js';
 import { StoaError } from '../../../core/errors.js';
 import { type Page, decodeTextCursor, encodeCursor, invalidCursor, pageLimit } from '../../../core/paging.js';
+import { invalidCharacterIn } from '../../../core/text/invalid-character.js';
 import type { Room } from '../../../messaging/model.js';
+import type { RoomName } from '../../../messaging/port.js';
 import type { MessagingService } from '../../../messaging/service.js';
 import { userOf } from '../../../messaging/rooms/visibility.js';
 import { answer, routesOf } from '../../route.js';
@@ -64,6 +66,7 @@ export const roomRoutes = routesOf('rooms', rooms, roomSchemas, {
 const roomList = 'rooms';
 /** An owner, a name and the words around them. */
 const cursorBytesMax = 2_048;
+const placePattern = /^(?:public\/(\d{1,15})|own\/0\/([^/]+)\/([\w-]{1,50}))$/;
 
 /** The user's rooms by name, then public rooms. The operator without a user lists the rooms of all users. */
 async function listed(
@@ -73,24 +76,20 @@ async function listed(
 ): Promise<Page<Room>> {
   const limit = pageLimit(query.limit, messaging.limits);
   const list = `${roomList} ${String(query.public)}`;
-  const [section, offset, owner, name] = (decodeTextCursor(list, query.cursor, cursorBytesMax) ?? '').split(
-    '/',
-  );
-  const cursorOf = (...place: (string | number)[]): string =>
-    encodeCursor(list, Buffer.from(place.join('/')));
+  const place = placeOf(decodeTextCursor(list, query.cursor, cursorBytesMax));
+  const cursorOf = (...parts: (string | number)[]): string =>
+    encodeCursor(list, Buffer.from(parts.join('/')));
   const found: Room[] = [];
-  if (query.public !== true && section !== 'public') {
+  if (query.public !== true && place.skipped === null) {
     const user = caller.everyUser ? null : userOf(caller);
-    const after = owner === undefined || name === undefined ? null : { owner: decoded(owner), name };
-    const own = user === null && !caller.everyUser ? [] : await messaging.rooms.own(user, after, limit);
+    const own = user === null && !caller.everyUser ? [] : await messaging.rooms.own(user, place.after, limit);
     const last = own.at(-1);
     if (own.length === limit && last !== undefined)
       return { items: own, next_cursor: cursorOf('own', 0, encodeURIComponent(last.owner ?? ''), last.name) };
     found.push(...own);
     if (query.public === false) return { items: found, next_cursor: null };
   }
-  const skipped = section === 'public' ? Number(offset) : 0;
-  if (!Number.isSafeInteger(skipped) || skipped < 0) throw invalidCursor();
+  const skipped = place.skipped ?? 0;
   const { rooms: open, total } = await messaging.rooms.channels(limit - found.length, skipped);
   const reached = skipped + open.length;
   return {
@@ -99,10 +98,26 @@ async function listed(
   };
 }
 
+/** Where a page begins: after a room of a user, or at a number of public rooms. */
+interface Place {
+  after: RoomName | null;
+  skipped: number | null;
+}
+
+function placeOf(key: string | null): Place {
+  if (key === null) return { after: null, skipped: null };
+  const [, skipped, owner, name] = placePattern.exec(key) ?? [];
+  if (skipped !== undefined) return { after: null, skipped: Number(skipped) };
+  if (owner === undefined || name === undefined) throw invalidCursor();
+  return { after: { owner: decoded(owner), name }, skipped: null };
+}
+
 function decoded(text: string): string {
   try {
-    return decodeURIComponent(text);
+    const owner = decodeURIComponent(text);
+    if (invalidCharacterIn(owner) === undefined) return owner;
   } catch (error) {
     throw invalidCursor(error);
   }
+  throw invalidCursor();
 }
